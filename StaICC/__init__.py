@@ -24,14 +24,22 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.builtin import Diagnosis as Diagnosis
     from StaICC.benchmarks.builtin import Suite as Suite
     from StaICC.benchmarks.builtin import make_benchmark as make_benchmark
-    from StaICC.benchmarks.exchange import export_tasks as export_tasks
     from StaICC.benchmarks.exchange import identified_queries as identified_queries
     from StaICC.benchmarks.exchange import prompt_records as prompt_records
     from StaICC.benchmarks.exchange import read_predictions as read_predictions
     from StaICC.benchmarks.exchange import score_predictions as score_predictions
     from StaICC.benchmarks.experimentor import Experimentor as Experimentor
+    from StaICC.benchmarks.findings import Contradicted as Contradicted
+    from StaICC.benchmarks.findings import Recomputed as Recomputed
+    from StaICC.benchmarks.findings import Unchecked as Unchecked
+    from StaICC.benchmarks.findings import Verification as Verification
+    from StaICC.benchmarks.findings import status_of as status_of
     from StaICC.benchmarks.group import BenchmarkGroup as BenchmarkGroup
+    from StaICC.benchmarks.harness_tasks import export_tasks as export_tasks
     from StaICC.benchmarks.race import race as race
+    from StaICC.benchmarks.rebuilding import rebuild as rebuild
+    from StaICC.benchmarks.rerunning import Rerun as Rerun
+    from StaICC.benchmarks.saved_prompts import written_prompts as written_prompts
     from StaICC.benchmarks.task import Condition as Condition
     from StaICC.benchmarks.task import Outcome as Outcome
     from StaICC.benchmarks.task import Scores as Scores
@@ -49,16 +57,8 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.tasks.normal import NormalTask as NormalTask
     from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivity as DemonstrationSensitivity
     from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity as TemplateSensitivity
-    from StaICC.benchmarks.verify import Contradicted as Contradicted
-    from StaICC.benchmarks.verify import Recomputed as Recomputed
-    from StaICC.benchmarks.verify import Rerun as Rerun
-    from StaICC.benchmarks.verify import Unchecked as Unchecked
-    from StaICC.benchmarks.verify import Verification as Verification
-    from StaICC.benchmarks.verify import rebuild as rebuild
-    from StaICC.benchmarks.verify import status_of as status_of
     from StaICC.benchmarks.verify import verify as verify
     from StaICC.benchmarks.verify import verify_file as verify_file
-    from StaICC.benchmarks.verify import written_prompts as written_prompts
     from StaICC.comparing.citing import find_work as find_work
     from StaICC.comparing.citing import works as works
     from StaICC.comparing.comparison import compare as compare
@@ -219,19 +219,22 @@ if TYPE_CHECKING:
 _HOMES = {
     "StaICC.benchmarks.benchmark": "Benchmark TaskBenchmark classification_scores condition_missing",
     "StaICC.benchmarks.builtin": "Diagnosis Suite make_benchmark",
-    "StaICC.benchmarks.exchange": ("export_tasks identified_queries prompt_records read_predictions score_predictions"),
+    "StaICC.benchmarks.exchange": "identified_queries prompt_records read_predictions score_predictions",
     "StaICC.benchmarks.experimentor": "Experimentor",
+    "StaICC.benchmarks.findings": "Contradicted Recomputed Unchecked Verification status_of",
     "StaICC.benchmarks.group": "BenchmarkGroup",
+    "StaICC.benchmarks.harness_tasks": "export_tasks",
     "StaICC.benchmarks.race": "race",
+    "StaICC.benchmarks.rebuilding": "rebuild",
+    "StaICC.benchmarks.rerunning": "Rerun",
+    "StaICC.benchmarks.saved_prompts": "written_prompts",
     "StaICC.benchmarks.task": "Condition Outcome Scores Scoring Statistics Task TaskInput",
     "StaICC.benchmarks.tasks.bias": "ContextualBias DomainBias PosteriorBias TripletBias",
     "StaICC.benchmarks.tasks.generalisation": "Generalisation",
     "StaICC.benchmarks.tasks.label_noise": "GLER",
     "StaICC.benchmarks.tasks.normal": "Normal NormalTask",
     "StaICC.benchmarks.tasks.sensitivity": "DemonstrationSensitivity TemplateSensitivity",
-    "StaICC.benchmarks.verify": (
-        "Contradicted Recomputed Rerun Unchecked Verification rebuild status_of verify verify_file written_prompts"
-    ),
+    "StaICC.benchmarks.verify": "verify verify_file",
     "StaICC.comparing.citing": "find_work works",
     "StaICC.comparing.comparison": "compare compare_all compare_runs",
     "StaICC.comparing.comparison_results": "Comparison",

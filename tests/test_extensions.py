@@ -16,7 +16,8 @@ import pytest
 
 from StaICC import Normal, load, load_dataset, load_kernel
 from StaICC.benchmarks.builtin import BENCHMARKS, make_benchmark
-from StaICC.benchmarks.verify import rebuild, verify
+from StaICC.benchmarks.rebuilding import rebuild
+from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset, dataset_registry
 from StaICC.datasets.source import FileSource

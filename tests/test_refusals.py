@@ -14,6 +14,7 @@ import pytest
 
 from StaICC import Dataset, Normal, PosteriorBias, Statistics, load_kernel
 from StaICC.benchmarks import exchange
+from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.benchmarks.race import race
 from StaICC.benchmarks.verify import verify_file
 from StaICC.datasets import pack
@@ -196,7 +197,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "expected a log-probability": lambda: read(sample(filtered_resps=[["x"], ["y"]])),
     "of different kinds": lambda: exchange.score_predictions(MINI, LABELLED | {IDS[0]: {"logits": [0.0] * 3}}),
     "noisy channel needs a local": lambda: list(batch_requests("openai", "m", {"a": ("b", "c")})),
-    "not a choice of labels": lambda: exchange.export_tasks(NOISY, "tasks"),
+    "not a choice of labels": lambda: export_tasks(NOISY, "tasks"),
     "replies of the models": lambda: replies(("a", "m"), ("b", "n")),
     "expected custom_id": lambda: read({"custom_id": "a"}),
     "Anthropic has no option": lambda: list(batch_requests("anthropic", "m;reasoning_effort=low", {"a": "b"})),

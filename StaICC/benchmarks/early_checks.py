@@ -8,6 +8,7 @@ with the whole condition is a warning of the result, too (:mod:`StaICC.benchmark
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from StaICC.benchmarks.task import argmax
 from StaICC.inference.contract import Answer
@@ -33,15 +34,22 @@ def early_checks(outputs: Kind, one_label_is_suspicious: bool) -> list[EarlyChec
 
 
 def one_label_for_all(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
-    """Warn if all queries got one label although their true labels differ."""
-    return one_label_at_first(queries, [_predicted_label(prediction) for prediction in predictions])
+    """Return a warning if all queries got one label although their true labels differ."""
+    predicted_labels = [_predicted_label(prediction) for prediction in predictions]
+    return one_label_at_first(queries, predicted_labels)
 
 
 def unclear_numbers(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
-    """Warn if the rows of numbers are not clearly probabilities or logits."""
+    """Return a warning if the rows of numbers are not clearly probabilities or logits.
+
+    There is no warning if the queries are too few to tell, if no prediction is a row of numbers, or if the rows have
+    different lengths because the conditions have other label spaces.
+    """
+    if len(queries) < FIRST_QUERIES:
+        return None
     rows = [prediction for prediction in predictions if isinstance(prediction, list)]
-    widths = {len(row) for row in rows}
-    if len(queries) < FIRST_QUERIES or len(widths) != 1:  # too few; or no rows, or conditions with other label spaces
+    row_lengths = {len(row) for row in rows}
+    if len(row_lengths) != 1:
         return None
     if normalise(rows).kind != "ambiguous":
         return None
@@ -54,4 +62,7 @@ def unclear_numbers(queries: Sequence[Query], predictions: Sequence[Answer]) -> 
 
 def _predicted_label(prediction: Answer) -> int:
     """Return the predicted label index of a prediction that is a row of numbers or a label index."""
-    return argmax(prediction) if isinstance(prediction, list) else int(str(prediction))
+    if isinstance(prediction, list):
+        return argmax(prediction)
+    # Early checks get no texts and no features, so every other prediction is a label index.
+    return int(cast("int", prediction))

@@ -21,11 +21,8 @@ with the ``id`` of its query and exactly one of these fields:
 Other fields are ignored, so an engine may add its prediction to the record of the prompt. In CSV, lists and mappings
 are JSON within their cell, and an empty cell is a missing field.
 
-For lm-evaluation-harness (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness), :func:`export_tasks` writes
-one task for each data set and condition, of type ``multiple_choice`` with the labels as choices. The prompts are the
-benchmark's, byte for byte. :func:`read_predictions` also reads what ``lm_eval --log_samples`` logged, after checking
-that its prompts are the exported ones. The harness scores a label by the log-probability of all its tokens, as a kernel
-with ``label_scoring="full"`` does.
+Predictions may also be those that lm-evaluation-harness logged with ``lm_eval --log_samples`` for exported tasks
+(:mod:`StaICC.benchmarks.harness_tasks`). Their prompts are checked: they must be the exported ones.
 
 >>> from StaICC import Normal
 >>> benchmark = Normal(datasets=["mini"], limit=2)
@@ -41,27 +38,24 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from importlib import resources
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
 
-from StaICC import benchmark_names
 from StaICC.arguments import whole_number
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import Predictions
+from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor, strictest_policy
 from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.files.json_reading import parse_json, refuse_device
-from StaICC.files.output import StrPath, write_output
+from StaICC.files.output import StrPath
 from StaICC.inference.contract import Answer, check_answer
 from StaICC.inference.replies import Failure, Unparsed, read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
@@ -69,8 +63,7 @@ from StaICC.metrics.classification import Kind
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
-from StaICC.safe_text import csv_cell, logger, utf8, visible
-from StaICC.version import __version__
+from StaICC.safe_text import csv_cell, logger, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +106,34 @@ def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Identi
         benchmark: A benchmark, or a group of benchmarks (the same prompt may appear in several members).
     """
     for member in members(benchmark).values():
-        for own in member:
-            yield from _identified(member, own)[1]
+        for experimentor in member:
+            yield from _write_queries(member, experimentor).queries
 
 
-def _identified(member: Benchmark, own: Experimentor) -> tuple[Sequence[Condition], list[IdentifiedQuery]]:
-    """Return the conditions of a data set, and their queries."""
-    conditions, place = own.conditions(), (member.task.name, own.name)
-    return conditions, [
-        IdentifiedQuery(query_id(*place, condition.name, query), *place, condition.name, query)
-        for condition in conditions
-        for query in condition.queries
-    ]
+@dataclass(frozen=True, slots=True)
+class _WrittenDataset:
+    """The queries of one data set of a benchmark."""
+
+    conditions: Sequence[Condition]
+    queries: Sequence[IdentifiedQuery]
+    """Those of all conditions, in order."""
+
+
+def _write_queries(member: Benchmark, experimentor: Experimentor) -> _WrittenDataset:
+    """Write the queries of a data set.
+
+    Args:
+        member: The benchmark.
+        experimentor: Its experimentor for the data set.
+    """
+    benchmark, dataset = member.task.name, experimentor.name
+    conditions = experimentor.conditions()
+    queries = []
+    for condition in conditions:
+        for query in condition.queries:
+            key = query_id(benchmark, dataset, condition.name, query)
+            queries.append(IdentifiedQuery(key, benchmark, dataset, condition.name, query))
+    return _WrittenDataset(conditions, queries)
 
 
 def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = False) -> Iterator[dict[str, Any]]:
@@ -144,11 +153,20 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
         >>> pandas.DataFrame(prompt_records(Normal(datasets=["mini"])))  # doctest: +SKIP
     """
     for identified in identified_queries(benchmark):
-        query, record = identified.query, asdict(identified)
-        del record["query"]
-        record |= {"row": query.row, "repeat": query.repeat, "label_space": list(query.label_space)}
-        record["prompt"] = as_argument(query.prompt, with_parts=True)  # for kernels that show what they read
-        yield record | {"ground_truth": query.label} if with_truth else record
+        query = identified.query
+        record = {
+            "id": identified.id,
+            "benchmark": identified.benchmark,
+            "dataset": identified.dataset,
+            "condition": identified.condition,
+            "row": query.row,
+            "repeat": query.repeat,
+            "label_space": list(query.label_space),
+            "prompt": as_argument(query.prompt, with_parts=True),  # for kernels that show what they read
+        }
+        if with_truth:
+            record["ground_truth"] = query.label
+        yield record
 
 
 def batch_key(identified: IdentifiedQuery) -> str:
@@ -158,19 +176,29 @@ def batch_key(identified: IdentifiedQuery) -> str:
 
 _log = logger(__name__)
 
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a record that holds a prediction."""
+
+    type: str
+    """The type of its values: ``"numbers"``, ``"index"`` or ``"text"``."""
+    expected: str
+    """What its value must be, for messages."""
+
+
 _NUMBERS = ("probabilities", "logits")
 _FIELDS = {
-    **dict.fromkeys(_NUMBERS, ("numbers", "a list with one number a label")),
-    "index": ("index", "an integer"),
-    "label": ("text", "a label name"),
-    "reply": ("text", "a text"),
+    "probabilities": _Field("numbers", "a list with one number a label"),
+    "logits": _Field("numbers", "a list with one number a label"),
+    "index": _Field("index", "an integer"),
+    "label": _Field("text", "a label name"),
+    "reply": _Field("text", "a text"),
 }
-"""The fields that hold a prediction, each with the kind of its values, and what they must be."""
+"""The fields that hold a prediction; a record has exactly one of them."""
 
 Prediction = Mapping[str, Any] | Failure
 """A prediction under its field, or why there is none."""
-
-_CSV = ".csv"
 
 
 def json_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
@@ -192,31 +220,57 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
     Raises:
         ArgumentError: A text cannot be written verbatim.
     """
-    lines = SimpleNamespace(write=str)  # writing a row returns its line
-    writer = csv.writer(lines, lineterminator="\r\n")  # so that a cell with a carriage return is quoted
-
-    def line(cells: Iterable[Any]) -> str:
-        try:
-            return str(writer.writerow(cells)).removesuffix("\r\n") + "\n"
-        except csv.Error as error:  # of a null character, before Python 3.11
-            raise ArgumentError(f"a text cannot be written as CSV ({error}); write JSON Lines instead") from error
-
+    # A writer returns what its file returns for a line: here the line itself. Its line end is "\r\n", so that it quotes
+    # a cell with a carriage return.
+    writer = csv.writer(SimpleNamespace(write=str), lineterminator="\r\n")
     for number, record in enumerate(records):
         if number == 0:
-            yield line(csv_cell(visible(key)) for key in record)
-        cells = {key: _cell(value) for key, value in record.items()}
-        if not verbatim:
-            cells = {key: visible(cell) if isinstance(cell, str) else cell for key, cell in cells.items()}
-        if verbatim and (changed := [key for key, cell in cells.items() if csv_cell(cell) != cell]):
-            raise ArgumentError(
-                f"record {number}: its {changed[0]} begins with {record[changed[0]][:1]!r}, and a spreadsheet would "
-                "run such a cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
-            )
-        yield line(map(csv_cell, cells.values()))
+            yield _csv_line(writer, [csv_cell(visible(key)) for key in record])
+        cells = []
+        for key, value in record.items():
+            cell = _cell_of(value)
+            if verbatim:
+                _refuse_formula(number, key, value, cell)
+            elif isinstance(cell, str):
+                cell = visible(cell)
+            cells.append(csv_cell(cell))
+        yield _csv_line(writer, cells)
 
 
-def _cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False) if isinstance(value, (list, dict)) else value
+def _csv_line(writer: Any, cells: Sequence[Any]) -> str:
+    """Return cells as a line of CSV.
+
+    Raises:
+        ArgumentError: A text has a null character, which Python before 3.11 cannot write.
+    """
+    try:
+        line = str(writer.writerow(cells))
+    except csv.Error as error:
+        raise ArgumentError(f"a text cannot be written as CSV ({error}); write JSON Lines instead") from error
+    return line.removesuffix("\r\n") + "\n"
+
+
+def _cell_of(value: Any) -> Any:
+    """Return the value of a cell; lists and mappings are JSON."""
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return value
+
+
+def _refuse_formula(number: int, key: str, value: Any, cell: Any) -> None:
+    """Raise an error if a cell would not be written verbatim.
+
+    Args:
+        number: The number of the record.
+        key: The name of the column.
+        value: The value.
+        cell: The value as a cell.
+    """
+    if csv_cell(cell) != cell:
+        raise ArgumentError(
+            f"record {number}: its {key} begins with {value[:1]!r}, and a spreadsheet would "
+            "run such a cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
+        )
 
 
 def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -232,31 +286,42 @@ def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     refuse_device(path)
     with path.open(encoding="utf-8-sig", errors="surrogatepass", newline="") as lines:
         try:
-            if path.suffix.lower() == _CSV:
+            if _is_csv(path):
                 yield from _csv_records(path, lines)
-                return
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    where = f"{path}, line {number}"
-                    record = parse_json(line, where, constants=True)
-                    if not isinstance(record, dict):
-                        raise SchemaError(f"{where}: expected a JSON object, found {type(record).__name__}")
-                    yield number, record
+            else:
+                yield from _json_records(path, lines)
         except UnicodeDecodeError as error:
             raise SchemaError(f"{path}: this is not UTF-8 text ({error}); save the predictions as UTF-8") from error
 
 
+def _is_csv(path: Path) -> bool:
+    return path.suffix.lower() == ".csv"
+
+
+def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the records of a file of JSON Lines with their line numbers; empty lines are skipped."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        record = parse_json(line, where, constants=True)
+        if not isinstance(record, dict):
+            raise SchemaError(f"{where}: expected a JSON object, found {type(record).__name__}")
+        yield number, record
+
+
 def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a CSV table with the numbers of their last lines; empty cells are left out."""
     reader = csv.DictReader(lines)
     try:
-        names = list(reader.fieldnames or ())
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise SchemaError(f"{path}, line 1: the column {twice[0]!r} appears twice")
-        for record in reader:
-            if None in record:
+        columns = list(reader.fieldnames or ())
+        for column in columns:
+            if columns.count(column) > 1:
+                raise SchemaError(f"{path}, line 1: the column {column!r} appears twice")
+        for row in reader:
+            if None in row:  # The key of cells for which the header has no name.
                 raise SchemaError(f"{path}, line {reader.line_num}: more cells than the header has")
-            yield reader.line_num, {key: value for key, value in record.items() if value}
+            yield reader.line_num, {column: cell for column, cell in row.items() if cell}
     except csv.Error as error:
         raise SchemaError(f"{path}, line {reader.line_num}: {error}") from error
 
@@ -271,7 +336,9 @@ def prediction_files(path: StrPath) -> list[Path]:
         ArgumentError: The folder has none.
     """
     path = Path(path)
-    files = sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else [path]
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.rglob("samples_*.jsonl"))
     if not files:
         raise ArgumentError(f"{path} contains no samples_*.jsonl; run lm_eval with --log_samples and --output_path")
     return files
@@ -306,56 +373,102 @@ def read_predictions(
             where = f"{file}, line {number}"
             if batch_reply is not None and "custom_id" in record:
                 key, prediction = batch_reply(where, record, models)
-            elif "doc" in record and not record.keys().isdisjoint({"resps", "filtered_resps"}):
+            elif "doc" in record and ("resps" in record or "filtered_resps" in record):
                 key, prediction = _read_sample(where, record)
             else:
                 key, prediction = _read_prediction(where, record, file)
-            predicted = not isinstance(predictions.get(key, Failure("")), Failure)
-            if predicted and isinstance(prediction, Failure):
-                continue
-            if predicted:
+
+            # A request that failed may have been sent again, so a prediction counts whatever failed before or after.
+            is_predicted = key in predictions and not isinstance(predictions[key], Failure)
+            if is_predicted:
+                if isinstance(prediction, Failure):
+                    continue
                 raise SchemaError(
                     f"{where}: the id {key:.200} appears twice; it is in {places[key]} too. Give the folder of one "
                     "run, or one file"
                 )
-            predictions[key], places[key] = prediction, where
+            predictions[key] = prediction
+            places[key] = where
     return predictions
 
 
 def _read_prediction(where: str, record: Mapping[str, Any], file: Path) -> tuple[str, dict[str, Any]]:
+    """Return the id of a record, and the fields that hold its prediction; :func:`score_predictions` validates them.
+
+    Args:
+        where: File and line, for messages.
+        record: The record.
+        file: The file. In CSV, numbers are texts, which are read as JSON.
+    """
     key = record.get("id")
     if not isinstance(key, str):
         raise SchemaError(f"{where}: there is no id (a text); copy it from the record of the prompt")
-    fields = {field: record[field] for field in _FIELDS if record.get(field) is not None}
-    for field in fields.keys() - {"label", "reply"} if file.suffix.lower() == _CSV else ():
-        fields[field] = parse_json(fields[field], f"{where}, {field} (expected such as [0.2, 0.8])", constants=True)
-    return key, fields
+    prediction: dict[str, Any] = {}
+    for name, field in _FIELDS.items():
+        value = record.get(name)
+        if value is None:
+            continue
+        if _is_csv(file) and field.type != "text":
+            value = parse_json(value, f"{where}, {name} (expected such as [0.2, 0.8])", constants=True)
+        prediction[name] = value
+    return key, prediction
 
 
 def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the id of a sample that lm_eval logged, and the log-probability of each label.
+
+    Args:
+        where: File and line, for messages.
+        record: The sample. Its ``doc`` is the record that was exported.
+    """
     doc = record["doc"]
-    key, space = (doc.get("id"), doc.get("label_space")) if isinstance(doc, dict) else (None, None)
-    if not isinstance(key, str) or not isinstance(space, list) or "prompt" not in doc:
+    if not isinstance(doc, dict):
+        doc = {}
+    key = doc.get("id")
+    label_space = doc.get("label_space")
+    if not isinstance(key, str) or not isinstance(label_space, list) or "prompt" not in doc:
         raise SchemaError(f"{where}: the sample is not of a task that StaICC exported")
     try:
-        answers = record.get("filtered_resps") or [answer for (answer,) in record["resps"]]
-        logits = [float(answer[0]) for answer in answers]
-        given = record["arguments"]
-        pairs = [*given.values()] if isinstance(given, dict) else given[: len(space)]
-        used = [[*(pair.values() if isinstance(pair, dict) else pair)][:2] for pair in pairs[: len(space)]]
+        logits = _logged_scores(record)
+        requests = _logged_requests(record["arguments"], len(label_space))
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise SchemaError(
             f"{where}: expected a log-probability and a prompt ('arguments') for each label of {key:.200}, got "
             f"{record.get('filtered_resps')!r:.200} and {record.get('arguments')!r:.200}"
         ) from error
-    if len(logits) != len(space):
-        raise SchemaError(f"{where}: {len(logits)} answers for the {len(space)} labels of {key:.200}")
-    if used != [[doc["prompt"], label] for label in space]:
+    if len(logits) != len(label_space):
+        raise SchemaError(f"{where}: {len(logits)} answers for the {len(label_space)} labels of {key:.200}")
+    if requests != [[doc["prompt"], label] for label in label_space]:
         raise SchemaError(
             f"{where}: lm_eval used another prompt than the exported one of {key:.200}; run it without "
             "--num_fewshot, --apply_chat_template, --system_instruction and --fewshot_as_multiturn"
         )
     return key, {"logits": logits}
+
+
+def _logged_scores(record: Mapping[str, Any]) -> list[float]:
+    """Return the log-probability of each label: the first value of each response of the model."""
+    responses = record.get("filtered_resps")
+    if not responses:
+        # Without filters, there is a list of responses for each request, here of one.
+        responses = [response for (response,) in record["resps"]]
+    return [float(response[0]) for response in responses]
+
+
+def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
+    """Return the prompt and the label of each request; lm_eval logs them as lists, or as mappings in newer versions.
+
+    Args:
+        arguments: The arguments of the requests.
+        n_labels: How many labels there are; further requests are left out.
+    """
+    if isinstance(arguments, dict):
+        arguments = list(arguments.values())
+    requests = []
+    for request in arguments[:n_labels]:
+        values = request.values() if isinstance(request, dict) else request
+        requests.append(list(values)[:2])
+    return requests
 
 
 def score_predictions(
@@ -384,171 +497,263 @@ def score_predictions(
             different kinds.
     """
     started = time.monotonic()
-    single = members(benchmark)
-    written = {part: [_identified(member, own) for own in member] for part, member in single.items()}
-    queries = [query for of_part in written.values() for _, of_dataset in of_part for query in of_dataset]
-    keys = {query.id: query.id if query.id in predictions else batch_key(query) for query in queries}
-    values = {query: predictions.get(key, Failure("no prediction was given")) for query, key in keys.items()}
-    missing = {query: value for query, value in values.items() if isinstance(value, Failure)}
-    given = {query: value for query, value in values.items() if not isinstance(value, Failure)}
-    if unknown := predictions.keys() - keys.values():
+    benchmarks = members(benchmark)
+    written: dict[str, list[_WrittenDataset]] = {}
+    queries: list[IdentifiedQuery] = []
+    for name, member in benchmarks.items():
+        written[name] = [_write_queries(member, experimentor) for experimentor in member]
+        for dataset in written[name]:
+            queries += dataset.queries
+    values = _match_queries(queries, predictions, partial)
+    unparsed = strictest_policy(experimentor for member in benchmarks.values() for experimentor in member)
+    given = _read_answers(queries, values, unparsed)
+    if not partial:
+        _refuse_unparsed(given)
+
+    results: dict[str, Result] = {}
+    for name, member in benchmarks.items():
+        results[name] = _score_member(member, written[name], given, started, return_outputs)
+    warnings: list[str] = []
+    for result in results.values():
+        warnings += result.warnings
+    for warning in dict.fromkeys(warnings):
+        _log.warning("%s", warning)
+    if isinstance(benchmark, BenchmarkGroup):
+        return ResultGroup(benchmark.name, results)
+    return results[benchmark.task.name]
+
+
+def _match_queries(
+    queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Prediction], partial: bool
+) -> dict[str, Prediction]:
+    """Return the prediction of each query by its id; a failure if none was given.
+
+    Args:
+        queries: The queries.
+        predictions: As for :func:`score_predictions`.
+        partial: Allow queries without a prediction.
+
+    Raises:
+        ArgumentError: A prediction belongs to no query, or a query has none.
+    """
+    values: dict[str, Prediction] = {}
+    used_keys: set[str] = set()
+    for query in queries:
+        key = query.id if query.id in predictions else batch_key(query)
+        values[query.id] = predictions.get(key, Failure("no prediction was given"))
+        used_keys.add(key)
+
+    unknown = predictions.keys() - used_keys
+    if unknown:
         raise ArgumentError(
             f"{len(unknown)} of {len(predictions)} ids belong to no query of this benchmark: got {min(unknown)!r:.200},"
             f" expected ids such as {queries[0].id} (in the results of a batch {batch_key(queries[0])}). "
             "Was the benchmark, data set, k, limit or template another one?"
         )
+    missing = [(key, value.reason) for key, value in values.items() if isinstance(value, Failure)]
     if missing and not partial:
-        first, failure = next(iter(missing.items()))
+        first_key, first_reason = missing[0]
         raise ArgumentError(
-            f"{len(missing)} of {len(keys)} queries have no prediction, the first is {first} ({failure.reason}); "
+            f"{len(missing)} of {len(values)} queries have no prediction, the first is {first_key} ({first_reason}); "
             "predict all of them, or allow a partial result"
         )
-    unparsed = strictest_policy(own for member in single.values() for own in member)
-    answers = {query.id: missing.get(query.id) or _answer(query, given[query.id], unparsed) for query in queries}
-    fields = {field: key for key, prediction in given.items() for field in prediction}
-    kinds = {field if field in _NUMBERS else "labels": key for field, key in fields.items()}
-    if not kinds:
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenPredictions:
+    """The predictions of all queries, as a run has them."""
+
+    answers: Mapping[str, Answer | Failure]
+    """The prediction or failure of each query, by its id."""
+    kind: str
+    """``"probabilities"``, ``"logits"``, or ``"labels"`` for all other fields."""
+    n_given: int
+    """How many queries have a prediction."""
+    replies: frozenset[str]
+    """The ids of the queries whose prediction is a reply."""
+    unparsed: Mapping[str, Failure]
+    """The replies without a label, by the id of their query."""
+    cut_off: frozenset[str]
+    """The ids of those among them that stopped at the maximum number of tokens."""
+
+    @property
+    def scoring(self) -> str:
+        """The field ``scoring`` of the signature."""
+        if self.replies:
+            return f"given;parser={PARSER_VERSION}"
+        return "given"
+
+
+def _read_answers(
+    queries: Sequence[IdentifiedQuery], values: Mapping[str, Prediction], unparsed: Unparsed
+) -> _GivenPredictions:
+    """Validate the predictions of all queries, and read the labels of replies.
+
+    Args:
+        queries: The queries.
+        values: The prediction or failure of each query, by its id.
+        unparsed: How replies without a label count.
+
+    Raises:
+        ArgumentError: No query has a prediction.
+        OutputError: A prediction is invalid, or predictions are of different kinds.
+    """
+    answers: dict[str, Answer | Failure] = {}
+    example_by_field: dict[str, str] = {}
+    replies: set[str] = set()
+    without_label: dict[str, Failure] = {}
+    cut_off: set[str] = set()
+    n_given = 0
+    for query in queries:
+        if query.id in answers:  # Two data sets of one name have the same queries.
+            continue
+        value = values[query.id]
+        if isinstance(value, Failure):
+            answers[query.id] = value
+            continue
+        answer = _answer(query, value, unparsed)
+        answers[query.id] = answer
+        n_given += 1
+        for field in value:
+            example_by_field[field] = query.id
+        if "reply" in value:
+            replies.add(query.id)
+            if isinstance(answer, Failure):
+                without_label[query.id] = answer
+                if getattr(value["reply"], "finish_reason", None) == "length":
+                    cut_off.add(query.id)
+    return _GivenPredictions(
+        answers,
+        kind=_kind_of(example_by_field),
+        n_given=n_given,
+        replies=frozenset(replies),
+        unparsed=without_label,
+        cut_off=frozenset(cut_off),
+    )
+
+
+def _kind_of(example_by_field: Mapping[str, str]) -> str:
+    """Return the kind of predictions: ``"probabilities"``, ``"logits"``, or ``"labels"`` for all other fields.
+
+    Args:
+        example_by_field: The fields of the predictions, each with the id of a query that has it.
+
+    Raises:
+        ArgumentError: There are no predictions.
+        OutputError: They are of different kinds.
+    """
+    example_by_kind: dict[str, str] = {}
+    for field, key in example_by_field.items():
+        kind = field if field in _NUMBERS else "labels"
+        example_by_kind[kind] = key
+    if not example_by_kind:
         raise ArgumentError("there are no predictions to score")
-    if len(kinds) > 1:
-        listed = ", ".join(f"{field} ({key})" for field, key in kinds.items())
+    if len(example_by_kind) > 1:
+        listed = ", ".join(f"{kind} ({key})" for kind, key in example_by_kind.items())
         raise OutputError(f"the predictions are of different kinds: {listed}; use one kind for all queries")
-    lost = [(query, answer) for query in given if isinstance(answer := answers[query], Failure)]
-    failed = [f"{query}: {answer.reason}" for query, answer in lost if answer.reply is None]
-    if failed and not partial:
+    (kind,) = example_by_kind
+    return kind
+
+
+def _refuse_unparsed(given: _GivenPredictions) -> None:
+    """Raise an error if replies without a label count as failed queries."""
+    failed = [(key, failure) for key, failure in given.unparsed.items() if failure.reply is None]
+    if failed:
+        first_key, first_failure = failed[0]
         raise OutputError(
-            f"{len(failed)} of {len(given)} replies are unparsed, the first: {failed[0]}. Partial results omit them"
+            f"{len(failed)} of {given.n_given} replies are unparsed, the first: {first_key}: {first_failure.reason}. "
+            "Partial results omit them"
         )
-    (kind,) = kinds
-    cut = {query for query, _ in lost if getattr(given[query]["reply"], "finish_reason", None) == "length"}
 
-    def scored(part: str, outputs: Kind | None = None) -> Result:
-        member, runs = single[part], {}
-        if outputs is not None:
-            member = member.copy_with(experimentor=[own.copy_with(outputs=outputs) for own in member])
-        for own, (conditions, of_dataset) in zip(member, written[part], strict=True):
-            where = f"{member.task.name}, {own.name}"
-            run = own.assemble(conditions, [answers[query.id] for query in of_dataset], where)
-            replies = [query.id for query in of_dataset if "reply" in given.get(query.id, ())]
-            short = len(cut.intersection(replies))
-            if short:
-                text = f"{short} of {len(replies)} replies stopped at max_tokens without a label; raise it"
-                run = replace(run, model_warnings=(text,))
-            runs[own.name] = run
-        scoring = f"given;parser={PARSER_VERSION}" if "reply" in fields else "given"
-        predicted = Predictions(given=scoring, seconds=time.monotonic() - started)
-        read = {record.output for run in runs.values() for record in run.details.conditions}
-        if outputs is None and kind != "labels" and read - {kind, "none"}:
-            return scored(part, cast("Kind", kind))
-        return member.collect(runs, predicted, return_outputs)
 
-    parts = {part: scored(part) for part in single}
-    for warning in dict.fromkeys(warning for result in parts.values() for warning in result.warnings):
-        _log.warning("%s", warning)
-    return ResultGroup(benchmark.name, parts) if isinstance(benchmark, BenchmarkGroup) else parts[benchmark.task.name]
+def _score_member(
+    member: Benchmark,
+    datasets: Sequence[_WrittenDataset],
+    given: _GivenPredictions,
+    started: float,
+    return_outputs: bool,
+) -> Result:
+    """Score the predictions of one benchmark.
+
+    Args:
+        member: The benchmark.
+        datasets: The queries of its data sets, in order.
+        given: The predictions of all queries.
+        started: When the scoring began, by the monotonic clock.
+        return_outputs: Keep the prediction of each query.
+    """
+    runs = _assemble_runs(member, datasets, given)
+    kinds_read = set()
+    for run in runs.values():
+        kinds_read |= {record.output for record in run.details.conditions}
+    # Numbers may look like another kind than their field says, such as logits from 0 to 1. The field counts.
+    if given.kind != "labels" and kinds_read - {given.kind, "none"}:
+        outputs = cast("Kind", given.kind)
+        member = member.copy_with(experimentor=[experimentor.copy_with(outputs=outputs) for experimentor in member])
+        runs = _assemble_runs(member, datasets, given)
+    predictions = Predictions(given=given.scoring, seconds=time.monotonic() - started)
+    return member.collect(runs, predictions, return_outputs)
+
+
+def _assemble_runs(
+    member: Benchmark, datasets: Sequence[_WrittenDataset], given: _GivenPredictions
+) -> dict[str, DatasetRun]:
+    """Return the scored run over each data set of a benchmark; arguments as for :func:`_score_member`."""
+    runs: dict[str, DatasetRun] = {}
+    for experimentor, dataset in zip(member, datasets, strict=True):
+        keys = [query.id for query in dataset.queries]
+        answers = [given.answers[key] for key in keys]
+        run = experimentor.assemble(dataset.conditions, answers, f"{member.task.name}, {experimentor.name}")
+        replies = [key for key in keys if key in given.replies]
+        n_cut_off = len(given.cut_off.intersection(replies))
+        if n_cut_off:
+            warning = f"{n_cut_off} of {len(replies)} replies stopped at max_tokens without a label; raise it"
+            run = replace(run, model_warnings=(warning,))
+        runs[experimentor.name] = run
+    return runs
 
 
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
-    """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply."""
-    fields = list(prediction) if isinstance(prediction, Mapping) else [f"{prediction!r:.60}"]
+    """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply.
+
+    Raises:
+        OutputError: The prediction is invalid; the message names the id of its query.
+    """
     try:
-        if len(fields) != 1 or fields[0] not in _FIELDS:
-            got = ", ".join(map(str, fields)) or "none"
-            raise OutputError(f"expected exactly one of {', '.join(_FIELDS)}, got {got}")
-        (field,), space = fields, query.query.label_space
-        value, (kind, expected) = prediction[field], _FIELDS[field]
-        if kind != ("index" if whole_number(value) is not None else "text" if isinstance(value, str) else "numbers"):
-            raise OutputError(f"{field} must be {expected}, not {value!r}")
-        prompt = query.query.prompt
-        return read_reply(value, space, unparsed, prompt) if field == "reply" else check_answer(value, space)
+        name = _only_field(prediction)
+        value = prediction[name]
+        expected = _FIELDS[name]
+        if _type_of(value) != expected.type:
+            raise OutputError(f"{name} must be {expected.expected}, not {value!r}")
+        label_space = query.query.label_space
+        if name == "reply":
+            return read_reply(value, label_space, unparsed, query.query.prompt)
+        return check_answer(value, label_space)
     except OutputError as error:
         raise OutputError(f"{query.id}: {error}") from error
 
 
-def _task_name(*parts: str) -> str:
-    return "_".join(["staicc", *(re.sub(r"[^0-9a-z]+", "_", part.casefold()).strip("_") or "x" for part in parts)])
-
-
-def _yaml(values: Mapping[str, Any]) -> str:
-    """Write a flat mapping as YAML; JSON values are valid YAML."""
-    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
-
-
-def _task(name: str, file: str, alias: str) -> dict[str, Any]:
-    return {
-        "task": name,
-        "task_alias": alias,
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": file}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "prompt",
-        "doc_to_choice": "label_space",
-        "doc_to_target": "ground_truth",
-        "target_delimiter": "",
-        "num_fewshot": 0,
-        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-        "metadata": {"version": __version__},
-    }
-
-
-def export_tasks(
-    benchmark: Benchmark | BenchmarkGroup, folder: StrPath, command: str = "score normal logged"
-) -> tuple[str, ...]:
-    """Write a benchmark as tasks of lm-evaluation-harness.
-
-    Args:
-        benchmark: A benchmark, or a group of benchmarks, in the direct channel.
-        folder: The folder of the files. It is created if necessary; files of the same names are replaced.
-        command: The arguments of ``python -m StaICC`` that score the samples in ``logged``, for the instructions.
-
-    Returns:
-        The names of the groups of tasks, one for each benchmark.
+def _only_field(prediction: object) -> str:
+    """Return the name of the one field of a prediction.
 
     Raises:
-        ArgumentError: The benchmark uses the noisy channel, which scores texts instead of labels, or two tasks would
-            have the same name.
-        OSError: The folder cannot be written.
+        OutputError: It is no mapping, or has no field, several or an unknown one.
     """
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ArgumentError(f"{folder} is a file; the tasks are several files, so give a folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    by_task: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for record in prompt_records(benchmark, with_truth=True):
-        if not isinstance(record["prompt"], str):
-            raise ArgumentError(
-                "the noisy channel scores the text after each label, not a choice of labels; export the direct channel"
-            )
-        by_task.setdefault((record["benchmark"], record["dataset"], record["condition"]), []).append(record)
-    several = Counter((name, dataset) for name, dataset, _ in by_task)
-    groups: dict[str, list[str]] = {}
-    for place, records in by_task.items():
-        parts = place if several[place[:2]] > 1 else place[:2]
-        name = _task_name(*parts)
-        tasks = groups.setdefault(place[0], [])
-        if any(name in of_group for of_group in groups.values()):
-            raise ArgumentError(f"two data sets or conditions have the task name {name}; rename one of them")
-        tasks.append(name)
-        _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
-        _write(folder / f"{name}.yaml", _yaml(_task(name, f"{name}.jsonl", ", ".join(parts[1:]))))
-    for benchmark_name, tasks in groups.items():
-        group = {
-            "group": _task_name(benchmark_name),
-            "task": tasks,
-            "aggregate_metric_list": [{"metric": "acc", "aggregation": "mean", "weight_by_size": False}],
-            "metadata": {"version": __version__},
-        }
-        _write(folder / f"{_task_name(benchmark_name)}.yaml", _yaml(group))
-    names = tuple(map(_task_name, groups))
-    meaning = {benchmark_names.NORMAL: "the benchmark's accuracy"}
-    other = "not a score of this benchmark: score the logged samples"
-    meanings = "\n".join(f"| {_task_name(name)} | {meaning.get(name, other)} |" for name in groups)
-    settings = "\n".join(f"    {member.signature()}" for member in members(benchmark).values())
-    readme = (resources.files(__package__) / "harness_readme.md").read_text("utf-8")
-    facts = {"groups": ",".join(names), "command": command, "meanings": meanings, "settings": settings}
-    _write(folder / "README.md", readme.format(version=__version__, **facts))
-    return names
+    if isinstance(prediction, Mapping):
+        names = list(prediction)
+        if len(names) == 1 and names[0] in _FIELDS:
+            return str(names[0])
+        got = ", ".join(map(str, names)) or "none"
+    else:
+        got = f"{prediction!r:.60}"
+    raise OutputError(f"expected exactly one of {', '.join(_FIELDS)}, got {got}")
 
 
-def _write(path: Path, text: str) -> None:
-    write_output(path, [utf8(text)])
+def _type_of(value: object) -> str:
+    """Return the type of the value of a field, as in :class:`_Field`; anything else may be a sequence of numbers."""
+    if whole_number(value) is not None:
+        return "index"
+    if isinstance(value, str):
+        return "text"
+    return "numbers"

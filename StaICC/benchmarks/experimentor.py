@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import asdict, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from StaICC.arguments import keywords_of_release, known_name, validate_integer
 from StaICC.benchmarks.running import DatasetTask
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from StaICC.inference.contract import Answer, Inference
     from StaICC.inference.runner import Part, RunOptions
     from StaICC.metrics.metric_set import Metric
+    from StaICC.progress import ProgressCallback
     from StaICC.prompting.demonstrations import DemonstrationLists
     from StaICC.prompting.prompt_writer import Query
     from StaICC.prompting.views import SubsetView, TripletSplit
@@ -70,13 +70,32 @@ def metrics_field(metrics: MetricSet) -> str:
     """
     from StaICC.results.signature import escaped
 
-    first, *_ = metrics.parts
-    known = next((own for own in map(metric_set, METRIC_SETS) if own.name == first), None)
-    inherited = () if known is None or known.as_released != metrics.as_released else known.metrics
-    parts = [escaped(first)] if inherited or not metrics.metrics or first != metrics.metrics[0].label else []
-    parts += [_member(metric) for metric in metrics.metrics if metric not in inherited]
-    parts += [f"without {escaped(metric.name)}" for metric in inherited if metric not in metrics.metrics]
-    return "+".join([*parts, "as released"] if metrics.as_released and not inherited else parts)
+    library_set = _library_set_of(metrics)
+    inherited = () if library_set is None else library_set.metrics
+    first_name = metrics.parts[0]
+    # A set that has the name of its first metric, and nothing else of a set, is written as its metrics.
+    is_named_after_metric = bool(metrics.metrics) and first_name == metrics.metrics[0].label
+    words: list[str] = []
+    if inherited or not is_named_after_metric:
+        words.append(escaped(first_name))
+    for metric in metrics.metrics:
+        if metric not in inherited:
+            words.append(_metric_name(metric))
+    for metric in inherited:
+        if metric not in metrics.metrics:
+            words.append(f"without {escaped(metric.name)}")
+    if metrics.as_released and not inherited:
+        words.append("as released")
+    return "+".join(words)
+
+
+def _library_set_of(metrics: MetricSet) -> MetricSet | None:
+    """Return the metric set of this library that a set extends or reduces; ``None`` if there is none."""
+    for name in METRIC_SETS:
+        library_set = metric_set(name)
+        if library_set.name == metrics.parts[0] and library_set.as_released == metrics.as_released:
+            return library_set
+    return None
 
 
 def metrics_record(metrics: MetricSet) -> dict[str, Any]:
@@ -89,29 +108,44 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         ``set``: the name of a metric set of this library (:func:`~StaICC.metrics.metric_set`); ``names``: the metrics
         of this library; ``own``: the others.
     """
-    of_library, others = [], []
+    of_library = []
+    others = []
     for metric in metrics.metrics:
-        read_as_standard = metric.of_release and "0.1.1" not in metrics.parts  # the name alone would be read so
+        # Verification reads a name alone as the standard metric, so one of 0.1.1 needs its metric set.
+        read_as_standard = metric.of_release and "0.1.1" not in metrics.parts
         if metric.of_library and not read_as_standard:
             of_library.append(metric.name)
         else:
             others.append(metric.name)
-    named = [part for part in metrics.parts if part in METRIC_SETS or part in of_library]
-    unknown = [part for part in metrics.parts if part not in (*named, *(metric.label for metric in metrics.metrics))]
-    return {"set": "+".join(named), "names": of_library, "own": list(dict.fromkeys([*others, *unknown]))}
+    labels = [metric.label for metric in metrics.metrics]
+    known_parts = []
+    for part in metrics.parts:
+        if part in METRIC_SETS or part in of_library:
+            known_parts.append(part)
+        elif part not in labels:
+            others.append(part)
+    return {"set": "+".join(known_parts), "names": of_library, "own": list(dict.fromkeys(others))}
 
 
-def _member(metric: Metric) -> str:
+def _metric_name(metric: Metric) -> str:
+    """Return the name of a metric for the signature; that of one of the user's own has a digest of its code."""
     from StaICC.inference.identity import code_mark
     from StaICC.results.signature import escaped, short_digest
 
+    name = escaped(metric.name)
     if metric.of_release:
-        return f"{escaped(metric.name)}@0.1.1"
+        return f"{name}@0.1.1"
     if metric.of_library:
-        return escaped(metric.name)
-    code, _, mark = code_mark(metric.function).partition("-")
-    parts = [origin_of(metric.function).replace(" ", "-"), short_digest([code, metric.requires_probabilities]), mark]
-    return f"{escaped(metric.name)}@{'-'.join(part for part in parts if part)}"
+        return name
+    words = []
+    distribution = origin_of(metric.function).replace(" ", "-")
+    if distribution:
+        words.append(distribution)
+    code, _, unidentified = code_mark(metric.function).partition("-")
+    words.append(short_digest([code, metric.requires_probabilities]))
+    if unidentified:
+        words.append(unidentified)
+    return f"{name}@{'-'.join(words)}"
 
 
 class MetricTable(MutableMapping[str, MetricFunction]):
@@ -128,10 +162,16 @@ class MetricTable(MutableMapping[str, MetricFunction]):
     metric_set: MetricSet
 
     def __init__(self, metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] | MetricTable) -> None:
-        self.metric_set = metrics.metric_set if isinstance(metrics, MetricTable) else metric_set(metrics)
+        if isinstance(metrics, MetricTable):
+            self.metric_set = metrics.metric_set
+        else:
+            self.metric_set = metric_set(metrics)
 
     def __getitem__(self, name: str) -> MetricFunction:
-        return {metric.name: metric.function for metric in self.metric_set.metrics}[name]
+        for metric in self.metric_set.metrics:
+            if metric.name == name:
+                return metric.function
+        raise KeyError(name)
 
     def __setitem__(self, name: str, metric: MetricFunction | Metric) -> None:
         """Add a metric, or replace one.
@@ -143,9 +183,10 @@ class MetricTable(MutableMapping[str, MetricFunction]):
         self.metric_set = self.metric_set.adding(added)
 
     def __delitem__(self, name: str) -> None:
-        _ = self[name]  # raises for an unknown name
-        kept = tuple(metric for metric in self.metric_set.metrics if metric.name != name)
-        self.metric_set = replace(self.metric_set, metrics=kept)
+        if name not in self:
+            raise KeyError(name)
+        remaining = tuple(metric for metric in self.metric_set.metrics if metric.name != name)
+        self.metric_set = replace(self.metric_set, metrics=remaining)
 
     def __iter__(self) -> Iterator[str]:
         return (metric.name for metric in self.metric_set.metrics)
@@ -183,8 +224,16 @@ def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> lis
 
 
 SAMPLERS = ("default", "nested", "nested-shared")
-"""How demonstrations are drawn: as published; so that those of a smaller ``k`` are the first ones of a larger; the
-latter with one list for all test rows of a repeat."""
+"""How demonstrations are drawn. ``"default"``: as published. ``"nested"``: so that the demonstrations of a smaller
+``k`` are the first ones of a larger ``k``. ``"nested-shared"``: nested, with one list for all test rows of a repeat."""
+
+
+class _DrawnSizes(NamedTuple):
+    """The sizes of the sets when demonstrations were drawn."""
+
+    demonstrations: int
+    """How many rows they were drawn from."""
+    test_rows: int
 
 
 class Experimentor(FixedAttributes, DatasetTask):
@@ -215,8 +264,8 @@ class Experimentor(FixedAttributes, DatasetTask):
     """
 
     __slots__ = (
-        *("_domain_lists", "_drawn_sizes", "_k", "_manual", "_mode", "_outputs", "_repeats", "_rows", "_sampler"),
-        *("_triplet", "_writer"),
+        *("_domain_lists", "_drawn_sizes", "_k", "_manual_lists", "_mode", "_outputs", "_repeats", "_rows"),
+        *("_sampler", "_triplet", "_writer"),
         *("dataset", "limit", "metrics", "starts_noisy", "statistics", "task", "unparsed"),
     )
 
@@ -248,12 +297,13 @@ class Experimentor(FixedAttributes, DatasetTask):
         self.starts_noisy = noisy_channel
         self._k = validate_integer("k", k, 0)
         self._sampler = known_name("sampler", sampler, SAMPLERS)
+        # How demonstrations are chosen now: by the sampler, or "manual", "in-domain", "out-of-domain".
         self._mode = sampler
-        self._manual: DemonstrationLists = ()
+        self._manual_lists: DemonstrationLists = ()
         self._domain_lists: DemonstrationLists = ()
-        self._drawn_sizes: tuple[int, int] | None = None
-        self._repeats: int | None = None
-        self._rows: frozenset[int] | None = None
+        self._drawn_sizes: _DrawnSizes | None = None
+        self._repeats: int | None = None  # None: those of the task
+        self._rows: frozenset[int] | None = None  # None: all test rows
         self._triplet: TripletSplit | None = None
         self._writer: PromptWriter | None = None
 
@@ -263,8 +313,9 @@ class Experimentor(FixedAttributes, DatasetTask):
     def triplet_dataset(self) -> TripletSplit:
         """The three sets; drawn at first use, so that building a benchmark is cheap."""
         if self._triplet is None:
-            split, rows = split_dataset(self.dataset), self.task.test_rows
-            (test,) = split.test.split([range(len(split.test))[:rows]])
+            split = split_dataset(self.dataset)
+            positions = range(len(split.test))[: self.task.test_rows]
+            (test,) = split.test.split([positions])
             self._triplet = replace(split, test=test)
         return self._triplet
 
@@ -273,7 +324,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         """The prompt writer; it may be replaced."""
         if self._writer is None:
             self._writer = PromptWriter(self.card, self.triplet_dataset, self.starts_noisy)
-            self._writer.set_pseudo_queries(self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration))
+            pseudo_queries = self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration)
+            self._writer.set_pseudo_queries(pseudo_queries)
         return self._writer
 
     @prompt_former.setter
@@ -340,14 +392,17 @@ class Experimentor(FixedAttributes, DatasetTask):
             ArgumentError: ``k`` is not an integer of at least 0.
         """
         self._k = validate_integer("k", k, 0)
-        self._drawn_sizes = len(self.triplet_dataset.demonstration), len(self.triplet_dataset.test)
+        split = self.triplet_dataset
+        self._drawn_sizes = _DrawnSizes(demonstrations=len(split.demonstration), test_rows=len(split.test))
         self.reset_demonstration_sampler()
 
     def get_repeat_times(self) -> int:
         """Return how often each test row is used: once with demonstrations set by hand."""
         if self._mode == "manual":
             return 1
-        return self.task.repeats if self._repeats is None else self._repeats
+        if self._repeats is not None:
+            return self._repeats
+        return self.task.repeats
 
     @property
     def _repeat_times(self) -> int:
@@ -372,8 +427,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         Raises:
             ArgumentError: The number of rows is wrong, or a row is not a list of ``k`` existing positions.
         """
-        rows, shown = len(self.triplet_dataset.test), len(self.triplet_dataset.demonstration)
-        self._manual = check_demonstration_lists(sampler, rows, self._k, shown)
+        split = self.triplet_dataset
+        self._manual_lists = check_demonstration_lists(sampler, len(split.test), self._k, len(split.demonstration))
         self._mode = "manual"
         self._repeats = None
 
@@ -386,39 +441,43 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._draw_by_label("out-of-domain")
 
     def _draw_by_label(self, mode: str) -> None:
-        shown, test = self.triplet_dataset.demonstration, self.triplet_dataset.test
-        labels = tuple(shown.label(position) for position in range(len(shown)))
+        demonstration_set = self.triplet_dataset.demonstration
+        test = self.triplet_dataset.test
+        labels = tuple(demonstration_set.label(position) for position in range(len(demonstration_set)))
         query_labels = tuple(test.label(row) for row in range(len(test))) * self.task.repeats
-        _, drawn_rows = self._sizes_of_draw()
-        self._domain_lists = restrict_to_domain(
-            labels, self._k, query_labels, mode == "in-domain", self.name, self.task.repeats * drawn_rows
-        )
+        n_drawn = self.task.repeats * self._sizes_of_draw().test_rows
+        self._domain_lists = restrict_to_domain(labels, self._k, query_labels, mode == "in-domain", self.name, n_drawn)
         self._mode = mode
         self._repeats = None
 
-    def _sizes_of_draw(self) -> tuple[int, int]:
+    def _sizes_of_draw(self) -> _DrawnSizes:
         """Return how many demonstrations and test rows there were when the demonstrations were drawn.
 
         As in 0.1.1, a set that is cut later does not redraw them; :meth:`set_k` does.
         """
         if self._drawn_sizes is not None:
             return self._drawn_sizes
-        return self.card.split.demonstration, self._uncut_test_rows()
+        return _DrawnSizes(demonstrations=self.card.split.demonstration, test_rows=self._uncut_test_rows())
 
     def _uncut_test_rows(self) -> int:
-        rows, most = self.card.split.test, self.task.test_rows
-        return rows if most is None else min(rows, most)
+        """Return the number of test rows before any cut."""
+        if self.task.test_rows is None:
+            return self.card.split.test
+        return min(self.card.split.test, self.task.test_rows)
 
     def reset_demonstration_sampler(self) -> None:
         """Go back to the benchmark's demonstrations."""
         self._mode = self._sampler
-        self._manual = ()
+        self._manual_lists = ()
         self._repeats = None
 
     def demonstration_lists(self) -> DemonstrationLists:
         """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
-        lists = self._drawn_lists()[: self.get_repeat_times() * len(self.triplet_dataset.test)]
-        size, (drawn_from, _) = len(self.triplet_dataset.demonstration), self._sizes_of_draw()
+        n_prompts = self.get_repeat_times() * len(self.triplet_dataset.test)
+        lists = self._drawn_lists()[:n_prompts]
+        size = len(self.triplet_dataset.demonstration)
+        drawn_from = self._sizes_of_draw().demonstrations
+        # Only a set that was cut lacks rows, so the positions of any other are not looked at.
         if size < drawn_from and any(position >= size for positions in lists for position in positions):
             raise ArgumentError(
                 f"{self.name}: the demonstration set was cut to {size} rows, and demonstrations were drawn from "
@@ -429,14 +488,16 @@ class Experimentor(FixedAttributes, DatasetTask):
     def _drawn_lists(self) -> DemonstrationLists:
         """Return the demonstrations for all repeats of the benchmark."""
         if self._mode == "manual":
-            return self._manual
-        if self._mode != self._sampler:
+            return self._manual_lists
+        if self._mode != self._sampler:  # in-domain or out-of-domain
             return self._domain_lists
-        pool, rows = self._sizes_of_draw()
-        prompts = self.task.repeats * rows
+        sizes = self._sizes_of_draw()
+        n_prompts = self.task.repeats * sizes.test_rows
         if self._mode == "default":
-            return sample_demonstrations(pool, self._k, prompts)
-        return sample_nested(pool, self._k, prompts, rows if self._mode == "nested-shared" else 1)
+            return sample_demonstrations(sizes.demonstrations, self._k, n_prompts)
+        if self._mode == "nested-shared":
+            return sample_nested(sizes.demonstrations, self._k, n_prompts, sizes.test_rows)
+        return sample_nested(sizes.demonstrations, self._k, n_prompts, 1)
 
     @property
     def demonstration_sampler(self) -> DemonstrationSampler:
@@ -475,10 +536,14 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def conditions(self) -> Sequence[Condition]:
         """Return the conditions: named lists of queries."""
-        conditions, rows = self.task.conditions(self.task_input()), self._rows
-        if rows is None:
+        conditions = self.task.conditions(self.task_input())
+        if self._rows is None:
             return conditions
-        return [Condition(own.name, tuple(query for query in own.queries if query.row in rows)) for own in conditions]
+        restricted = []
+        for condition in conditions:
+            queries = tuple(query for query in condition.queries if query.row in self._rows)
+            restricted.append(Condition(condition.name, queries))
+        return restricted
 
     @property
     def row_scores(self) -> Sequence[str]:
@@ -489,7 +554,9 @@ class Experimentor(FixedAttributes, DatasetTask):
     def row_count(self) -> int:
         """The number of test rows within the limit."""
         rows = len(self.triplet_dataset.test)
-        return rows if self.limit is None else min(rows, self.limit)
+        if self.limit is None:
+            return rows
+        return min(rows, self.limit)
 
     def restricted_to(self, rows: Collection[int]) -> Experimentor:
         """Return this data set with some of its test rows only, as after early stopping.
@@ -499,8 +566,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         Args:
             rows: The test rows.
         """
-        without = Statistics(level=self.statistics.level, intervals=False)
-        return self.copy_with(_rows=frozenset(rows), statistics=without)
+        without_intervals = Statistics(level=self.statistics.level, intervals=False)
+        return self.copy_with(_rows=frozenset(rows), statistics=without_intervals)
 
     def __len__(self) -> int:
         return len(self.all_queries())
@@ -578,18 +645,28 @@ class Experimentor(FixedAttributes, DatasetTask):
 
         run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
         details = replace(run.details, data=self.data_digest)
-        return replace(run, details=details if self._rows is None else replace(details, baselines={}))
+        if self._rows is not None:  # After early stopping there are no baselines.
+            details = replace(details, baselines={})
+        return replace(run, details=details)
 
     @property
     def data_digest(self) -> str:
         """The digest by which comparisons know the data: labels may be renamed or in another order."""
         from StaICC.results.signature import digest
 
+        if self.task.content_free:  # The texts of the test rows are not in the prompts.
+            return self.dataset.table.digest
         test = self.triplet_dataset.test
-        return self.dataset.table.digest if self.task.content_free else digest([*map(test.texts, range(len(test)))])
+        return digest([test.texts(row) for row in range(len(test))])
 
     def _scoring(self) -> Scoring:
-        return Scoring(self.metric_set, self._k, self.statistics, self.outputs, self.unparsed)
+        return Scoring(
+            self.metric_set,
+            k=self._k,
+            statistics=self.statistics,
+            outputs=self.outputs,
+            unparsed=self.unparsed,
+        )
 
     @keywords_of_release(input_prediction="preentered_prediction")
     def auto_run(
@@ -621,8 +698,11 @@ class Experimentor(FixedAttributes, DatasetTask):
         if batched_inference:
             options = replace(options or RunOptions(), batched=True)
         run = self.run(forward_inference, preentered_prediction, options)
-        scores, success = dict(run.values), run.details.failed == 0
-        return (scores, success, outputs_of(run.outcomes)) if return_outputs else (scores, success)
+        scores = dict(run.values)
+        is_complete = run.details.failed == 0
+        if return_outputs:
+            return scores, is_complete, outputs_of(run.outcomes)
+        return scores, is_complete
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the experiment; arguments as for :meth:`auto_run`, also that of a class derived from this one."""
@@ -655,60 +735,133 @@ class Experimentor(FixedAttributes, DatasetTask):
             changed.append("demonstrations")
         if self._repeats is not None:
             changed.append("repeats")
-        built_in = isinstance(self.dataset.source, (BuiltIn, ReleasedWheel))
-        if self._cut_sets() or (built_in and not self._published_split()):  # own data record their split
+        # A file of the user's own data records its split, so it may have any.
+        has_other_split = self._is_built_in() and not self._has_published_split()
+        if self._has_cut_sets() or has_other_split:
             changed.append("split")
         return changed
 
-    def _cut_sets(self) -> bool:
+    def _is_built_in(self) -> bool:
+        """Return whether the data set is one of this library."""
+        return isinstance(self.dataset.source, (BuiltIn, ReleasedWheel))
+
+    def _has_cut_sets(self) -> bool:
         """Return whether a set was cut (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`)."""
         split = self.card.split
-        return self.triplet_dataset.sizes != (split.calibration, split.demonstration, self._uncut_test_rows())
+        uncut_sizes = (split.calibration, split.demonstration, self._uncut_test_rows())
+        return self.triplet_dataset.sizes != uncut_sizes
 
-    def _published_split(self) -> bool:
+    def _has_published_split(self) -> bool:
         """Return whether the split is the one that the benchmark publishes for the data set."""
-        split = self.card.split
-        if not isinstance(self.dataset.source, (BuiltIn, ReleasedWheel)):
-            return split == PUBLISHED_SPLIT
-        return split == get_card(self.name).split
+        if self._is_built_in():
+            return self.card.split == get_card(self.name).split
+        return self.card.split == PUBLISHED_SPLIT
 
     def _split_field(self) -> str | None:
         """Return the split for the signature; ``None`` for the published one."""
-        if self._cut_sets():
-            sizes = "+".join(map(str, self.triplet_dataset.sizes))
+        if self._has_cut_sets():
+            sizes = "+".join(str(size) for size in self.triplet_dataset.sizes)
             return f"{self.card.split}-cut-to-{sizes}"
-        return None if self._published_split() else str(self.card.split)
+        if self._has_published_split():
+            return None
+        return str(self.card.split)
+
+    def _demonstrations_field(self) -> str | None:
+        """Return the choice of demonstrations for the signature; ``None`` for the published one."""
+        from StaICC.results.signature import digest
+
+        if self._mode == "default":
+            return None
+        if self._mode == "manual":
+            positions = [list(row_positions) for row_positions in self._manual_lists]
+            return f"manual-{digest(positions)[:12]}"
+        return self._mode
+
+    def _template_field(self) -> str | None:
+        """Return a digest of the template for the signature; ``None`` for the published one."""
+        from StaICC.results.signature import digest
+
+        writer = self.prompt_former
+        if not writer.changed:
+            return None
+        return f"changed-{digest([writer.get_config_dict(), writer.cut_by_length])[:12]}"
+
+    def _limit_field(self) -> str | None:
+        """Return the limit for the signature; ``None`` if it leaves out no test row."""
+        if self.limit is None or self.limit >= len(self.triplet_dataset.test):
+            return None
+        return str(self.limit)
 
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting that can change a number of this data set, as text by signature field."""
         from StaICC.benchmarks.evaluation import settings_tried
-        from StaICC.results.signature import digest
 
-        writer, arguments = self.prompt_former, self.arguments()
-        writer_settings = [writer.get_config_dict(), writer.cut_by_length]
-        tried = settings_tried(self.task, self._scoring())
-        demonstrations: str | None = None if self._mode == "default" else self._mode
-        if self._mode == "manual":
-            demonstrations = f"manual-{digest([list(positions) for positions in self._manual])[:12]}"
+        has_baselines = settings_tried(self.task, self._scoring()) is not None
+        is_noisy = self.prompt_former.settings.noisy_channel
         return {
             "split": self._split_field(),
-            "k": str(arguments["k"]),
+            "k": str(self._k),
             "repeats": str(self.get_repeat_times()),
-            "demonstrations": demonstrations,
-            "template": f"changed-{digest(writer_settings)[:12]}" if writer.changed else None,
-            "channel": "noisy" if arguments["noisy_channel"] else "direct",
-            "limit": None if self.limit is None or self.limit >= len(self.triplet_dataset.test) else str(self.limit),
+            "demonstrations": self._demonstrations_field(),
+            "template": self._template_field(),
+            "channel": "noisy" if is_noisy else "direct",
+            "limit": self._limit_field(),
             "metrics": metrics_field(self.metric_set),
-            "outputs": None if arguments["outputs"] == "auto" else arguments["outputs"],
-            "unparsed": None if arguments["unparsed"] == "error" else arguments["unparsed"],
-            "statistics": self.statistics.for_signature(not self.metric_set.as_released, tried is not None),
+            "outputs": None if self.outputs == "auto" else self.outputs,
+            "unparsed": None if self.unparsed == "error" else self.unparsed,
+            "statistics": self.statistics.for_signature(
+                intervals=not self.metric_set.as_released, baselines=has_baselines
+            ),
         }
 
 
 def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:
-    """Return how replies without a label count that several experimentors share."""
+    """Return how replies without a label count in one pass over several experimentors.
+
+    It is ``"error"`` if one of them has that, else the policy of the first.
+    """
     policies = [experimentor.unparsed for experimentor in experimentors]
-    return "error" if "error" in policies else policies[0]
+    if "error" in policies:
+        return "error"
+    return policies[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparedRun:
+    """What an experimentor contributes to a pass, before predictions are computed."""
+
+    name: str
+    """The name of its run."""
+    experimentor: Experimentor
+    settings: Mapping[str, str | None]
+    """Its settings for the signature."""
+    conditions: Sequence[Condition]
+    queries: Sequence[Query]
+    """Those of all conditions, in order."""
+
+    @classmethod
+    def of(cls, name: str, experimentor: Experimentor) -> _PreparedRun:
+        """Write the conditions of an experimentor."""
+        settings = experimentor.settings_for_signature()
+        conditions = experimentor.conditions()
+        queries: list[Query] = []
+        for condition in conditions:
+            queries += condition.queries
+        return cls(name, experimentor, settings, conditions, queries)
+
+    def refuse_changes(self) -> None:
+        """Raise an error if a setting changed since.
+
+        Raises:
+            ArgumentError: It did, so the signature would not be that of the prompts.
+        """
+        for field, value in self.experimentor.settings_for_signature().items():
+            before = self.settings[field]
+            if value != before:
+                raise ArgumentError(
+                    f"{self.name}: {field} changed from {before} to {value} during the run, so the result "
+                    "would have another signature than its prompts. Change settings before or after a run"
+                )
 
 
 def run_together(
@@ -727,51 +880,95 @@ def run_together(
         OutputError: A query has no usable prediction.
     """
     from StaICC.benchmarks.early_checks import early_checks
-    from StaICC.benchmarks.result_warnings import (
-        answers_by_key,
-        log_dataset_warnings,
-        log_prompt_warnings,
-        with_model_warnings,
-    )
-    from StaICC.inference.runner import predict_queries
-    from StaICC.progress import Progress
+    from StaICC.benchmarks.result_warnings import log_prompt_warnings
 
-    first, unparsed = next(iter(experimentors.values())), strictest_policy(experimentors.values())
-    settings = [experimentor.settings_for_signature() for experimentor in experimentors.values()]
-    written = [experimentor.conditions() for experimentor in experimentors.values()]
-    lists = [condition.queries for conditions in written for condition in conditions]
-    queries = [query for of_condition in lists for query in of_condition]
-    queries_of = [[query for condition in conditions for query in condition.queries] for conditions in written]
+    prepared = [_PreparedRun.of(name, experimentor) for name, experimentor in experimentors.items()]
 
-    def log_warnings() -> None:
-        for experimentor, own in zip(experimentors.values(), queries_of, strict=True):
-            log_prompt_warnings(experimentor.name, function, own, options.log)
+    def log_warnings_of_prompts() -> None:
+        for run in prepared:
+            log_prompt_warnings(run.experimentor.name, function, run.queries, options.log)
 
-    options = replace(
+    first = prepared[0].experimentor
+    pass_options = replace(
         options,
-        unparsed=unparsed,
-        before_predicting=log_warnings,
+        unparsed=strictest_policy(experimentors.values()),
+        before_predicting=log_warnings_of_prompts,
         watched=first.name,
         early_checks=early_checks(first.outputs, one_label_is_suspicious=first.task.scores_accuracy),
     )
-    calls = lists if options.batched else [queries]
-    answers = [answer for call in calls for answer in predict_queries(function, call, part, options)]
-    for (name, experimentor), before in zip(experimentors.items(), settings, strict=True):
-        for field, value in experimentor.settings_for_signature().items():
-            if value != before[field]:
-                raise ArgumentError(
-                    f"{name}: {field} changed from {before[field]} to {value} during the run, so the result "
-                    "would have another signature than its prompts. Change settings before or after a run"
-                )
-    if options.progress is not None:
-        known = {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
-        failed = sum(isinstance(answer, Failure) for answer in known.values())
-        options.progress(Progress(len(known), len(known), part.name, part.number, part.parts, 0, failed, "statistics"))
-    left = iter(answers)
+    answers = _predict_in_one_pass(function, prepared, part, pass_options)
+    for run in prepared:
+        run.refuse_changes()
+    if pass_options.progress is not None:
+        _report_statistics(prepared, answers, part, pass_options.progress)
+    return _score_in_turn(function, prepared, answers, pass_options)
+
+
+def _predict_in_one_pass(
+    function: Inference, prepared: Sequence[_PreparedRun], part: Part, options: RunOptions
+) -> list[Answer | Failure]:
+    """Return the predictions of the queries of all experimentors, in order; arguments as for :func:`run_together`."""
+    from StaICC.inference.runner import predict_queries
+
+    if not options.batched:
+        all_queries = [query for run in prepared for query in run.queries]
+        return predict_queries(function, all_queries, part, options)
+    # In batches, as in 0.1.1, the function gets the prompts of each condition in one call.
+    answers: list[Answer | Failure] = []
+    for run in prepared:
+        for condition in run.conditions:
+            answers += predict_queries(function, condition.queries, part, options)
+    return answers
+
+
+def _report_statistics(
+    prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], part: Part, report: ProgressCallback
+) -> None:
+    """Report that all queries are predicted, and that the statistics follow."""
+    from StaICC.progress import Progress
+
+    remaining_answers = iter(answers)
+    answer_by_prompt = {}
+    for run in prepared:
+        for query in run.queries:
+            answer_by_prompt[query.prompt, query.label_space] = next(remaining_answers)
+    n_distinct = len(answer_by_prompt)
+    n_failed = sum(isinstance(answer, Failure) for answer in answer_by_prompt.values())
+    report(
+        Progress(
+            done=n_distinct,
+            total=n_distinct,
+            where=part.name,
+            number=part.number,
+            parts=part.parts,
+            failed=n_failed,
+            phase="statistics",
+        )
+    )
+
+
+def _score_in_turn(
+    function: Inference, prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], options: RunOptions
+) -> list[DatasetRun]:
+    """Score the predictions of each experimentor, and log the warnings about them.
+
+    Args:
+        function: The inference function.
+        prepared: The experimentors with their queries.
+        answers: The predictions of all queries, in order.
+        options: Options of the run.
+    """
+    from StaICC.benchmarks.result_warnings import answers_by_key, log_dataset_warnings, with_model_warnings
+
     runs = []
-    for (name, experimentor), conditions, own in zip(experimentors.items(), written, queries_of, strict=True):
-        predictions = list(islice(left, len(own)))
-        run = with_model_warnings(experimentor.assemble(conditions, predictions, name), function, own, predictions)
-        log_dataset_warnings(experimentor.name, run, function, answers_by_key(own, predictions), options.log)
+    start = 0
+    for item in prepared:
+        end = start + len(item.queries)
+        predictions = list(answers[start:end])
+        start = end
+        run = item.experimentor.assemble(item.conditions, predictions, item.name)
+        run = with_model_warnings(run, function, item.queries, predictions)
+        by_key = answers_by_key(item.queries, predictions)
+        log_dataset_warnings(item.experimentor.name, run, function, by_key, options.log)
         runs.append(run)
     return runs

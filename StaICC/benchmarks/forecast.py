@@ -22,8 +22,10 @@ from StaICC.prompting.prompt_writer import Query
 PROBE_SECONDS = 4.0
 CLOCK = time.perf_counter
 """Returns the time in seconds."""
-PROBED = 16
-"""Chunks of the probe, and queries of each."""
+PROBED_CHUNKS = 16
+"""About how many chunks the probe takes prompts from: few enough for its seconds, enough for short and long prompts."""
+PROBED_PROMPTS = 16
+"""The maximum number of prompts that the probe predicts of a chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class ForecastOptions:
             token_cost(0, 0, self.prices)  # refuses wrong prices before the probe
 
     def context(self) -> RunContext:
-        """Return the context of the run, with its store if there is one: a run would make it.
+        """Return the context of the run. A store that is not there yet stays out of it: a run would create its file.
 
         Raises:
             SchemaError: There is no store, but its log.
@@ -64,9 +66,14 @@ class ForecastOptions:
         if isinstance(store, (str, os.PathLike)) and not os.path.exists(store):
             refuse_stray_log(store)
             store = None
-        settings: RunSettings = {"model_name": self.model_name, "chunk_size": self.chunk_size, "progress": False}
-        settings["recheck"] = self.recheck
-        return RunContext(False, **settings | {"store": store})
+        settings: RunSettings = {
+            "model_name": self.model_name,
+            "chunk_size": self.chunk_size,
+            "progress": False,
+            "recheck": self.recheck,
+            "store": store,
+        }
+        return RunContext(False, **settings)
 
 
 def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: bool = False, **options: Any) -> Forecast:
@@ -82,15 +89,50 @@ def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: boo
         ArgumentError: An argument is invalid.
         OutputError: A prediction of the probe failed.
     """
-    chosen, tasks = ForecastOptions(**options), Tasks(function)
-    with chosen.context() as context:
+    forecast_options = ForecastOptions(**options)
+    tasks = Tasks(function)
+    with forecast_options.context() as context:
         context.start([function])
-        run = context.options_for(function, group_prefixes=grouped)
-        listed = list(parts)
-        for number, queries in enumerate(listed):
-            tasks.add(function, queries, run, len(listed) - number)
+        run_options = context.options_for(function, group_prefixes=grouped)
+        queries_of_parts = list(parts)
+        for number, queries in enumerate(queries_of_parts):
+            tasks.add(function, queries, run_options, parts_left=len(queries_of_parts) - number)
             tasks.queries += len(queries)
-        return tasks.forecast(chosen)
+        return tasks.forecast(forecast_options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A chunk of prompts that an inference function predicts in one call."""
+
+    function: Inference
+    chunk: Chunk
+
+    def forecast(self, kept: tuple[int, ...] = ()) -> Forecast:
+        """Return the forecast of the call; ``kept`` as for :func:`~StaICC.inference.forecast.forecast_prompts`."""
+        prompts = [prompt for prompt, _ in self.chunk]
+        label_space = self.chunk[0][1]
+        return forecast_prompts(self.function, prompts, label_space, kept=kept)
+
+    def work(self, forecast: Forecast) -> int:
+        """Return what the time of the call is proportional to.
+
+        It is the number of positions that the model computes and of tokens that it generates. Where the function does
+        not count positions, it is the number of characters of the prompts.
+
+        Args:
+            forecast: The forecast of the call.
+        """
+        if forecast.positions is None:
+            return sum(characters(prompt) for prompt, _ in self.chunk)
+        return forecast.positions + (forecast.output_tokens or 0)
+
+
+def _fits(forecast: Forecast) -> bool:
+    """Return whether the longest prompt is within the limit of the model, as far as both are known."""
+    longest_prompt = forecast.longest_prompt or 0
+    limit = forecast.limit or math.inf
+    return longest_prompt <= limit
 
 
 class Tasks:
@@ -98,12 +140,20 @@ class Tasks:
 
     Args:
         kernel: The inference function that counts the tokens of its requests, if one does.
+
+    Attributes:
+        queries: The number of queries, which the caller counts.
+        distinct: The number of distinct prompts.
+        cached: How many of these are in the store.
+        new_calls: The calls for those that are not in the store.
     """
 
     def __init__(self, kernel: Inference) -> None:
-        self.chunks: list[tuple[Inference, Chunk]] = []
-        self.rechecked: list[tuple[Inference, Chunk]] = []
-        self.queries = self.distinct = self.cached = 0
+        self.queries = 0
+        self.distinct = 0
+        self.cached = 0
+        self.new_calls: list[_Call] = []
+        self._rechecked_calls: list[_Call] = []
         self._kernel = kernel
 
     def add(
@@ -118,71 +168,138 @@ class Tasks:
             parts_left: How many parts of the run come, this one included.
         """
         keys = distinct_keys(queries, options.group_prefixes)
-        stored = options.store.get_many(keys) if options.store is not None else {}
-        options.counter.reuse(stored, lambda key: "", sum(characters(prompt) for prompt, _ in keys))
-        again = [key for key, _, _ in options.counter.due(parts_left, len(stored) < len(keys))]
-        self.rechecked += [(function, chunk) for chunk in chunks_of(again, frozenset(), function, options)]
-        self.chunks += [(function, chunk) for chunk in chunks_of(keys, stored, function, options)]
-        self.distinct, self.cached = self.distinct + len(keys), self.cached + len(stored)
+        stored: dict[PromptKey, Answer] = {}
+        if options.store is not None:
+            stored = options.store.get_many(keys)
+
+        # The counter chooses the stored predictions that the run would compute again for comparison.
+        n_characters = sum(characters(prompt) for prompt, _ in keys)
+        options.counter.reuse(stored, lambda key: "", size=n_characters)
+        due = options.counter.due(parts_left, computes=len(stored) < len(keys))
+        rechecked_keys = [key for key, _, _ in due]
+
+        for chunk in chunks_of(rechecked_keys, frozenset(), function, options):
+            self._rechecked_calls.append(_Call(function, chunk))
+        for chunk in chunks_of(keys, stored, function, options):
+            self.new_calls.append(_Call(function, chunk))
+        self.distinct += len(keys)
+        self.cached += len(stored)
         return stored
 
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
-        """Count the tokens and probe the rate; ``certain``: whether a run will have exactly these prompts."""
-        total, fitting, weights = Forecast(self.queries, self.distinct, self.cached), [], 0
-        for number, (function, chunk) in enumerate([*self.rechecked, *self.chunks]):
-            part, weight = _forecast(function, chunk, total.kept)
-            if number < len(self.rechecked):
-                part = replace(part, rechecked=len(chunk), recheck_tokens=part.tokens)
-            total += part
-            weights += weight
-            if (part.longest_prompt or 0) <= (part.limit or math.inf):
-                fitting.append((function, chunk))
+        """Count the tokens of all calls, predict some prompts to know the rate, and compute the cost.
+
+        Args:
+            options: Duration of the probe, and prices.
+            certain: Whether a run will have exactly these prompts.
+        """
+        total = Forecast(self.queries, self.distinct, self.cached)
+        total_work = 0
+        fitting_calls: list[_Call] = []
+        for call in self._rechecked_calls:
+            forecast = call.forecast(kept=total.kept)
+            total += replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
+            total_work += call.work(forecast)
+            if _fits(forecast):
+                fitting_calls.append(call)
+        for call in self.new_calls:
+            forecast = call.forecast(kept=total.kept)
+            total += forecast
+            total_work += call.work(forecast)
+            if _fits(forecast):
+                fitting_calls.append(call)
+
+        nothing_to_compute = not self._rechecked_calls and not self.new_calls
         total = replace(
-            total, exact=certain and total.tokens is not None, seconds=None if self.chunks or self.rechecked else 0.0
+            total,
+            exact=certain and total.tokens is not None,
+            seconds=0.0 if nothing_to_compute else None,
         )
-        # A kernel that forecasts its tokens counts them exactly; a server counts those of the probe, or none.
-        before = tokens_used(self._kernel) if total.tokens is None else None
-        if options.probe_seconds and fitting:
-            share, seconds = _probe(fitting, weights, options.probe_seconds)
-            total = replace(total, seconds=seconds)
-            used = tokens_used(self._kernel)
-            if used and before and used[0] > before[0]:
-                read, written = (round((now - then) / share) for now, then in zip(used, before, strict=True))
-                total = replace(total, tokens=read, output_tokens=written)
+        if options.probe_seconds and fitting_calls:
+            total = self._with_probe(total, total_work, fitting_calls, options.probe_seconds)
         if options.prices is not None and total.tokens is not None and total.output_tokens is not None:
             total = replace(total, cost=token_cost(total.tokens, total.output_tokens, options.prices))
         return total
 
+    def _with_probe(self, total: Forecast, total_work: int, calls: Sequence[_Call], seconds: float) -> Forecast:
+        """Return a forecast with the seconds of all calls, and with their tokens if a server counts those of the probe.
 
-def _forecast(function: Inference, chunk: Chunk, kept: tuple[int, ...] = ()) -> tuple[Forecast, int]:
-    """Return the forecast of a chunk, and what its time is proportional to: positions, or else characters."""
-    part = forecast_prompts(function, [prompt for prompt, _ in chunk], chunk[0][1], kept=kept)
-    if part.positions is None:
-        return part, sum(characters(prompt) for prompt, _ in chunk)
-    return part, part.positions + (part.output_tokens or 0)
+        Args:
+            total: The forecast without them.
+            total_work: The work of all calls.
+            calls: The calls that the probe takes prompts from.
+            seconds: The duration of the probe.
+        """
+        tokens_before = tokens_used(self._kernel)
+        probe = _probe(calls, seconds)
+        total_seconds = probe.seconds * total_work / probe.measured_work
+        tokens_after = tokens_used(self._kernel)
+        # A kernel that forecasts its tokens counts them exactly. A server counts those of the probe, or none.
+        if total.tokens is not None or not tokens_before or not tokens_after or tokens_after[0] <= tokens_before[0]:
+            return replace(total, seconds=total_seconds)
+        predicted_share = probe.predicted_work / total_work
+        return replace(
+            total,
+            seconds=total_seconds,
+            tokens=round((tokens_after[0] - tokens_before[0]) / predicted_share),
+            output_tokens=round((tokens_after[1] - tokens_before[1]) / predicted_share),
+        )
 
 
-def _probe(tasks: Sequence[tuple[Inference, Chunk]], total: int, limit: float) -> tuple[float, float]:
-    """Predict parts of some chunks, after one prompt that is not measured.
+@dataclass(slots=True)
+class _Probe:
+    """What was predicted to know the rate of a function."""
 
-    Returns:
-        The share of all prompts that was predicted, and the seconds of all at the measured rate.
+    predicted_work: int = 0
+    """Of all prompts of the probe."""
+    measured_work: int = 0
+    """Of those whose time was measured."""
+    seconds: float = 0.0
+    """The time of these."""
+
+
+def _probe(calls: Sequence[_Call], limit: float) -> _Probe:
+    """Predict some prompts, and measure the time.
+
+    The first prompt is not measured: it may load the model. The others are some from within each chunk, of chunks at
+    equal distances.
+
+    Args:
+        calls: The calls that the prompts are taken from.
+        limit: After so many seconds the probe ends; one call is measured in any case.
+
+    Raises:
+        OutputError: All predictions of a call failed.
     """
-    began, seconds, predicted, measured = CLOCK(), 0.0, 0, 0
-    function, chunk = tasks[0]
-    parts = [(function, chunk[:1])]
-    parts += [(own, some[len(some) // 3 :][:PROBED]) for own, some in tasks[:: max(1, len(tasks) // PROBED)]]
-    for number, (function, part) in enumerate(parts):
-        start = CLOCK()
-        predictions = solver(function, "collect")(part)
-        taken = CLOCK() - start
-        failed = [prediction for prediction in predictions if isinstance(prediction, Failure)]
-        if len(failed) == len(predictions):
-            raise OutputError(f"the probe of the forecast failed: {failed[0].reason}") from failed[0].cause
-        weight = _forecast(function, part)[1]
-        predicted += weight
-        if number:
-            seconds, measured = seconds + taken, measured + weight
-        if number and CLOCK() - began > limit:
+    began = CLOCK()
+    probe = _Probe()
+    first = calls[0]
+    warm_up = _Call(first.function, first.chunk[:1])
+    _predict(warm_up)
+    probe.predicted_work += warm_up.work(warm_up.forecast())
+
+    step = max(1, len(calls) // PROBED_CHUNKS)
+    for call in calls[::step]:
+        start = len(call.chunk) // 3
+        sample = _Call(call.function, call.chunk[start : start + PROBED_PROMPTS])
+        call_began = CLOCK()
+        _predict(sample)
+        probe.seconds += CLOCK() - call_began
+        work = sample.work(sample.forecast())
+        probe.predicted_work += work
+        probe.measured_work += work
+        if CLOCK() - began > limit:
             break
-    return predicted / total, seconds * total / measured
+    return probe
+
+
+def _predict(call: _Call) -> None:
+    """Predict the prompts of a call.
+
+    Raises:
+        OutputError: All predictions failed.
+    """
+    predictions = solver(call.function, "collect")(call.chunk)
+    failures = [prediction for prediction in predictions if isinstance(prediction, Failure)]
+    if len(failures) == len(predictions):
+        raise OutputError(f"the probe of the forecast failed: {failures[0].reason}") from failures[0].cause

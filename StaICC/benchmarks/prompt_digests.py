@@ -11,53 +11,68 @@ from StaICC.benchmarks.records import MARK_BYTES, Written
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.details import DatasetDetails
 
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_LONE_SURROGATES = "surrogatepass"
+"""A text may have lone surrogates, which are no UTF-8; they get an encoding of their own."""
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) -> tuple[str, str]:
-    """Return the digest of all prompts in order, and the first 32 bits of each one's own digest as base64.
+    """Return the digest of all prompts in order, and the first 32 bits of the digest of each prompt as base64.
 
-    The former is that of their list (:func:`~StaICC.results.signature.digest`), of which one prompt is in memory.
+    The first is the digest of the JSON list of the prompts, as :func:`~StaICC.results.signature.digest` computes it.
+    The list is hashed item by item, so that only one prompt is in memory.
 
     Args:
         queries: The queries, which may be written one by one.
-        seen: Gets what is kept of each query: it takes long to write long prompts again.
+        seen: The records of the queries are appended to this list, so that a caller who needs them does not write the
+            prompts again: it takes long for long prompts.
     """
-    whole, marks, before = hashlib.sha256(b"["), bytearray(), b""
+    digest_of_list = hashlib.sha256(b"[")
+    marks = bytearray()
+    separator = b""
     for query in queries:
-        whole.update(before + _JSON(as_argument(query.prompt)).encode("utf-8", "surrogatepass"))
-        text = query.prompt if isinstance(query.prompt, str) else "\x1e".join(query.prompt)
-        own = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        marks += own[:MARK_BYTES]
+        item = _encode_json(as_argument(query.prompt))
+        digest_of_list.update(separator + item.encode("utf-8", _LONE_SURROGATES))
+        separator = b","
+
+        text = _prompt_text(query)
+        prompt_digest = hashlib.sha256(text.encode("utf-8", _LONE_SURROGATES)).digest()
+        marks += prompt_digest[:MARK_BYTES]
         if seen is not None:
-            seen.append((own, query.label_space, query.label, query.row))
-        before = b","
-    whole.update(b"]")
-    return whole.hexdigest(), base64.b64encode(marks).decode()
+            seen.append((prompt_digest, query.label_space, query.label, query.row))
+    digest_of_list.update(b"]")
+    return digest_of_list.hexdigest(), base64.b64encode(marks).decode()
+
+
+def _prompt_text(query: Query) -> str:
+    """Return the prompt of a query as one text; in the noisy channel, where it has one for each label, all of them."""
+    if isinstance(query.prompt, str):
+        return query.prompt
+    return "\x1e".join(query.prompt)
 
 
 def compare_prompts(details: DatasetDetails, prompts: str, marks: str) -> tuple[bool, int | None, str]:
-    """Compare the prompts of a data set by their digests.
+    """Compare the prompts of a data set with the saved ones by their digests.
 
     Args:
         details: The saved details.
-        prompts: Digest of all prompts that were written again.
-        marks: First bytes of the digest of each of them, as base64.
+        prompts: The digest of all prompts that were written again.
+        marks: The first bytes of the digest of each of them, as base64.
 
     Returns:
         Whether all are the same, the number of the first query that differs, and both as a sentence.
     """
-    ours = base64.b64decode(marks)
+    written_marks = base64.b64decode(marks)
     try:
-        theirs = base64.b64decode(details.query_digests, validate=True)
+        saved_marks = base64.b64decode(details.query_digests, validate=True)
     except ValueError:
-        theirs = b""
-    places = range(0, max(len(ours), len(theirs)), MARK_BYTES)
-    first = next(
-        (at // MARK_BYTES for at in places if ours[at : at + MARK_BYTES] != theirs[at : at + MARK_BYTES]), None
-    )
-    if first is not None:
-        return False, first, f"query {first} is the first whose prompt differs"
+        saved_marks = b""  # A damaged file: the first prompt differs.
+
+    for start in range(0, max(len(written_marks), len(saved_marks)), MARK_BYTES):
+        end = start + MARK_BYTES
+        if written_marks[start:end] != saved_marks[start:end]:
+            number = start // MARK_BYTES
+            return False, number, f"query {number} is the first whose prompt differs"
     if prompts != details.prompts:
         return False, None, f"the digest of all prompts differs: saved {details.prompts:.64}, written {prompts}"
     return True, None, f"the {details.asked} prompts are the same"

@@ -36,9 +36,9 @@ class RerunScore:
     saved_of_all: float
     """The accuracy of all of these with the saved predictions."""
     low: float
-    """The same with all close predictions wrong, and with the new predictions."""
+    """The lowest possible accuracy of all of these: with the new predictions, and all close predictions wrong."""
     high: float
-    """The same with all close predictions right, and with the new predictions."""
+    """The highest possible one: with the new predictions, and all close predictions right."""
     missing: int = 0
     """How many of all queries have no saved label. They count as wrong here; the accuracy in the file may leave them
     out."""
@@ -58,27 +58,37 @@ class RerunScore:
 
 
 def possible_labels(answer: Answer | Failure, tolerance: float) -> set[int | None]:
-    """Return the labels that a prediction may name if it is computed again.
+    """Return the labels that a prediction may name if it is computed again; a failed query has none.
+
+    A label is possible if its score is close to the highest one, as a recheck measures it
+    (:func:`StaICC.inference.recheck.difference`): half of the distance to the highest score, relative to the range of
+    the scores (at least 1), is at most the tolerance. Half, because both scores may move by the tolerance.
 
     Args:
-        answer: A saved prediction; a failed query has no label.
-        tolerance: The accepted difference of two predictions, as the recheck measures it
-            (:func:`StaICC.inference.recheck.difference`).
+        answer: A saved prediction: a label index, or one score for each label.
+        tolerance: The accepted difference of two predictions.
     """
     if isinstance(answer, int):
         return {answer}
     if not isinstance(answer, list):
         return set()
-    top = max(answer)
-    span = max(1.0, top - min(answer))
-    return {label for label, score in enumerate(answer) if score == top or (top - score) / 2 / span <= tolerance}
+    highest = max(answer)
+    span = max(1.0, highest - min(answer))
+    labels: set[int | None] = set()
+    for label, score in enumerate(answer):
+        # A score that is equal to the highest is possible even if the scores are infinite and have no distance.
+        if score == highest or (highest - score) / 2 / span <= tolerance:
+            labels.add(label)
+    return labels
 
 
 def label_of(answer: Answer | Failure) -> int | None:
-    """Return the label that a prediction names; ``None`` if it names none."""
+    """Return the label that a prediction names, the first of those with the highest score; ``None`` if it failed."""
     if isinstance(answer, int):
         return int(answer)
-    return answer.index(max(answer)) if isinstance(answer, list) else None
+    if isinstance(answer, list):
+        return answer.index(max(answer))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +107,64 @@ class DatasetRerun:
         return [label_of(answer) == label for answer, label in zip(answers, self.truth, strict=True)]
 
     def accuracy_range(self, tolerance: float) -> tuple[float, float]:
-        """Return the accuracies with all close predictions wrong and with all of them right."""
-        certain = possible = 0
-        for number, (answer, label) in enumerate(zip(self.saved, self.truth, strict=True)):
-            labels = possible_labels(answer, tolerance)
+        """Return the lowest and the highest accuracy that all queries of the data set may have.
+
+        A query that was predicted again counts with its new prediction. Any other counts as right in the lowest
+        accuracy if the true label is the only one that its saved prediction may name, and in the highest accuracy if
+        it is one of them.
+        """
+        certainly_right = 0
+        possibly_right = 0
+        for number, (saved_answer, true_label) in enumerate(zip(self.saved, self.truth, strict=True)):
             if number in self.again:
                 labels = {label_of(self.again[number])}
-            possible += label in labels
-            certain += labels == {label}
-        return certain / len(self.truth), possible / len(self.truth)
+            else:
+                labels = possible_labels(saved_answer, tolerance)
+            if labels == {true_label}:
+                certainly_right += 1
+            if true_label in labels:
+                possibly_right += 1
+        n = len(self.truth)
+        return certainly_right / n, possibly_right / n
 
 
 def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: float) -> RerunScore:
-    """Return the accuracies of a result, of which some queries were predicted again.
+    """Return the accuracies of a result of which some queries were predicted again.
 
     Args:
-        benchmark: Its name.
-        datasets: Its data sets with such queries; accuracies of all queries are means over them.
-        tolerance: The accepted difference.
+        benchmark: The name of its benchmark.
+        datasets: Its data sets with such queries. The accuracies of all queries are means over these data sets; those
+            of the queries that were predicted again are means over the queries.
+        tolerance: The accepted difference of two predictions.
     """
-    recomputed: list[bool] = []
-    saved: list[bool] = []
+    recomputed_right: list[bool] = []
+    saved_right: list[bool] = []
+    saved_accuracies: list[float] = []
+    lowest_accuracies: list[float] = []
+    highest_accuracies: list[float] = []
+    n_queries = 0
+    n_missing = 0
     for dataset in datasets:
         right = dataset.right(dataset.saved)
-        recomputed += [label_of(answer) == dataset.truth[number] for number, answer in dataset.again.items()]
-        saved += [right[number] for number in dataset.again]
-    ranges = [dataset.accuracy_range(tolerance) for dataset in datasets]
-    accuracies = [mean_of(dataset.right(dataset.saved)) for dataset in datasets]
+        for number, answer in dataset.again.items():
+            recomputed_right.append(label_of(answer) == dataset.truth[number])
+            saved_right.append(right[number])
+        saved_accuracies.append(mean_of(right))
+        lowest, highest = dataset.accuracy_range(tolerance)
+        lowest_accuracies.append(lowest)
+        highest_accuracies.append(highest)
+        n_queries += len(dataset.truth)
+        n_missing += sum(label_of(answer) is None for answer in dataset.saved)
     return RerunScore(
         benchmark,
-        queries=len(recomputed),
-        recomputed=mean_of(recomputed),
-        saved=mean_of(saved),
-        all_queries=sum(len(dataset.truth) for dataset in datasets),
-        saved_of_all=mean_of(accuracies),
-        low=mean_of([low for low, _ in ranges]),
-        high=mean_of([high for _, high in ranges]),
-        missing=sum(label_of(answer) is None for dataset in datasets for answer in dataset.saved),
+        queries=len(recomputed_right),
+        recomputed=mean_of(recomputed_right),
+        saved=mean_of(saved_right),
+        all_queries=n_queries,
+        saved_of_all=mean_of(saved_accuracies),
+        low=mean_of(lowest_accuracies),
+        high=mean_of(highest_accuracies),
+        missing=n_missing,
     )
 
 

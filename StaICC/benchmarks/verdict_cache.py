@@ -30,6 +30,7 @@ from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import digest
 
 _FILE = "verdicts.json"
+_INSTALLED = "installed"
 _ABSENT = "absent"
 
 
@@ -44,9 +45,13 @@ class VerdictCache:
     def __init__(self) -> None:
         self.recomputed: dict[str, str] = {}
         self.files: set[str] = set()
+        # Without a readable file of verdicts, everything is verified again.
         with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
             saved = json.loads((data_home() / _FILE).read_bytes())
-            self.recomputed, self.files = dict(saved["recomputed"]), set(saved["files"])
+            recomputed = dict(saved["recomputed"])
+            files = set(saved["files"])
+            self.recomputed = recomputed
+            self.files = files
 
     def has(self, file: str, inputs: str | None) -> bool:
         """Return whether a file was recomputed from these inputs.
@@ -64,11 +69,12 @@ class VerdictCache:
             self.recomputed[file] = inputs
 
     def save(self) -> None:
-        """Write the verdicts; without a folder for them, the next build verifies again."""
+        """Write the verdicts; if there is no folder for them, the next leaderboard verifies all files again."""
+        document = {"recomputed": self.recomputed, "files": sorted(self.files)}
         with contextlib.suppress(DataMissingError, OSError):
-            data_home().mkdir(parents=True, exist_ok=True)
-            with replacing(data_home() / _FILE) as file:
-                document = {"recomputed": self.recomputed, "files": sorted(self.files)}
+            folder = data_home()
+            folder.mkdir(parents=True, exist_ok=True)
+            with replacing(folder / _FILE) as file:
                 file.write(json.dumps(document).encode("ascii"))
 
 
@@ -84,25 +90,40 @@ def digest_of_inputs(file: str, result: Result | ResultGroup, folders: Sequence[
     for single in result.results():
         if not _is_of_this_package(single):
             return None
-        for name in single.details:
-            if name in single.files:
-                recorded = str(single.files[name].get("file"))
-                data += [(recorded, _digest_or_absent(folder / recorded)) for folder in folders]
-            elif name in names():
-                # The digest of a table is part of its name, and is checked whenever the table is opened.
-                path = table_path(name)
-                data.append((path.name, "installed" if path.is_file() else _ABSENT))
-            elif name != MINI:  # of a plug-in
+        for dataset in single.details:
+            states = _data_states(single, dataset, folders)
+            if states is None:
                 return None
+            data += states
     return digest([file, digest_of_code(), data])
+
+
+def _data_states(result: Result, dataset: str, folders: Sequence[Path]) -> list[tuple[str, str]] | None:
+    """Return the files that a data set of a result may be read from, each with its digest or whether it is there.
+
+    ``None``: the data set is of a plug-in, so nothing is known about its files.
+    """
+    if dataset in result.files:
+        recorded_name = str(result.files[dataset].get("file"))
+        return [(recorded_name, _digest_or_absent(folder / recorded_name)) for folder in folders]
+    if dataset in names():
+        # The digest of a table is part of its name, and is checked whenever the table is opened.
+        path = table_path(dataset)
+        return [(path.name, _INSTALLED if path.is_file() else _ABSENT)]
+    if dataset == MINI:  # It is part of this package, whose files are in the digest.
+        return []
+    return None
 
 
 def _is_of_this_package(result: Result) -> bool:
     """Return whether no other package's code is needed to verify a result, and no data without a known digest."""
     if result.benchmark == benchmark_names.LONG_ICL:
         return False
-    fields = result.signature.fields
-    return not any("@" in (fields.get(field) or "") for field in ("benchmark", "metrics"))
+    for field in ("benchmark", "metrics"):
+        value = result.signature.fields.get(field) or ""
+        if "@" in value:  # A name with the digest of its code: of a plug-in, or of the user.
+            return False
+    return True
 
 
 def _digest_or_absent(path: Path) -> str:
@@ -116,6 +137,8 @@ def _digest_or_absent(path: Path) -> str:
 def digest_of_code() -> str:
     """Return the digest of all files of this package, and of the Python version."""
     package = Path(StaICC.__file__).parent
-    paths = [path for path in sorted(package.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-    parts = [(path.relative_to(package).as_posix(), file_digest(path)) for path in paths]
-    return hashlib.sha256(repr((sys.version, parts)).encode()).hexdigest()
+    file_digests = []
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            file_digests.append((path.relative_to(package).as_posix(), file_digest(path)))
+    return hashlib.sha256(repr((sys.version, file_digests)).encode()).hexdigest()

@@ -11,6 +11,7 @@ from typing import Any
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
+from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import model_options, options, output, saved_results
 from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
@@ -87,7 +88,7 @@ def _add_lm_eval(actions: Any) -> None:
 
 def _export_tasks(args: argparse.Namespace) -> output.Printed:
     scoring_command = f"score {args.benchmark} logged{options.repeated(args)}"
-    groups = exchange.export_tasks(options.make(args), args.folder, scoring_command)
+    groups = export_tasks(options.make(args), args.folder, scoring_command)
     print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)
     return output.Printed(list(groups), ())
 

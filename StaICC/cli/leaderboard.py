@@ -11,8 +11,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from StaICC.benchmarks import verify as checks
+from StaICC.benchmarks.findings import Contradicted, Unchecked, status_of
 from StaICC.benchmarks.verdict_cache import VerdictCache, digest_of_inputs
-from StaICC.benchmarks.verify import RECORDED, Contradicted, Unchecked
+from StaICC.benchmarks.verify import RECORDED
 from StaICC.cli import output, saved_results
 from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.source import data_file_digest
@@ -59,7 +60,7 @@ def _read(path: Path, verdicts: VerdictCache) -> _File:
         inputs = digest_of_inputs(digest, result, [path.parent, Path()])
         if verdicts.has(digest, inputs):
             return _File("recomputed", "", result)
-        status = checks.status_of(checks.verify_file(path))
+        status = status_of(checks.verify_file(path))
     except (StaICCError, OSError) as error:
         return _File("UNREADABLE", one_line(str(error)))
     if isinstance(status, Contradicted):

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from StaICC.benchmarks import verify as checks
+from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.cli import output, saved_results
 from StaICC.report.page import query_section, write_report
 
@@ -37,7 +37,7 @@ def report(args: argparse.Namespace) -> output.Printed:
     parts = [part for result in results.values() for part in result.results()]
     data = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
     output.check_output(args.output, inputs=[*args.results, *data])
-    prompts = partial(checks.written_prompts, data_files=folders)
+    prompts = partial(written_prompts, data_files=folders)
     size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
     print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return output.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())

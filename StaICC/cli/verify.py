@@ -14,14 +14,16 @@ from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.benchmarks import verify as checks
-from StaICC.benchmarks.verify import RECORDED, Contradicted, Recomputed, Rerun, Unchecked, Verification
+from StaICC.benchmarks.findings import Contradicted, Recomputed, Status, Unchecked, Verification, status_of
+from StaICC.benchmarks.rerunning import Rerun
+from StaICC.benchmarks.verify import RECORDED
 from StaICC.cli import model_options, output, saved_results
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.layout import Block, Line
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
-_EXIT: dict[type[checks.Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
+_EXIT: dict[type[Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +88,7 @@ def verify(args: argparse.Namespace) -> output.Printed:
         blocks += [Line(f"{path}:", "code")] * (len(args.results) > 1)
         blocks += [Line(line, "code") for part in parts for line in _lines(part)]
     blocks += [Line(f"recorded by the run, not computed again: {RECORDED}", "code")] * bool(checked)
-    kinds = {type(checks.status_of(parts)) for parts in checked.values()}
+    kinds = {type(status_of(parts)) for parts in checked.values()}
     unread = len(checked) < len({*args.results})
     return output.Printed(document, blocks, 2 if unread else next(_EXIT[kind] for kind in _EXIT if kind in kinds))
 

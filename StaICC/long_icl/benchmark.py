@@ -35,6 +35,7 @@ from StaICC.arguments import known_name, validate_integer
 from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.evaluation import DatasetRun, evaluate
 from StaICC.benchmarks.forecast import forecast
+from StaICC.benchmarks.rebuilding import refuse_unknown_arguments
 from StaICC.benchmarks.records import reply_record
 from StaICC.benchmarks.result_warnings import (
     answers_by_key,
@@ -45,7 +46,6 @@ from StaICC.benchmarks.result_warnings import (
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
-from StaICC.benchmarks.verify import refuse_unknown_arguments
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, DataMissingError, OutputError
 from StaICC.inference.contract import Answer, Inference, dropped_demonstrations, own_attribute

@@ -938,7 +938,7 @@ def forecast_method(
         raise refusals[0]
     fitting = [part for part, refusal in zip(parts, refusals, strict=True) if refusal is None]
     first, second = (_tasks_of(runs, fitting, seed, chosen) for seed in (0, 1))
-    certain = [chunk for _, chunk in first.chunks] == [chunk for _, chunk in second.chunks]
+    certain = [call.chunk for call in first.new_calls] == [call.chunk for call in second.new_calls]
     return first.forecast(chosen, certain)
 
 

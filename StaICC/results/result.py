@@ -72,7 +72,7 @@ class _Saved(Displayed, dict[str, Any]):
 
         Args:
             prompts: Writes the prompts, which results do not contain, such as
-                :func:`StaICC.benchmarks.verify.written_prompts`.
+                :func:`StaICC.written_prompts`.
 
         Raises:
             SchemaError: The label scores of a saved result are damaged.
@@ -152,9 +152,7 @@ def _written_prompts(result: Result, prompts: Prompts | None) -> WrittenPrompts:
     if prompts is None:
         return {}
     if not callable(prompts):
-        raise ArgumentError(
-            f"prompts: got {prompts!r:.80}, expected a function: StaICC.benchmarks.verify.written_prompts"
-        )
+        raise ArgumentError(f"prompts: got {prompts!r:.80}, expected a function: StaICC.written_prompts")
     written = prompts(result)
     for dataset in result.details:
         # A text in the place of the prompts is the reason why there are none.

@@ -18,7 +18,6 @@ import StaICC
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.exchange import (
     csv_lines,
-    export_tasks,
     identified_queries,
     json_lines,
     prompt_records,
@@ -26,6 +25,7 @@ from StaICC.benchmarks.exchange import (
     read_predictions,
     score_predictions,
 )
+from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import OutputError, SchemaError

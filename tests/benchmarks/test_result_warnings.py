@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from StaICC import GLER, Dataset, Method, Normal, load, verify
+from StaICC.benchmarks.findings import Contradicted, Recomputed
 from StaICC.benchmarks.group import BenchmarkGroup
-from StaICC.benchmarks.verify import Contradicted, Recomputed
 from StaICC.inference.contract import ScoredLabels, Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.server.endpoint import EndpointKernel

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from StaICC import Normal, Statistics, load
+from StaICC.benchmarks.findings import Contradicted, Recomputed, Unchecked, status_of
 from StaICC.benchmarks.race import LOOK, StoppingRule, follow, race, row_order
-from StaICC.benchmarks.verify import Contradicted, Recomputed, Unchecked, status_of, verify, verify_file
+from StaICC.benchmarks.verify import verify, verify_file
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset

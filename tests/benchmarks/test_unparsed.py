@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from StaICC import Diagnosis, Normal
-from StaICC.benchmarks.verify import Recomputed, status_of, verify
+from StaICC.benchmarks.findings import Recomputed, status_of
+from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import OutputError

@@ -13,19 +13,19 @@ import pytest
 import StaICC
 from StaICC import Normal
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
-from StaICC.benchmarks.race import race
-from StaICC.benchmarks.verify import (
+from StaICC.benchmarks.findings import (
     Contradicted,
     Recomputed,
-    Rerun,
     Unchecked,
     Verification,
     compare_values,
     limited,
-    rebuild,
     status_of,
-    verify,
 )
+from StaICC.benchmarks.race import race
+from StaICC.benchmarks.rebuilding import rebuild
+from StaICC.benchmarks.rerunning import Rerun
+from StaICC.benchmarks.verify import verify
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import Recomputed, Unchecked, Verification, status_of, verify
+from StaICC.benchmarks.findings import Recomputed, Unchecked, Verification, status_of
+from StaICC.benchmarks.verify import verify
 from StaICC.errors import SchemaError
 from StaICC.results.details import pack_scores, unpack_scores
 from StaICC.results.files import digest_problems, with_digests

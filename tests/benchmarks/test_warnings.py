@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
+from StaICC.benchmarks.findings import Recomputed
 from StaICC.benchmarks.task import Condition, Outcome
-from StaICC.benchmarks.verify import Recomputed, verify
+from StaICC.benchmarks.verify import verify
 from StaICC.benchmarks.warnings import _association, _Unit, find_warnings
 from StaICC.prompting.prompt_writer import Query
 from StaICC.results.result import Result, load

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from StaICC import Generalisation, load_kernel
-from StaICC.benchmarks.verify import Recomputed, verify
+from StaICC.benchmarks.findings import Recomputed
+from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.comparing.comparison import compare
 from StaICC.comparing.generalisation import compare_generalising, variance_components

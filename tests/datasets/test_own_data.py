@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from StaICC import Dataset, Normal, load
-from StaICC.benchmarks.verify import Contradicted, Unchecked, status_of, verify_file
+from StaICC.benchmarks.findings import Contradicted, Unchecked, status_of
+from StaICC.benchmarks.verify import verify_file
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, SchemaError, StaICCError, UnknownNameError
 from StaICC.results.files import with_digests

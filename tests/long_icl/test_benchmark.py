@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from StaICC.benchmarks.findings import Recomputed, Unchecked, status_of
 from StaICC.benchmarks.prompt_digests import digest_prompts
 from StaICC.benchmarks.race import race
+from StaICC.benchmarks.rerunning import Rerun
 from StaICC.benchmarks.task import Statistics
-from StaICC.benchmarks.verify import Recomputed, Rerun, Unchecked, status_of, verify
+from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError, WithheldReplyError
 from StaICC.inference.replies import Failure

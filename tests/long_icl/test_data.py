@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from StaICC.benchmarks.verify import Recomputed, status_of, verify
+from StaICC.benchmarks.findings import Recomputed, status_of
+from StaICC.benchmarks.verify import verify
 from StaICC.cli.output import check_output
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, UnknownNameError
 from StaICC.files.json_reading import read_value

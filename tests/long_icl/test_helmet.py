@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from StaICC import LongICL
-from StaICC.benchmarks.verify import Recomputed, status_of, verify
+from StaICC.benchmarks.findings import Recomputed, status_of
+from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, DataDamagedError
 from StaICC.long_icl.benchmark import LongICLExperimentor, LongICLOutcome

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from StaICC import Dataset, LongICL, load
-from StaICC.benchmarks.verify import Recomputed, Unchecked, status_of, verify, verify_file
+from StaICC.benchmarks.findings import Recomputed, Unchecked, status_of
+from StaICC.benchmarks.verify import verify, verify_file
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.errors import ArgumentError

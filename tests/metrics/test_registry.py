@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import Contradicted, Recomputed, status_of, verify
+from StaICC.benchmarks.findings import Contradicted, Recomputed, status_of
+from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, diagnosis, intervals, paired_tests, scores

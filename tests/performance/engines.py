@@ -29,7 +29,8 @@ from typing import Any
 from records import arguments, markdown, record
 
 from StaICC import Normal, load_kernel
-from StaICC.benchmarks.exchange import export_tasks, identified_queries, read_predictions
+from StaICC.benchmarks.exchange import identified_queries, read_predictions
+from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.protocol import label_probabilities
 from StaICC.kernels.text_inference import text_inference

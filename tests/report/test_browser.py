@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import written_prompts
+from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.datasets.dataset import Dataset
 from StaICC.report.page import query_section, write_report
 from StaICC.results.result import Result, ResultGroup

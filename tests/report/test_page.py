@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.verify import written_prompts
+from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.comparing.comparison import compare, compare_all
 from StaICC.comparing.formats import format_comparisons
 from StaICC.comparing.ranking import rank

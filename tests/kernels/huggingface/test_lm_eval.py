@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC.benchmarks.exchange import export_tasks, read_predictions, score_predictions
+from StaICC.benchmarks.exchange import read_predictions, score_predictions
+from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.results.result import Result
 
 torch = pytest.importorskip("torch")

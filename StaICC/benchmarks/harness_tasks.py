@@ -1,0 +1,167 @@
+"""A benchmark as tasks of lm-evaluation-harness (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness).
+
+There is one task for each data set and condition, of type ``multiple_choice`` with the labels as choices. The prompts
+are the benchmark's, byte for byte. The harness scores a label by the log-probability of all its tokens, as a kernel
+with ``label_scoring="full"`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from StaICC import benchmark_names
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.exchange import json_lines, prompt_records
+from StaICC.benchmarks.group import BenchmarkGroup, members
+from StaICC.errors import ArgumentError
+from StaICC.files.output import StrPath, write_output
+from StaICC.safe_text import utf8
+from StaICC.version import __version__
+
+
+def _task_name(*names: str) -> str:
+    """Return the name of a task from those of benchmark, data set and condition: small letters, digits and ``_``."""
+    words = ["staicc"]
+    for name in names:
+        word = re.sub(r"[^0-9a-z]+", "_", name.casefold()).strip("_")
+        words.append(word or "x")
+    return "_".join(words)
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    """Write a flat mapping as YAML; JSON values are valid YAML."""
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
+
+
+def _task(name: str, file: str, alias: str) -> dict[str, Any]:
+    return {
+        "task": name,
+        "task_alias": alias,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": file}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "prompt",
+        "doc_to_choice": "label_space",
+        "doc_to_target": "ground_truth",
+        "target_delimiter": "",
+        "num_fewshot": 0,
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+        "metadata": {"version": __version__},
+    }
+
+
+def export_tasks(
+    benchmark: Benchmark | BenchmarkGroup, folder: StrPath, command: str = "score normal logged"
+) -> tuple[str, ...]:
+    """Write a benchmark as tasks of lm-evaluation-harness.
+
+    Args:
+        benchmark: A benchmark, or a group of benchmarks, in the direct channel.
+        folder: The folder of the files. It is created if necessary; files of the same names are replaced.
+        command: The arguments of ``python -m StaICC`` that score the samples in ``logged``, for the instructions.
+
+    Returns:
+        The names of the groups of tasks, one for each benchmark.
+
+    Raises:
+        ArgumentError: The benchmark uses the noisy channel, which scores texts instead of labels, or two tasks would
+            have the same name.
+        OSError: The folder cannot be written.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"{folder} is a file; the tasks are several files, so give a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    records_by_place = _records_by_place(benchmark)
+    n_conditions = Counter((place.benchmark, place.dataset) for place in records_by_place)
+    tasks_by_benchmark: dict[str, list[str]] = {}
+    names: set[str] = set()
+    for place, records in records_by_place.items():
+        title = [place.dataset]
+        if n_conditions[place.benchmark, place.dataset] > 1:
+            title.append(place.condition)
+        name = _task_name(place.benchmark, *title)
+        if name in names:
+            raise ArgumentError(f"two data sets or conditions have the task name {name}; rename one of them")
+        names.add(name)
+        tasks_by_benchmark.setdefault(place.benchmark, []).append(name)
+        _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
+        _write(folder / f"{name}.yaml", _yaml(_task(name, f"{name}.jsonl", ", ".join(title))))
+    for benchmark_name, tasks in tasks_by_benchmark.items():
+        group_name = _task_name(benchmark_name)
+        _write(folder / f"{group_name}.yaml", _yaml(_task_group(group_name, tasks)))
+    _write(folder / "README.md", _readme(benchmark, list(tasks_by_benchmark), command))
+    return tuple(_task_name(benchmark_name) for benchmark_name in tasks_by_benchmark)
+
+
+class _Place(NamedTuple):
+    """The place of a query in a benchmark."""
+
+    benchmark: str
+    dataset: str
+    condition: str
+
+
+def _records_by_place(benchmark: Benchmark | BenchmarkGroup) -> dict[_Place, list[dict[str, Any]]]:
+    """Return the records of all queries with their true labels, by benchmark, data set and condition.
+
+    Raises:
+        ArgumentError: The benchmark uses the noisy channel.
+    """
+    records_by_place: dict[_Place, list[dict[str, Any]]] = {}
+    for record in prompt_records(benchmark, with_truth=True):
+        if not isinstance(record["prompt"], str):
+            raise ArgumentError(
+                "the noisy channel scores the text after each label, not a choice of labels; export the direct channel"
+            )
+        place = _Place(record["benchmark"], record["dataset"], record["condition"])
+        records_by_place.setdefault(place, []).append(record)
+    return records_by_place
+
+
+def _task_group(name: str, tasks: Sequence[str]) -> dict[str, Any]:
+    """Return the group of the tasks of one benchmark, whose score is the mean over its tasks."""
+    return {
+        "group": name,
+        "task": tasks,
+        "aggregate_metric_list": [{"metric": "acc", "aggregation": "mean", "weight_by_size": False}],
+        "metadata": {"version": __version__},
+    }
+
+
+def _readme(benchmark: Benchmark | BenchmarkGroup, exported: Sequence[str], command: str) -> str:
+    """Return the instructions for exported tasks.
+
+    Args:
+        benchmark: The exported benchmark.
+        exported: The names of the benchmarks that have tasks.
+        command: As for :func:`export_tasks`.
+    """
+    group_names = []
+    meanings = []
+    for name in exported:
+        group_names.append(_task_name(name))
+        meaning = "not a score of this benchmark: score the logged samples"
+        if name == benchmark_names.NORMAL:
+            meaning = "the benchmark's accuracy"
+        meanings.append(f"| {_task_name(name)} | {meaning} |")
+    signatures = [f"    {member.signature()}" for member in members(benchmark).values()]
+    template = (resources.files(__package__) / "harness_readme.md").read_text("utf-8")
+    return template.format(
+        version=__version__,
+        groups=",".join(group_names),
+        command=command,
+        meanings="\n".join(meanings),
+        settings="\n".join(signatures),
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    write_output(path, [utf8(text)])

@@ -1,0 +1,254 @@
+"""The benchmark of a saved result, made again from the arguments that the file records."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from StaICC import benchmark_names
+from StaICC.arguments import validate_integer
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.builtin import BENCHMARKS
+from StaICC.benchmarks.experimentor import METRIC_SETS, Experimentor
+from StaICC.benchmarks.findings import Contradicted, Finding, Results, Unchecked
+from StaICC.benchmarks.group import BenchmarkGroup, members
+from StaICC.benchmarks.race import first_rows
+from StaICC.benchmarks.running import BaseBenchmark
+from StaICC.benchmarks.task import Statistics
+from StaICC.datasets.catalogue import refuse_builtin
+from StaICC.datasets.dataset import Dataset, load_dataset
+from StaICC.errors import ArgumentError, DataError, SchemaError, StaICCError, UnknownNameError
+from StaICC.files.output import StrPath
+from StaICC.metrics.metric_set import METRICS, MetricSet, metric_set
+from StaICC.registry import import_reference
+from StaICC.results.result import Result, ResultGroup
+from StaICC.version import __version__
+
+_LARGEST_OPTION = 4096
+"""Largest number in an option: the size of the largest demonstration set of the benchmark. A forged file with a larger
+one would cost time and memory."""
+
+_REBUILD_LONG_ICL = "StaICC.long_icl.benchmark:rebuild_long_icl"
+"""Makes the benchmark LongICL of a result again, with its own data and readers; loaded by name: its room is above."""
+_LONG_ICL_CARD = "StaICC.long_icl.cards:task_card"
+"""Finds the card of a data set of LongICL; loaded by name, too."""
+UNREADABLE = (StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What arguments and records that no run writes can raise."""
+
+
+class UnknownBenchmarkError(ArgumentError):
+    """The benchmark of a result cannot be made again from what is here: pass it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; pass the benchmark itself")
+
+
+def finding_of_error(place: str, error: Exception) -> Finding:
+    """Return what an error says about a value: without its data or its benchmark it is unchecked, else contradicted."""
+    text = f"{place}: {error!s:.999}"
+    if isinstance(error, (UnknownBenchmarkError, DataError)):
+        return Unchecked(text)
+    return Contradicted(text)
+
+
+def rebuild(
+    result: Results, data_dir: StrPath | None = None, data_files: Sequence[StrPath] = ()
+) -> BaseBenchmark[Any] | BenchmarkGroup:
+    """Return the benchmark of a result, or the group of benchmarks of a group of results.
+
+    Args:
+        result: The result. The members of a group get the same arguments, those of the first part.
+        data_dir: Folder with the data of LongICL; by default, the folder where they are installed.
+        data_files: Files of the user's own data, and folders that contain them.
+
+    Returns:
+        The benchmark, with the benchmark's own templates. Metrics of the user's own are left out.
+
+    Raises:
+        UnknownBenchmarkError: The file does not record the arguments of the benchmark, or prompts, demonstrations, the
+            benchmark or the data are the user's own.
+        SchemaError: The records are not those of the arguments. Arguments that no run writes raise other errors, too.
+    """
+    parts = list(result.results())
+    if not parts or not all(part.arguments for part in parts):
+        raise UnknownBenchmarkError("the file does not record the arguments of the benchmark")
+    if isinstance(result, Result) and result.benchmark == benchmark_names.LONG_ICL:
+        return _rebuild_long_icl(result, data_dir, data_files)
+
+    benchmark_class = _class_of(result)
+    _refuse_changes_by_hand(parts)
+    if isinstance(result, ResultGroup) and any(part.arguments["metrics"]["own"] for part in parts):
+        raise UnknownBenchmarkError("the group has metrics of the user's own")
+    datasets = [_dataset(parts[0], name, data_files) for name in parts[0].details]
+    arguments = _constructor_arguments(parts, benchmark_class)
+    refuse_unknown_arguments(benchmark_class, arguments)
+    benchmark: Benchmark | BenchmarkGroup = benchmark_class(datasets=datasets, **arguments)
+
+    for name, member in members(benchmark).items():
+        part = result.get(name) if isinstance(result, ResultGroup) else result
+        # A part may be missing, or a group itself. Verification reports that, so it is no error here.
+        if isinstance(part, Result):
+            for experimentor in member:
+                _restore_settings(part, experimentor)
+    if isinstance(benchmark, Benchmark) and parts[0].stopping is not None:
+        return first_rows(benchmark, parts[0].stopping.rounds)
+    return benchmark
+
+
+def _rebuild_long_icl(result: Result, data_dir: StrPath | None, data_files: Sequence[StrPath]) -> BaseBenchmark[Any]:
+    """Return the benchmark of a result of LongICL, over the data sets that it has predictions of."""
+    _refuse_changes_by_hand([result])
+    evaluated = [name for name, details in result.details.items() if details.asked]
+    datasets = [_dataset(result, name, data_files) for name in evaluated]
+    statistics = Statistics(**result.arguments["statistics"])
+    make: Callable[..., BaseBenchmark[Any]] = import_reference(_REBUILD_LONG_ICL)
+    return make(result, data_dir, datasets, statistics)
+
+
+def _refuse_changes_by_hand(parts: Sequence[Result]) -> None:
+    """Raise an error if the user changed settings that the arguments of a benchmark do not contain."""
+    names: list[str] = []
+    for part in parts:
+        names += part.arguments.get("changed", ())
+    listed = ", ".join(dict.fromkeys(names))
+    if listed:
+        raise UnknownBenchmarkError(f"changed by hand, or not the same for all data sets: {listed:.99}")
+
+
+def refuse_unknown_arguments(make: Callable[..., Any], arguments: Iterable[str]) -> None:
+    """Refuse recorded arguments that a benchmark of this version does not take: another version wrote the result.
+
+    Args:
+        make: The class of the benchmark.
+        arguments: Names of the recorded arguments.
+
+    Raises:
+        UnknownBenchmarkError: The benchmark does not take one of them.
+    """
+    parameters = inspect.signature(make).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    unknown = ", ".join(repr(name) for name in arguments if name not in parameters)
+    if unknown:
+        raise UnknownBenchmarkError(
+            f"{make.__name__} takes no argument {unknown:.99} in StaICC {__version__}: another version wrote the result"
+        )
+
+
+def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset | str:
+    """Return a data set of a result: that of its recorded file, a built-in one, or the name of one of LongICL."""
+    try:
+        if name in result.files:
+            dataset = Dataset.reopen(result.files[name], data_files)
+            refuse_builtin(name)
+        elif result.benchmark == benchmark_names.LONG_ICL:
+            return str(import_reference(_LONG_ICL_CARD)(name).name)
+        else:
+            dataset = load_dataset(name, references=False)
+    except (ArgumentError, UnknownNameError) as error:
+        raise UnknownBenchmarkError(f"the result is over the user's own data ({error})") from error
+    # A built-in data set is found in any spelling, but a run writes its exact name.
+    if dataset.card.name != name:
+        raise SchemaError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
+    return dataset
+
+
+def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the arguments of the first part, and the options of all parts that the constructor takes.
+
+    Args:
+        parts: The results.
+        make: The class of their benchmark, or of the group.
+    """
+    recorded_options: dict[str, Any] = {}
+    for part in reversed(parts):  # Of an option that several parts have, the value of the first part remains.
+        for name, value in part.arguments["options"].items():
+            recorded_options[name] = value
+    options: dict[str, int] = {}
+    for name, value in recorded_options.items():
+        options[name] = validate_integer(name, value, 0, _LARGEST_OPTION)
+
+    recorded = parts[0].arguments
+    metrics = _metrics(recorded["metrics"])
+    is_metric_set = any(metrics == metric_set(name) for name in METRIC_SETS)
+    arguments = {
+        "k": validate_integer("k", recorded["k"], 0, _LARGEST_OPTION),
+        "noisy_channel": recorded["noisy_channel"],
+        "limit": recorded["limit"],
+        "outputs": recorded["outputs"],
+        "unparsed": recorded["unparsed"],
+        "sampler": recorded["sampler"],
+        "metrics": metrics.name if is_metric_set else metrics,
+        "statistics": Statistics(**recorded["statistics"]),
+    }
+    parameters = inspect.signature(make).parameters
+    for name, value in options.items():
+        if name in parameters:
+            arguments[name] = value
+    return arguments
+
+
+def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
+    """Return the metrics of a result that are of this library."""
+    names = str(recorded["set"]).split("+")
+    # The name of a metric may be a reference to code of the user's. A name in a file imports nothing.
+    if not all(name in METRIC_SETS or name in METRICS for name in names):
+        return MetricSet("custom", ())
+    metrics = metric_set(recorded["set"])
+    recorded_metrics = tuple(metric for metric in metrics.metrics if metric.name in recorded["names"])
+    return replace(metrics, metrics=recorded_metrics)
+
+
+def _restore_settings(result: Result, experimentor: Experimentor) -> None:
+    """Set the demonstrations of a data set as in the run: no constructor takes their choice.
+
+    Raises:
+        SchemaError: The benchmark has more queries than the file has records. Writing them could take long.
+    """
+    details = result.details.get(experimentor.name)
+    # In a group, the part may have other data sets than the first part, of which the benchmark was made.
+    if details is not None:
+        least = _least_queries(result, experimentor)
+        recorded = sum(len(record.truth) for record in details.conditions)
+        if least > recorded:
+            raise SchemaError(
+                f"limit and options give {least} queries or more on {experimentor.name}, the file has records of "
+                f"{recorded}"
+            )
+    if result.arguments["demonstrations"] == "in-domain":
+        experimentor.set_in_domain_mode()
+    elif result.arguments["demonstrations"] == "out-of-domain":
+        experimentor.set_out_of_domain_mode()
+
+
+def _least_queries(result: Result, experimentor: Experimentor) -> int:
+    """Return a lower bound of the number of queries, which is known before they are written."""
+    rows = experimentor.row_count
+    if result.stopping is not None:
+        rows = min(rows, result.stopping.rounds)
+    options = experimentor.task.options()
+    conditions: int = options.get("templates", options.get("interpolations", 1))
+    return rows * experimentor.get_repeat_times() * conditions
+
+
+def _class_of(result: Results) -> type[Any]:
+    """Return the class of a benchmark, or of a group of benchmarks, by the name in its results."""
+    kind: type[Any]
+    if isinstance(result, Result):
+        kind = Benchmark
+        name = result.benchmark
+        signed_name = result.signature.fields.get("benchmark") or ""
+        if "@" in signed_name:  # The benchmark is of a plug-in, or its task is the user's own.
+            name = signed_name
+    else:
+        kind = BenchmarkGroup
+        name = result.name
+    for benchmark_class in BENCHMARKS.values():
+        # A plug-in may register a function that makes a benchmark.
+        if not isinstance(benchmark_class, type) or not issubclass(benchmark_class, kind):
+            continue
+        if benchmark_class.task_name == name:
+            return cast("type[Any]", benchmark_class)
+    raise UnknownBenchmarkError(f"this library has no benchmark {name!r:.60} to verify the result with")

@@ -1,0 +1,327 @@
+"""Queries of a saved result that a model predicts again."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from StaICC.arguments import set_integers
+from StaICC.benchmarks.context import RunContext
+from StaICC.benchmarks.findings import Contradicted, Finding, Results, Unchecked, Verification, limited, short_value
+from StaICC.benchmarks.rerun_scores import DatasetRerun, RerunScore, rerun_score
+from StaICC.benchmarks.rescoring import RerunSource, ScoredResult, recorded_predictions
+from StaICC.errors import ArgumentError
+from StaICC.inference.contract import Answer, Inference
+from StaICC.inference.identity import Identity, identity_of
+from StaICC.inference.recheck import TOLERANCE, difference, tolerance_of
+from StaICC.inference.replies import Failure
+from StaICC.inference.runner import Part, predict_queries
+from StaICC.prompting.prompt_writer import Query
+from StaICC.results.predictor import GIVEN
+from StaICC.results.result import ResultGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Which queries to predict again: random ones, over all parts, data sets and conditions.
+
+    Raises:
+        ArgumentError: The model is no function, or the number is not positive.
+    """
+
+    model: Inference
+    """The inference function, such as a kernel."""
+    queries: int = 20
+    """The maximum number of queries."""
+    seed: int = field(default_factory=lambda: secrets.randbelow(10**9))
+    """Chooses the queries; random by default. The finding names it."""
+
+    def __post_init__(self) -> None:
+        set_integers(self, queries=1)
+        if not callable(self.model):
+            raise ArgumentError(f"model: got {self.model!r:.60}, expected an inference function or a kernel")
+
+
+Prediction = Answer | Failure
+NewPredictions = dict[RerunSource, dict[int, Prediction]]
+"""The new predictions of each data set, by the number of their query."""
+
+
+def predict_again(
+    rerun: Rerun, name: str, sources: Sequence[RerunSource], whole: Results | None = None
+) -> Verification:
+    """Predict random queries again, and compare within the tolerance that the model declares.
+
+    Args:
+        rerun: The model, and how many queries.
+        name: Name of the result.
+        sources: The data sets to draw from. With predictions of several models, those of this one.
+        whole: The result, of which the finding has a copy with the new predictions.
+    """
+    findings: list[Finding] = []
+    candidates: list[tuple[RerunSource, int]] = []
+    model = identity_of(rerun.model)
+    several_models = _has_several_models(sources)
+    for source in sources:
+        refusal = _why_not_again(source, model, several_models)
+        if refusal is None:
+            candidates += [(source, number) for number in range(len(source.run.answers))]
+            remark = _other_model(source, model)
+        else:
+            remark = f"not predicted again, {refusal}"
+        if remark is not None:
+            findings.append(Unchecked(f"{source.place}: {remark}"))
+    if not candidates:
+        findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
+
+    n_chosen = min(rerun.queries, len(candidates))
+    chosen = random.Random(rerun.seed).sample(range(len(candidates)), n_chosen)
+    numbers_by_source: dict[RerunSource, list[int]] = {}
+    for index in sorted(chosen):
+        source, number = candidates[index]
+        numbers_by_source.setdefault(source, []).append(number)
+
+    comparison = _RerunComparison(declared_tolerance=tolerance_of(rerun.model))
+    with RunContext(False, on_error="collect", progress=False) as context:
+        context.start([rerun.model])
+        for source, numbers in numbers_by_source.items():
+            for repeated in _predict_queries(rerun.model, source, numbers, context):
+                comparison.add(source, repeated)
+    findings += comparison.findings
+
+    scores = _rerun_scores(comparison.predictions, comparison.tolerance)
+    message = (
+        f"{n_chosen} of {len(candidates)} queries predicted again (seed {rerun.seed}): {comparison.n_differing} "
+        f"differ, by at most {comparison.largest_difference:.2g} (accepted: {comparison.tolerance:g})"
+    )
+    for score in scores:
+        message += f"; {score}"
+    recomputed = None
+    if whole is not None:
+        recomputed = _with_predictions(whole, comparison.predictions)
+    return Verification(name, None, message, limited("rerun", findings), scores=scores, recomputed=recomputed)
+
+
+def _has_several_models(sources: Sequence[RerunSource]) -> bool:
+    """Return whether the data sets were predicted by several models, apart from given predictions."""
+    digests = set()
+    for source in sources:
+        predictor = source.predictor
+        if GIVEN not in predictor.who:
+            digests.add(predictor.digest)
+    return len(digests) > 1
+
+
+def _why_not_again(source: RerunSource, model: Identity, several_models: bool) -> str | None:
+    """Return why the queries of a data set are not predicted again with a model; ``None`` if they are.
+
+    Args:
+        source: The data set.
+        model: The identity of the model.
+        several_models: Whether several models predicted the data sets of the result, so that each predicts its own.
+    """
+    result = source.scored.result
+    predictor = source.predictor
+    if result.method != "vanilla":
+        return f"its method is {result.method:.60}"
+    settings = _different_settings(predictor, model)
+    if settings:
+        return f"{_as_text(settings):.300}; give the options of the run"
+    if several_models and predictor.digest != model.digest:
+        return "another model predicted it"
+    identities = [recorded.identity for recorded in result.provenance.predictors]
+    if identities.count(predictor.digest) > 1:
+        return "two functions of the run have its identity"
+    return None
+
+
+_Differences = dict[str, tuple[str | None, str | None]]
+"""Names of facts or settings in which two models differ, each with the value in the run and the value now."""
+
+
+def _different_settings(predictor: Identity, model: Identity) -> _Differences:
+    """Return the settings in which a model differs from the one of the run; given predictions have none."""
+    settings = predictor.settings.keys() | model.settings.keys()
+    differences: _Differences = {}
+    for name, values in _differences(predictor, model).items():
+        if name in settings:
+            differences[name] = values
+    return differences
+
+
+def _differences(predictor: Identity, model: Identity) -> _Differences:
+    """Return all facts and settings in which a model differs from the one of the run; given predictions have none."""
+    if GIVEN in predictor.who:
+        return {}
+    return predictor.differences(model)
+
+
+def _other_model(source: RerunSource, model: Identity) -> str | None:
+    """Return how a model is another one than that of the run; ``None`` if it is the same."""
+    differences = _differences(source.predictor, model)
+    if not differences:
+        return None
+    return f"another model: {_as_text(differences):.300}"
+
+
+def _as_text(differences: _Differences) -> str:
+    return ", ".join(f"{name} was {before}, is {now}" for name, (before, now) in differences.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _RepeatedQuery:
+    """A query that was predicted again."""
+
+    place: str
+    """Its data set, condition and number, for findings."""
+    number: int
+    """Counted over all conditions of the data set."""
+    saved: Prediction
+    again: Prediction
+
+
+def _predict_queries(
+    model: Inference, source: RerunSource, numbers: Sequence[int], context: RunContext
+) -> list[_RepeatedQuery]:
+    """Predict some queries of a data set, by their number over all conditions."""
+    experimentor = source.experimentor
+    queries: list[Query] = []
+    places: list[str] = []
+    for condition in experimentor.conditions():
+        for number_in_condition, query in enumerate(condition.queries):
+            queries.append(query)
+            places.append(f"{source.place} / {condition.name} / query {number_in_condition} (test row {query.row})")
+
+    # A reply without a label is a prediction here, which is compared with the saved one.
+    options = replace(context.options_for(model, free_text=experimentor.free_text), unparsed="wrong")
+    answers = predict_queries(model, [queries[number] for number in numbers], Part("rerun"), options)
+    repeated = []
+    for number, answer in zip(numbers, answers, strict=True):
+        repeated.append(
+            _RepeatedQuery(
+                place=places[number],
+                number=number,
+                saved=source.run.answers[number],
+                again=experimentor.read_again(number, answer),
+            )
+        )
+    return repeated
+
+
+class _RerunComparison:
+    """Compares new predictions with the saved ones.
+
+    Args:
+        declared_tolerance: The accepted difference that the model declares; ``None`` if it declares none.
+
+    Attributes:
+        tolerance: The accepted difference.
+        predictions: The new predictions of queries that did not fail.
+        findings: Queries that failed, or whose predictions differ by more.
+        n_differing: How many predictions differ by more.
+        largest_difference: The largest difference of two predictions.
+    """
+
+    def __init__(self, declared_tolerance: float | None) -> None:
+        self.tolerance = TOLERANCE if declared_tolerance is None else declared_tolerance
+        self.predictions: NewPredictions = {}
+        self.findings: list[Finding] = []
+        self.n_differing = 0
+        self.largest_difference = 0.0
+        self._may_change = declared_tolerance is None
+
+    def add(self, source: RerunSource, query: _RepeatedQuery) -> None:
+        """Compare the predictions of a query.
+
+        Args:
+            source: The data set.
+            query: The query with both predictions.
+        """
+        if _has_failed(query.again):
+            self.findings.append(Unchecked(f"{query.place}: it failed when predicted again: {query.again.reason}"))
+            return
+        if _has_failed(query.saved):
+            self.findings.append(Unchecked(f"{query.place}: it failed in the run: {query.saved.reason}"))
+            return
+        self.predictions.setdefault(source, {})[query.number] = query.again
+        distance = difference(_without_reply(query.again), _without_reply(query.saved))
+        self.largest_difference = max(self.largest_difference, distance)
+        if distance > self.tolerance:
+            self.n_differing += 1
+            self.findings.append(self._difference_found(query))
+
+    def _difference_found(self, query: _RepeatedQuery) -> Finding:
+        """Return the finding about a query whose predictions differ by more than the tolerance."""
+        text = (
+            f"{query.place}: saved {short_value(query.saved)}, predicted again {short_value(query.again)} "
+            f"(accepted difference: {self.tolerance:g})"
+        )
+        # The predictions of a model that declares no tolerance may change, so a difference proves nothing.
+        if self._may_change:
+            return Unchecked(text)
+        return Contradicted(text)
+
+
+def _has_failed(prediction: Prediction) -> TypeGuard[Failure]:
+    """Return whether a query failed. A reply without a label is no failure, but a prediction."""
+    return isinstance(prediction, Failure) and prediction.reply is None
+
+
+def _without_reply(prediction: Prediction) -> Answer | None:
+    """Return a prediction for a comparison; ``None`` for a reply without a label, so that two of them are equal."""
+    if isinstance(prediction, Failure):
+        return None
+    return prediction
+
+
+def _rerun_scores(predictions: NewPredictions, tolerance: float) -> tuple[RerunScore, ...]:
+    """Return the recomputed accuracy of each result of which queries were predicted again."""
+    results: dict[int, ScoredResult] = {}
+    datasets_of: dict[int, list[DatasetRerun]] = {}
+    for source, again in predictions.items():
+        if "accuracy" not in source.scored.result.averaged:
+            continue
+        truth = [query.label for query in source.experimentor.all_queries()]
+        key = id(source.scored)  # Equal results of a group are two.
+        results[key] = source.scored
+        datasets_of.setdefault(key, []).append(DatasetRerun(truth, source.run.answers, again))
+    scores = []
+    for key, scored in results.items():
+        scores.append(rerun_score(scored.result.benchmark, datasets_of[key], tolerance))
+    return tuple(scores)
+
+
+def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
+    """Return a result with the new predictions in the place of the saved ones, and scores that follow from them."""
+    if isinstance(result, ResultGroup):
+        parts = {name: _with_predictions(part, predictions) for name, part in result.items()}
+        return ResultGroup(result.name, parts)
+    sources = [source for source in predictions if source.scored.result is result]
+    if not sources:
+        return result
+
+    scored = sources[0].scored
+    runs = dict(scored.runs)
+    counts = []
+    for source in sources:
+        answers = list(source.run.answers)
+        for number, answer in predictions[source].items():
+            answers[number] = answer
+        runs[source.dataset] = source.experimentor.assemble(source.experimentor.conditions(), answers)
+        counts.append(f"{len(predictions[source])} of {len(answers)} on {source.dataset}")
+
+    recomputed = scored.benchmark.collect(runs, recorded_predictions(result), divided=result.with_divided)
+    recomputed.signature = result.signature
+    recomputed.stopping = result.stopping
+    if any(GIVEN in predictor.who for predictor in result.provenance.predictors):
+        # The identity of given predictions is their digest, which is another one now.
+        recomputed.provenance = replace(recomputed.provenance, method=result.provenance.method)
+    else:
+        recomputed.provenance = result.provenance
+    recomputed.warnings += (
+        f"predictions that verify --rerun computed are in the place of saved ones: {', '.join(counts)}",
+    )
+    return recomputed
