@@ -121,7 +121,7 @@ class Tasks:
         stored = options.store.get_many(keys) if options.store is not None else {}
         options.counter.reuse(stored, lambda key: "", sum(characters(prompt) for prompt, _ in keys))
         again = [key for key, _, _ in options.counter.due(parts_left, len(stored) < len(keys))]
-        self.rechecked += [(function, chunk) for chunk in chunks_of(again, frozenset(), function, options)]
+        self.rechecked += [(function, chunk) for chunk in chunks_of(again, {}, function, options)]
         self.chunks += [(function, chunk) for chunk in chunks_of(keys, stored, function, options)]
         self.distinct, self.cached = self.distinct + len(keys), self.cached + len(stored)
         return stored

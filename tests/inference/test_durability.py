@@ -19,7 +19,7 @@ from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_
 from durability_kills import QUERIES, WAYS, environment, kill_and_resume
 
 from StaICC import Normal
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, OutputError, RunEndingError
 from StaICC.inference.store import PredictionStore, StoreError
 from StaICC.inference.workers import WorkerPool, worker_processes
 from StaICC.results.result import Result
@@ -151,8 +151,8 @@ class Faulty(Executor):
             future.cancel()
             future.set_running_or_notify_cancel()
         elif self.fault == "forgets":
-            predictions, retried = function(*arguments, **keywords)
-            future.set_result((predictions[:-1], retried))
+            solved = function(*arguments, **keywords)
+            future.set_result(solved._replace(predictions=solved.predictions[:-1]))
         else:
             future.set_exception(self.fault)
         return future
@@ -165,7 +165,7 @@ KILLED = type("KilledWorker", (Exception,), {})("1 2 3")
     ("fault", "kind", "message", "stored"),
     [
         (KILLED, OutputError, "a worker died", 24),
-        ("cancels", ArgumentError, "the executor cancelled a chunk", 24),
+        ("cancels", RunEndingError, "the executor cancelled a chunk.*run the same again to continue", 24),
         ("forgets", OutputError, "the executor gave no answer for it", QUERIES - 21),
     ],
 )
@@ -295,7 +295,7 @@ def test_a_cluster_gives_the_same(client, tmp_path):
     calls, executor = tmp_path / "calls", client.get_executor()
     found = content(normal(Loading(str(calls)), executor=executor, chunk_size=8))
     assert found == content(normal(Loading(str(tmp_path / "others"))))
-    assert WorkerPool(executor).capacity() == 2
+    assert WorkerPool(executor).workers() == 2
     loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
     assert 1 <= len(loads) == len(set(loads)) <= 2  # each worker loads the kernel once
     with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):

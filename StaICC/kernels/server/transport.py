@@ -269,50 +269,128 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
+class _Ending:
+    """Whether the requests of one call of :meth:`Requests.all` go on."""
+
+    def __init__(self) -> None:
+        self.error: RunEndingError | None = None
+        """Why nothing more is requested."""
+        self.is_interrupted = False
+        """Whether the user ended it: requests of later calls may succeed."""
+        self._ended = threading.Event()
+
+    def end(self, error: RunEndingError) -> None:
+        """Let nothing more be requested, because of a fault that every request would meet; waits for retries end."""
+        self.error = error
+        self._ended.set()
+
+    def interrupt(self) -> None:
+        """Let nothing more be requested, because the user ended the run."""
+        self.is_interrupted = True
+        self.end(RunEndingError("the run was interrupted"))
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until nothing more is requested.
+
+        Raises:
+            RunEndingError: Nothing more is requested.
+        """
+        self._ended.wait(seconds)
+        if self.error is not None:
+            raise self.error
+
+
 class Requests:
     """Requests of one process, some at a time; an error that all would meet ends them.
 
+    Several threads may call :meth:`all` at once.
+
     Args:
         concurrency: The maximum number of requests in flight.
-        understood: Whether a query had a usable response; until then, the first one is sent alone.
+        understood: Whether a query had a usable response; until then, the first one of a call is sent alone.
     """
 
     def __init__(self, concurrency: int, understood: bool = False) -> None:
         self.concurrency = concurrency
         self.understood = understood
-        self.ended: RunEndingError | None = None
-        """The fault that every further request would meet; none is sent until this is ``None`` again."""
+        self._calls: set[_Ending] = set()
+        self._calls_lock = threading.Lock()
+        self._of_thread = threading.local()
 
     def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
         """Return the result of ``work`` for each prompt; an error, without key and traceback, takes its place."""
-        self.ended = None
+        ending = self._begin_call()
+        try:
+            outcomes = self._outcomes(prompts, work, ending)
+        except BaseException:
+            ending.interrupt()
+            raise
+        finally:
+            with self._calls_lock:
+                self._calls.discard(ending)
+        self.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes)
+        return outcomes
+
+    def _begin_call(self) -> _Ending:
+        """Return the state of a new call: it requests nothing if the calls of other threads met a fault of all."""
+        ending = _Ending()
+        with self._calls_lock:
+            for other in self._calls:
+                if other.error is not None and not other.is_interrupted:
+                    ending.end(other.error)
+            self._calls.add(ending)
+        return ending
+
+    def interrupt(self) -> None:
+        """Let the calls of all threads request nothing more; their requests in flight are finished."""
+        with self._calls_lock:
+            for ending in self._calls:
+                ending.interrupt()
+
+    @property
+    def ending(self) -> _Ending:
+        """Whether the requests of the call go on for which this thread works."""
+        ending: _Ending = getattr(self._of_thread, "ending", None) or _Ending()
+        return ending
+
+    def _outcomes(
+        self, prompts: Sequence[str], work: Callable[[str], Value], ending: _Ending
+    ) -> list[Value | OutputError]:
+        """Return the results in order: of the first prompt alone, if nothing was understood yet, then of the others."""
         outcomes: dict[int, Value | OutputError] = {}
 
-        def worker(places: Iterator[int]) -> None:
-            for place in places:
-                try:
-                    outcomes[place] = self.ended or work(prompts[place])
-                except Exception as error:
-                    outcomes[place] = shown = _redacted(error)
-                    if isinstance(shown, RunEndingError):
-                        self.ended = shown
+        def work_off(numbers: Iterator[int]) -> None:
+            self._of_thread.ending = ending
+            for number in numbers:
+                outcomes[number] = self._outcome(prompts[number], work, ending)
 
-        places = iter(range(len(prompts)))
-        worker(itertools.islice(places, 1 - self.understood))  # alone: most faults are of all queries
-        # Daemons: after an interrupt, nothing waits for their requests.
-        workers = [threading.Thread(target=worker, args=(places,), daemon=True) for _ in prompts[: self.concurrency]]
-        try:
-            for thread in workers:
+        numbers = iter(range(len(prompts)))
+        if not self.understood or len(prompts) == 1:  # most faults are of all queries
+            work_off(itertools.islice(numbers, 1))
+        if len(prompts) > 1:
+            # Daemons: after an interrupt, nothing waits for their requests.
+            threads = [
+                threading.Thread(target=work_off, args=(numbers,), daemon=True) for _ in prompts[: self.concurrency]
+            ]
+            for thread in threads:
                 thread.start()
-            for thread in workers:
+            for thread in threads:
                 thread.join()
-        except BaseException:
-            self.ended = RunEndingError("the run was interrupted")
-            for _ in places:  # the next run clears the fault, and the threads must not go on then
-                pass
-            raise
-        self.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
-        return [outcomes[place] for place in range(len(prompts))]
+        return [outcomes[number] for number in range(len(prompts))]
+
+    def _outcome(self, prompt: str, work: Callable[[str], Value], ending: _Ending) -> Value | OutputError:
+        """Return the result for one prompt, or the error in its place; an error that all would meet stops all calls."""
+        if ending.error is not None:
+            return ending.error
+        try:
+            return work(prompt)
+        except Exception as error:
+            shown = _redacted(error)
+            if isinstance(shown, RunEndingError):
+                with self._calls_lock:
+                    for call in self._calls:
+                        call.end(shown)
+            return shown
 
 
 def _redacted(error: Exception) -> OutputError:
@@ -395,25 +473,35 @@ class Transport(Requests):
             EndpointError: There is no usable response.
         """
         attempt = 0
-        with self._free:
-            while True:
-                while (early := self._not_before - time.monotonic()) > 0:
-                    time.sleep(early)
-                if self.ended is not None:
-                    raise self.ended
+        while True:
+            outcome = self._attempt_when_free(api, payload, is_retry=attempt > 0)
+            if not isinstance(outcome, _Fault):
                 with self._lock:
-                    self.counts.update(requests=1, retries=int(attempt > 0))
-                outcome = self._attempt(api, payload)
-                if not isinstance(outcome, _Fault):
-                    with self._lock:
-                        return self._accepted(outcome)
-                wait = self._wait(outcome, attempt, payload)
-                if wait is None:
-                    tries = f" ({attempt + 1} requests)" if attempt else ""
-                    raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
-                _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
-                attempt += 1
-                time.sleep(wait)
+                    return self._accepted(outcome)
+            wait = self._wait(outcome, attempt, payload)
+            if wait is None:
+                tries = f" ({attempt + 1} requests)" if attempt else ""
+                raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
+            _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
+            attempt += 1
+            self.ending.wait(wait)
+
+    def _attempt_when_free(self, api: Api, payload: Mapping[str, Any], is_retry: bool) -> dict[str, Any] | _Fault:
+        """Send a request once, when fewer than ``concurrency`` are in flight and the server asks for no wait.
+
+        Between two attempts others are sent, so a wait before a retry keeps nobody else waiting.
+
+        Raises:
+            RunEndingError: Nothing more is requested.
+        """
+        ending = self.ending
+        with self._free:
+            ending.wait(0)
+            while (early := self._not_before - time.monotonic()) > 0:
+                ending.wait(early)
+            with self._lock:
+                self.counts.update(requests=1, retries=int(is_retry))
+            return self._attempt(api, payload)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
         """Seconds until the next attempt; None if there is none."""
