@@ -4,8 +4,8 @@ The HTTP client of the ``openai`` package makes the requests. Around it is what 
 
 - a limit on the requests in flight, over all threads of a process;
 - a deadline for the body of a response (also if the server sends one byte a minute), and a limit on its size;
-- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double and a
-  jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
+- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double (up to
+  30 seconds, or 2 while the server answers other requests) and a jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
   together, up to a cap; a server that asks for more ends the query, with the time it asked for;
 - no redirects (a POST that is redirected loses its body, or hands the key to another host).
 
@@ -114,6 +114,10 @@ Value = TypeVar("Value")
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
+_LONGEST_BACKOFF_WHILE_ANSWERING = 2.0
+"""Seconds before a retry, at most, while the server answers other requests: it is not down, nor too busy for all."""
+_ANSWERING_SECONDS = 2.0
+"""How long ago the last answer may be for that."""
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
@@ -223,7 +227,8 @@ class ServerOptions:
     """Maximum number of retries after a transient failure."""
 
     backoff: float = 0.5
-    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter)."""
+    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter). Up to 2
+    while the server answers other requests, unless it limits their rate."""
 
     longest_wait: float = 120.0
     """Maximum Retry-After in seconds. If the server asks for more, the query fails."""
@@ -239,6 +244,9 @@ class _Fault(NamedTuple):
     may_pass: bool = False
     error: type[OutputError] = EndpointError
     wait: float | None = None
+    """Seconds that the server asks to wait."""
+    is_rate_limit: bool = False
+    """Whether the server refuses the request because there are too many."""
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -447,6 +455,7 @@ class Transport(Requests):
         self._free = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
+        self._last_answer = -math.inf
         self.checking = threading.Lock()
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong, if it is; empty before the check."""
@@ -477,6 +486,7 @@ class Transport(Requests):
             outcome = self._attempt_when_free(api, payload, is_retry=attempt > 0)
             if not isinstance(outcome, _Fault):
                 with self._lock:
+                    self._last_answer = time.monotonic()
                     return self._accepted(outcome)
             wait = self._wait(outcome, attempt, payload)
             if wait is None:
@@ -510,7 +520,10 @@ class Transport(Requests):
         jitter = random.Random(json.dumps([payload, attempt], sort_keys=True)).random()
         if not fault.wait:
             doubled = self._options.backoff * 2.0 ** min(attempt, 64)  # a thousand doublings give no number any more
-            return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
+            longest = _LONGEST_BACKOFF
+            if not fault.is_rate_limit and time.monotonic() - self._last_answer < _ANSWERING_SECONDS:
+                longest = _LONGEST_BACKOFF_WHILE_ANSWERING
+            return min(doubled, longest) * (0.5 + jitter / 2)
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 
@@ -583,7 +596,7 @@ class Transport(Requests):
         if wait is not None and wait > self._options.longest_wait:
             most = f"longest_wait ({self._options.longest_wait:g} s); run again later, or raise it"
             return _Fault(f"the server asks to wait {wait:.0f} s, more than {most} ({said})")
-        return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait)
+        return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait, is_rate_limit=status == 429)
 
     def _lasting_fault(self, status: int, location: str, code: str, text: str) -> tuple[str, type[OutputError]] | None:
         """Return why a request would fail again, and the error that says so."""
