@@ -57,25 +57,22 @@ class PendingChunk:
     """The number of each query in the list of all distinct queries, ascending."""
     keys: Sequence[PromptKey]
     """The queries."""
-
-    @property
-    def first(self) -> int:
-        """The number of the first query."""
-        return self.numbers[0]
-
-    @property
-    def stop(self) -> int:
-        """The number of the last query, and 1."""
-        return self.numbers[-1] + 1
+    first: int
+    """The number at which the range begins that a run claims for them."""
+    stop: int
+    """The number before which it ends. Stored queries may be within the range."""
 
     def part(self, start: int, stop: int) -> PendingChunk:
-        """Return some of its queries, by their places in this chunk."""
-        return PendingChunk(self.numbers[start:stop], self.keys[start:stop])
+        """Return some of its queries, by their places in this chunk; parts that follow each other share its range."""
+        first_number = self.first if start == 0 else self.numbers[start]
+        stop_number = self.stop if stop == len(self.keys) else self.numbers[stop]
+        return PendingChunk(self.numbers[start:stop], self.keys[start:stop], first_number, stop_number)
 
     def without(self, stored: Mapping[PromptKey, Answer]) -> PendingChunk:
         """Return the queries that are not stored."""
         places = [place for place, key in enumerate(self.keys) if key not in stored]
-        return PendingChunk([self.numbers[place] for place in places], [self.keys[place] for place in places])
+        numbers = [self.numbers[place] for place in places]
+        return PendingChunk(numbers, [self.keys[place] for place in places], self.first, self.stop)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -270,9 +267,10 @@ def blocks_of(groups: Iterable[Sequence[PromptKey]], cached: Mapping[PromptKey, 
     blocks: list[PendingChunk] = []
     number = 0
     for group in groups:
-        block = PendingChunk(range(number, number + len(group)), group)
+        stop = number + len(group)
+        block = PendingChunk(range(number, stop), group, number, stop)
         blocks.append(block.without(cached) if cached else block)
-        number += len(group)
+        number = stop
     return blocks
 
 

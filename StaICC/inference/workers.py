@@ -208,12 +208,23 @@ class WorkerPool:
         return self._executor
 
     def workers(self) -> int | None:
-        """Return how many chunks can run at once now; ``None`` if the executor does not say."""
+        """Return how many chunks can run at once now; ``None`` if the executor does not say.
+
+        Raises:
+            RunEndingError: The scheduler of a Dask cluster does not answer.
+        """
         workers = getattr(self.executor, "_max_workers", None) or getattr(self.executor, "num_workers", None)
         if isinstance(workers, int):
             return workers
-        threads = getattr(getattr(self.executor, "_client", None), "nthreads", None)  # Dask's; a cluster may grow
-        return sum(threads().values()) if callable(threads) else None
+        threads_of_workers = getattr(getattr(self.executor, "_client", None), "nthreads", None)  # Dask's
+        if not callable(threads_of_workers):
+            return None
+        try:
+            threads: dict[str, int] = threads_of_workers()  # a cluster may grow
+        except Exception as error:
+            reason = f"({type(error).__name__}: {error})"
+            raise RunEndingError(f"the scheduler of the cluster does not answer {reason}. {_CONTINUE}") from error
+        return sum(threads.values())
 
     def remote(self, function: Any) -> RemoteFunction:
         """Return the function in the form to submit; the same object for the same function."""

@@ -88,7 +88,8 @@ def command(way: Way, folder: Path, server: str) -> list[str]:
     model = f"durability_kernels:{way.kernel}:{QUERY_SECONDS}:{calls}"
     if way.kernel == "served":
         model = f"openai:{server}#{MODEL};scoring=text;concurrency={CONNECTIONS}"
-    settings = ["--datasets", "mini", "--store", store, "--json", result, "--model", model]
+    settings = ["--unparsed", "wrong"] if way.kernel == "served" else []
+    settings += ["--datasets", "mini", "--store", store, "--json", result, "--model", model]
     if way.chunk_size is not None:
         settings += ["--chunk-size", chunk_size]
     if way.workers > 1:

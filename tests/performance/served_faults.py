@@ -1,8 +1,8 @@
 """A served model with faults: seconds against the ideal, and whether each query was paid once.
 
-Run it from the repository: ``python tests/performance/served_faults.py``. A local server takes 0.3 s for each request; a
-share of them fails with status 500. The ideal is queries times seconds over connections, without any fault. "Repeated"
-counts queries that were answered twice.
+Run it from the repository: ``python tests/performance/served_faults.py``. A local server takes 0.3 s for each
+request; a share of them fails with status 500. The ideal is queries times seconds over connections, without any fault.
+"Repeated" counts queries that were answered twice.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ The HTTP client of the ``openai`` package makes the requests. Around it is what 
 
 - a limit on the requests in flight, over all threads of a process;
 - a deadline for the body of a response (also if the server sends one byte a minute), and a limit on its size;
-- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double (up to
-  30 seconds, or 2 while the server answers other requests) and a jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
-  together, up to a cap; a server that asks for more ends the query, with the time it asked for;
+- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double with
+  each failure since the server last answered a request, and a jitter that is derived from the request, not drawn. A
+  Retry-After (seconds or date) is obeyed, by all requests together, up to a cap; a server that asks for more ends the
+  query, with the time it asked for;
 - no redirects (a POST that is redirected loses its body, or hands the key to another host).
 
 The key is read from OPENAI_API_KEY when the client is made, and never stored. Responses are parsed as the server sent
@@ -114,10 +115,6 @@ Value = TypeVar("Value")
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
-_LONGEST_BACKOFF_WHILE_ANSWERING = 2.0
-"""Seconds before a retry, at most, while the server answers other requests: it is not down, nor too busy for all."""
-_ANSWERING_SECONDS = 2.0
-"""How long ago the last answer may be for that."""
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
@@ -227,8 +224,8 @@ class ServerOptions:
     """Maximum number of retries after a transient failure."""
 
     backoff: float = 0.5
-    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter). Up to 2
-    while the server answers other requests, unless it limits their rate."""
+    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter). Retries
+    before the server's last answer to another request do not count, unless it limits the rate of requests."""
 
     longest_wait: float = 120.0
     """Maximum Retry-After in seconds. If the server asks for more, the query fails."""
@@ -455,7 +452,7 @@ class Transport(Requests):
         self._free = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
-        self._last_answer = -math.inf
+        self._faults_in_a_row = 0
         self.checking = threading.Lock()
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong, if it is; empty before the check."""
@@ -486,8 +483,10 @@ class Transport(Requests):
             outcome = self._attempt_when_free(api, payload, is_retry=attempt > 0)
             if not isinstance(outcome, _Fault):
                 with self._lock:
-                    self._last_answer = time.monotonic()
+                    self._faults_in_a_row = 0
                     return self._accepted(outcome)
+            with self._lock:
+                self._faults_in_a_row += 1
             wait = self._wait(outcome, attempt, payload)
             if wait is None:
                 tries = f" ({attempt + 1} requests)" if attempt else ""
@@ -519,11 +518,10 @@ class Transport(Requests):
             return None
         jitter = random.Random(json.dumps([payload, attempt], sort_keys=True)).random()
         if not fault.wait:
-            doubled = self._options.backoff * 2.0 ** min(attempt, 64)  # a thousand doublings give no number any more
-            longest = _LONGEST_BACKOFF
-            if not fault.is_rate_limit and time.monotonic() - self._last_answer < _ANSWERING_SECONDS:
-                longest = _LONGEST_BACKOFF_WHILE_ANSWERING
-            return min(doubled, longest) * (0.5 + jitter / 2)
+            # A server that answers others is neither down nor too busy: failures before its last answer do not count.
+            doublings = attempt if fault.is_rate_limit else min(attempt, max(0, self._faults_in_a_row - 1))
+            doubled = self._options.backoff * 2.0 ** min(doublings, 64)  # a thousand give no number any more
+            return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
 
