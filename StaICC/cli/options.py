@@ -312,7 +312,7 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
     add("--workers", type=int, metavar="N", help=text)
     text = "compute some of the stored predictions again for comparison (default: unless these requests may cost money)"
     add("--recheck", action=argparse.BooleanOptionalAction, default=None, help=text)
-    text = "queries that are computed and stored together; a crash loses at most this many"
+    text = "queries that a local model or a worker computes together; a crash loses at most this many of each"
     add("--chunk-size", type=int, metavar="N", help=text)
     add("--quiet", dest="progress", action="store_const", const=False, help="no progress on stderr")
 

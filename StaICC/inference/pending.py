@@ -1,4 +1,4 @@
-"""The queries of a part that are still to be evaluated, and the chunks in which a run takes them.
+"""The queries of a part that are still to be evaluated, in the chunks in which a run takes them.
 
 A chunk is what one call evaluates before its predictions are stored: about half a second of work. What determines it
 depends on the inference function:
