@@ -90,14 +90,15 @@ class Pace:
         self._most = most
         self._least = min(least, most)
         self.size = self._least
-        """Queries of the next chunk. It starts small and at most doubles from chunk to chunk."""
+        """Queries of the next chunk. It starts small and is at most twice that of an evaluated chunk."""
 
     def note(self, queries: int, seconds: float) -> None:
-        """Take the time of a chunk into account."""
+        """Take the time of a chunk of so many queries into account."""
         fitting = self._most
         if seconds > 0:
             fitting = int(queries * CHUNK_SECONDS / seconds)
-        self.size = max(self._least, min(fitting, 2 * self.size, self._most))
+        doubled = max(self.size, 2 * queries)  # chunks near the end of a part are small
+        self.size = max(self._least, min(fitting, doubled, self._most))
 
 
 class PendingQueries:
