@@ -302,13 +302,15 @@ class Clustered(Faulty):
         return {} if time.monotonic() < self.begin else {"tcp://1": 2}
 
     def submit(self, function, /, *arguments, **keywords):
-        if time.monotonic() < self.begin:
-            threading.Timer(
-                self.begin - time.monotonic(), self._complete, (future := Future(), function, arguments)
-            ).start()
+        began = time.monotonic()
+        if began < self.begin:  # the cluster keeps the chunk until it has a worker
+            future = Future()
+            threading.Timer(self.begin - began, self._complete, (future, function, arguments)).start()
             return future
+        future = super().submit(function, *arguments, **keywords)
         self.chunk_sizes.append(len(arguments[1]))
-        return super().submit(function, *arguments, **keywords)
+        self.chunk_seconds.append(time.monotonic() - began)
+        return future
 
     def _complete(self, future, function, arguments):
         future.set_result(function(*arguments))
