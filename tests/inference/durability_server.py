@@ -1,6 +1,6 @@
 """A small server of a deterministic model that counts the requests it answers, and fails at will.
 
-``durability_server.py CALLS SECONDS FAULTS``: prints its address, and appends a line to the file CALLS for each reply
+``durability_server.py CALLS SECONDS FAULTS [PORT]``: prints its address, and appends a line to the file CALLS for each reply
 that it sent without a fault. A share FAULTS of the requests gets status 500, in an order that is drawn with a seed.
 """
 
@@ -37,13 +37,14 @@ class CountingServer(ThreadingHTTPServer):
         calls: The file of the answered requests.
         seconds: The time of each request.
         faults: The share of requests that fail.
+        port: The port, such as that of a server that was killed; 0 for a free one.
     """
 
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, calls: str, seconds: float, faults: float = 0.0) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, calls: str, seconds: float, faults: float = 0.0, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.calls = os.open(calls, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self.seconds = seconds
         self.faults = faults
@@ -99,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    calls, seconds, faults = sys.argv[1:]
-    server = CountingServer(calls, float(seconds), float(faults))
+    calls, seconds, faults, *port = sys.argv[1:]
+    server = CountingServer(calls, float(seconds), float(faults), *map(int, port))
     print(server.url, flush=True)
     server.serve_forever(0.05)

@@ -4,10 +4,10 @@ The HTTP client of the ``openai`` package makes the requests. Around it is what 
 
 - a limit on the requests in flight, over all threads of a process;
 - a deadline for the body of a response (also if the server sends one byte a minute), and a limit on its size;
-- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double with
-  each failure since the server last answered a request, and a jitter that is derived from the request, not drawn. A
-  Retry-After (seconds or date) is obeyed, by all requests together, up to a cap; a server that asks for more ends the
-  query, with the time it asked for;
+- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double (only
+  twice while the server answers other requests) and a jitter that is derived from the request, not drawn. A Retry-After
+  (seconds or date) is obeyed, by all requests together, up to a cap; a server that asks for more ends the query, with
+  the time it asked for;
 - no redirects (a POST that is redirected loses its body, or hands the key to another host).
 
 The key is read from OPENAI_API_KEY when the client is made, and never stored. Responses are parsed as the server sent
@@ -115,6 +115,8 @@ Value = TypeVar("Value")
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
+_DOUBLINGS_WHILE_ANSWERING = 2
+"""How often the wait before a retry doubles, at most, while the server answers other requests: it is not down."""
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
@@ -224,8 +226,8 @@ class ServerOptions:
     """Maximum number of retries after a transient failure."""
 
     backoff: float = 0.5
-    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter). Retries
-    before the server's last answer to another request do not count, unless it limits the rate of requests."""
+    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter). It is
+    doubled only twice while the server answers other requests, unless it limits their rate."""
 
     longest_wait: float = 120.0
     """Maximum Retry-After in seconds. If the server asks for more, the query fails."""
@@ -518,8 +520,10 @@ class Transport(Requests):
             return None
         jitter = random.Random(json.dumps([payload, attempt], sort_keys=True)).random()
         if not fault.wait:
-            # A server that answers others is neither down nor too busy: failures before its last answer do not count.
-            doublings = attempt if fault.is_rate_limit else min(attempt, max(0, self._faults_in_a_row - 1))
+            doublings = attempt
+            is_answering = self._faults_in_a_row <= attempt  # since this request failed first
+            if is_answering and not fault.is_rate_limit:
+                doublings = min(attempt, _DOUBLINGS_WHILE_ANSWERING)
             doubled = self._options.backoff * 2.0 ** min(doublings, 64)  # a thousand give no number any more
             return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
