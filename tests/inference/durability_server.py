@@ -1,7 +1,8 @@
 """A small server of a deterministic model that counts the requests it answers, and fails at will.
 
-``durability_server.py CALLS SECONDS FAULTS [PORT]``: prints its address, and appends a line to the file CALLS for each reply
-that it sent without a fault. A share FAULTS of the requests gets status 500, in an order that is drawn with a seed.
+``durability_server.py CALLS SECONDS FAULTS [PORT]`` prints its address, and appends a line to the file CALLS for each
+reply that it sent without a fault. A share FAULTS of the requests gets status 500, in an order that is drawn with a
+seed.
 """
 
 from __future__ import annotations
