@@ -53,7 +53,8 @@ class RunSettings(TypedDict, total=False):
     on_error: OnError
     """``"raise"`` stops at the first failed query; ``"collect"`` continues, and the result says that it is partial."""
     chunk_size: int | None
-    """Queries per chunk; chosen automatically by default."""
+    """Queries of a chunk, which a local model or a worker computes together. By default 256 for a kernel with a batched
+    form; otherwise as many as take about half a second."""
     progress: ProgressCallback | bool | None
     """By default, a line on stderr where it is a terminal or a notebook. ``False``: nothing; ``True``: also one line
     per minute where stderr is a file; a function: called with the progress instead."""

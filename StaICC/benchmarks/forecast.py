@@ -178,7 +178,7 @@ class Tasks:
         due = options.counter.due(parts_left, computes=len(stored) < len(keys))
         rechecked_keys = [key for key, _, _ in due]
 
-        for chunk in chunks_of(rechecked_keys, frozenset(), function, options):
+        for chunk in chunks_of(rechecked_keys, {}, function, options):
             self._rechecked_calls.append(_Call(function, chunk))
         for chunk in chunks_of(keys, stored, function, options):
             self.new_calls.append(_Call(function, chunk))

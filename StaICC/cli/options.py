@@ -346,7 +346,7 @@ def add_execution_options(parser: argparse.ArgumentParser) -> None:
         "--chunk-size",
         type=int,
         metavar="N",
-        help="queries that are computed and stored together; a crash loses at most this many",
+        help="queries that a local model or a worker computes together; a crash loses at most this many of each",
     )
     parser.add_argument("--quiet", dest="progress", action="store_const", const=False, help="no progress on stderr")
 

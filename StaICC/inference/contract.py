@@ -403,6 +403,36 @@ class Served(Protocol):
         """The editions seen in this process since the last :meth:`pin_edition`, in order; for the provenance."""
 
 
+def queries_at_once(function: object) -> int | None:
+    """Return how many queries of a served model a run gives to threads at once, each in a call of its own.
+
+    Returns:
+        ``None`` if the model is not served: its queries are given one after the other, or in batches.
+    """
+    if type(function) is functools.partial and not function.args:
+        return queries_at_once(function.func)
+    number: int | None = own_attribute(function, "queries_at_once")
+    return number
+
+
+def first_batch(function: object) -> int:
+    """Return how many queries a served model gets first, in one call, so that it can compare their predictions."""
+    if type(function) is functools.partial:
+        return first_batch(function.func)
+    number: int | None = own_attribute(function, "first_batch")
+    return 1 if number is None else number
+
+
+def stop_requests(function: object) -> None:
+    """Let a served model request nothing more, in all threads; requests in flight are finished."""
+    if type(function) is functools.partial:
+        stop_requests(function.func)
+        return
+    stop = own_attribute(function, "stop_requests")
+    if stop is not None:
+        stop()
+
+
 def served_function(function: object) -> Served | None:
     """Return the served function behind an inference function; ``None`` if there is none."""
     inner = own_attribute(function, "served")

@@ -1,21 +1,27 @@
 """The runner: one function drives the user's inference function for every benchmark.
 
 It finds the distinct (prompt, label space) pairs of the queries, reads cached predictions from the store, evaluates
-the others in chunks (:mod:`StaICC.inference.workers`) in this process or in workers, stores the new predictions, and
+the others in chunks (:mod:`StaICC.inference.pending`) in this process or in workers, stores the new predictions, and
 returns all in the order of the queries. Neither the order of evaluation nor the number of workers changes a result.
 
-Chunks are formed from all distinct queries before the store is read, and a chunk is stored as one. So a resumed run
-gives a batched kernel the same batches as an uninterrupted run, and rounding that depends on the batch is the same.
+There are four ways to evaluate:
+
+- A function of one prompt is called query by query, and a kernel with a batched form chunk by chunk.
+- A served model gets queries from threads, each in a call of its own, so that none waits for another one.
+- An executor evaluates chunks in its workers (:mod:`StaICC.inference.workers`).
+
+A prediction waits at most half a second for its commit, or until 64 are waiting. A kill loses these and what is in
+flight; Ctrl-C loses what does not end within a moment.
 
 A query without a prediction is a :class:`Failure`. It is never scored as a wrong prediction.
 """
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import math
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -30,23 +36,37 @@ from StaICC.inference.contract import (
     Usage,
     announce_prompts,
     batch_form,
+    first_batch,
     loading_kernel,
+    queries_at_once,
     reads_parts,
     retried,
+    served_function,
 )
 from StaICC.inference.model_warnings import FIRST_QUERIES
+from StaICC.inference.pending import (
+    CHUNK_SECONDS,
+    MOST_CHARACTERS,
+    Pace,
+    PendingQueries,
+    SharedStore,
+    blocks_of,
+    by_label_space,
+    divided,
+)
 from StaICC.inference.prompt_key import PromptKey, characters, refuse_other_parts
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
-from StaICC.inference.workers import WorkerPool, solve_in_workers
+from StaICC.inference.workers import RequestThreads, WorkerPool, solve_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
 from StaICC.prompting.prompt_writer import Prompt, Query
 
-_COMMIT_SECONDS = 1.0  # a plain function's answers wait at most this long (and one query) for their commit
+_COMMIT_SECONDS = CHUNK_SECONDS
+"""How long a prediction waits for its commit, at most, and the query that is evaluated then."""
 _COMMIT_ANSWERS = 64
-_BATCH = 256  # prompts handed to a batched kernel at once: what a kill may lose. It makes its own batches within
-_WORKER_CHUNK = 32
-_CHARACTERS = 1 << 24  # of the prompts of a chunk: 4 of a million tokens each, 256 of 16,000
+"""Predictions after which there is a commit in any case, and queries of a chunk of a function of one prompt."""
+_BATCH = 256
+"""Prompts of a chunk of a kernel with a batched form, which makes its own batches within: what a kill may lose."""
 
 _LOST = Failure("the executor gave no answer for it")
 
@@ -55,11 +75,8 @@ EarlyCheck = Callable[[Sequence[Query], Sequence[Answer]], "str | None"]
 """Returns a warning about the predictions of the first queries, or ``None``."""
 
 
-class AnswerStore(Protocol):
+class AnswerStore(SharedStore, Protocol):
     """Where the runner finds and keeps predictions; a prediction store that is bound to one model is one."""
-
-    def get_many(self, keys: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
-        """Return the stored predictions."""
 
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store predictions durably before returning; return those that were stored before and differ."""
@@ -81,7 +98,8 @@ class RunOptions:
     on_error: OnError = "raise"
     """Stop at the first query without a prediction, or continue and report it."""
     chunk_size: int | None = None
-    """Queries per chunk, and so per commit and per call of a batched kernel; ``None``: fewer where prompts are long."""
+    """Queries of a chunk. ``None``: for a kernel with a batched form 256, fewer where prompts are long; else as many as
+    take about half a second. A served model has no chunks but in workers: its queries are evaluated one by one."""
     progress: ProgressCallback | None = None
     """Called after each chunk."""
     group_prefixes: bool = False
@@ -166,42 +184,141 @@ def predict_queries(
         return _evaluate_in_one_call(function, queries, part, options)
     if reads_parts(function):
         refuse_other_parts(queries)
-    numbers: dict[PromptKey, int] = {}
-    for number, query in enumerate(queries):
-        numbers.setdefault((query.prompt, query.label_space), number)
-    keys = distinct_keys(queries, options.group_prefixes)
-    counter, store, before = options.counter, options.store, retried(function)
-    reused = store.get_many(keys) if store is not None else {}
-    size = sum(characters(prompt) for prompt, _ in keys)
-    counter.reuse(reused, lambda key: f"{part.name}, query {numbers[key]}", size)
-    if reused and counter.remark and options.warn is not None:
-        options.warn(counter.remark)
-    alone = options.executor is None and batch_form(function) is None
-    commit_size = (options.chunk_size or _COMMIT_ANSWERS) if alone else 1
-    collector = AnswerCollector(options, part, len(keys), reused, commit_size, queries)
-    try:
-        computes = len(reused) < len(keys) and not collector.ended
-        if computes and store is not None:
-            store.refuse_read_only()
-        rechecked = counter.due(part.parts - part.number, computes)
-        if options.before_computing is not None and (computes or rechecked):
+    evaluation = _Evaluation(function, queries, part, options)
+    evaluation.run()
+    return evaluation.predictions()
+
+
+class _Evaluation:
+    """The evaluation of the queries of a part; arguments as for :func:`predict_queries`."""
+
+    def __init__(self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> None:
+        self._function = function
+        self._queries = queries
+        self._part = part
+        self._options = options
+        self._numbers = _first_numbers(queries)
+        self._keys = distinct_keys(queries, options.group_prefixes)
+        self._found_meanwhile = 0
+        self._stored_version: object = None
+        self._reused = self._read_store()
+        self._collector = AnswerCollector(options, part, len(self._keys), self._reused, self._commit_size(), queries)
+
+    def run(self) -> None:
+        """Evaluate the queries that are not stored, after some of the stored ones again; count what was done."""
+        retried_before = retried(self._function)
+        try:
+            self._evaluate()
+        finally:
+            self._count(retried(self._function) - retried_before)
+        self._collector.refuse_failures(self._numbers)
+
+    def predictions(self) -> list[Answer | Failure]:
+        """Return one prediction for each query, in order."""
+        answers = self._collector.answers
+        return [answers[query.prompt, query.label_space] for query in self._queries]
+
+    def _read_store(self) -> dict[PromptKey, Answer]:
+        """Return the stored predictions, which the run reuses and may recheck."""
+        options = self._options
+        reused: dict[PromptKey, Answer] = {}
+        if options.store is not None:
+            self._stored_version = options.store.version()
+            reused = options.store.get_many(self._keys)
+        size = sum(characters(prompt) for prompt, _ in self._keys)
+        options.counter.reuse(reused, lambda key: f"{self._part.name}, query {self._numbers[key]}", size)
+        if reused and options.counter.remark and options.warn is not None:
+            options.warn(options.counter.remark)
+        return reused
+
+    def _commit_size(self) -> int:
+        """Return after how many predictions there is a commit in any case: a chunk of a batched kernel is one."""
+        if _is_batched(self._function):
+            return 1
+        return min(self._options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS)
+
+    def _evaluate(self) -> None:
+        function, options = self._function, self._options
+        computes = len(self._reused) < len(self._keys) and not self._collector.ended
+        if computes and options.store is not None:
+            options.store.refuse_read_only()
+        rechecked = options.counter.due(self._part.parts - self._part.number, computes)
+        if not computes and not rechecked:
+            return
+        if options.before_computing is not None:
             options.before_computing()
-        if (computes or rechecked) and options.executor is None:
-            _load_model(function, part, options, collector)
+        if options.executor is None:
+            _load_model(function, self._part, options, self._collector)
         if computes:
-            announce_prompts(function, [key[0] for key in keys if key not in reused])
+            announce_prompts(function, [key[0] for key in self._keys if key not in self._reused])
             if options.before_predicting is not None:
                 options.before_predicting()
         if rechecked:
-            _recheck(function, part, options, rechecked)
+            _recheck(function, self._part, options, rechecked)
         if computes:
-            _solve(function, chunks_of(keys, reused, function, options), options, collector)
-    finally:
-        computed = len(collector.answers) - len(reused.keys() | collector.failures)
-        failed, again = len(collector.failures), retried(function) - before
-        counter.counts.update(computed=computed, failed=failed, retried=again)
-    collector.refuse_failures(numbers)
-    return [collector.answers[query.prompt, query.label_space] for query in queries]
+            with self._pending() as pending:
+                _solve(function, pending, options, self._collector)
+
+    @contextlib.contextmanager
+    def _pending(self) -> Iterator[PendingQueries]:
+        """Give the queries that are not stored; other runs on the store see which of them this run evaluates."""
+        groups = _groups(self._keys, self._function, self._options)
+        store = self._options.store
+        claims = None
+        if store is not None:
+            claims = store.claims([key for group in groups for key in group])
+        pending = PendingQueries(
+            blocks_of(groups, self._reused),
+            fixed=_is_batched(self._function),
+            store=store,
+            claims=claims,
+            stored_version=self._stored_version,
+            take_stored=self._take_stored,
+            most_characters=math.inf if self._options.chunk_size else MOST_CHARACTERS,
+        )
+        try:
+            yield pending
+        finally:
+            pending.close()
+
+    def _take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
+        """Use predictions that another run stored meanwhile."""
+        self._found_meanwhile += len(stored)
+        self._collector.take_stored(stored)
+
+    def _count(self, retried_requests: int) -> None:
+        collector = self._collector
+        without_prediction = self._reused.keys() | collector.failures
+        computed = len(collector.answers) - len(without_prediction) - self._found_meanwhile
+        self._options.counter.counts.update(
+            computed=computed,
+            reused=self._found_meanwhile,
+            failed=len(collector.failures),
+            retried=retried_requests,
+        )
+
+
+def _first_numbers(queries: Sequence[Query]) -> dict[PromptKey, int]:
+    """Return the number of the first query of each distinct pair of prompt and label space."""
+    numbers: dict[PromptKey, int] = {}
+    for number, query in enumerate(queries):
+        numbers.setdefault((query.prompt, query.label_space), number)
+    return numbers
+
+
+def _is_batched(function: Inference) -> bool:
+    """Return whether predictions of a function may depend on the batch, so that its chunks are fixed."""
+    return batch_form(function) is not None and queries_at_once(function) is None
+
+
+def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions) -> list[list[PromptKey]]:
+    """Return the distinct queries by label space, for a batched kernel divided into its chunks."""
+    groups = by_label_space(keys)
+    if not _is_batched(function):
+        return groups
+    size = options.chunk_size or _BATCH
+    most_characters = math.inf if options.chunk_size else MOST_CHARACTERS
+    return [chunk for group in groups for chunk in divided(group, size, most_characters)]
 
 
 def _recheck(
@@ -213,8 +330,10 @@ def _recheck(
         IdentityError: A prediction differs from the stored one by more than the tolerance.
         OutputError: A prediction could not be computed and ``on_error="raise"``.
     """
-    collector = AnswerCollector(replace(options, store=None, progress=None, free_text=True), part, len(chosen), {})
-    _solve(function, chunks_of([key for key, _, _ in chosen], frozenset(), function, options), options, collector)
+    options_of_recheck = replace(options, store=None, progress=None, free_text=True)
+    collector = AnswerCollector(options_of_recheck, part, len(chosen), {})
+    groups = _groups([key for key, _, _ in chosen], function, options)
+    _solve(function, PendingQueries(blocks_of(groups, {}), _is_batched(function)), options_of_recheck, collector)
     different = 0
     for key, stored, where in chosen:
         again = collector.answers.get(key, _LOST)
@@ -265,6 +384,8 @@ class AnswerCollector:
         self._options, self._part, self._total, self._stored = options, part, total, len(stored)
         self._commit_size, self._committed = commit_size, time.monotonic()
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
+        self.after_commit: Callable[[], None] | None = None
+        """Called when no prediction waits for its commit."""
         self._watched = list(queries[:FIRST_QUERIES]) if options.watched is not None else []
         self._take(stored)
         self.report()
@@ -317,9 +438,19 @@ class AnswerCollector:
         if self._options.store is not None:
             self._uncommitted += [(key, answer) for key, answer in received.items() if not isinstance(answer, Failure)]
         self._take(received)
+        self.commit_if_due()
+        self.report()
+
+    def take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
+        """Take predictions that another run stored meanwhile."""
+        self._take(stored)
+        self._stored += len(stored)
+        self.report()
+
+    def commit_if_due(self) -> None:
+        """Store the uncommitted predictions if there are many, or if the last commit was long ago."""
         if len(self._uncommitted) >= self._commit_size or time.monotonic() - self._committed >= _COMMIT_SECONDS:
             self.commit()
-        self.report()
 
     def commit(self) -> None:
         """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
@@ -327,6 +458,8 @@ class AnswerCollector:
             self._take(self._options.store.put_many(self._uncommitted))
             self._uncommitted = []  # only now: after an interrupt, they are stored at the end of the run
         self._committed = time.monotonic()
+        if self.after_commit is not None:
+            self.after_commit()
 
     def report(self) -> None:
         """Call the progress callback."""
@@ -366,38 +499,23 @@ def _evaluate_in_one_call(
 
 
 def chunks_of(
-    keys: Sequence[PromptKey], cached: Container[PromptKey], function: Inference, options: RunOptions
+    keys: Sequence[PromptKey], cached: Mapping[PromptKey, Answer], function: Inference, options: RunOptions
 ) -> Iterator[list[PromptKey]]:
-    """Split the distinct queries into chunks of one label space, in order, without those that are cached."""
-    usual = _BATCH if batch_form(function) is not None else _WORKER_CHUNK if options.executor is not None else None
-    size = options.chunk_size or usual if usual else 1  # a plain function has no chunks: they are commits
-    served = contract.served_function(function) is not None
-    alone = served and options.on_error == "raise"  # a fault there is mostly of all
-    groups: dict[tuple[str, ...], list[PromptKey]] = {}
-    for key in keys:
-        groups.setdefault(key[1], []).append(key)
-    for group in groups.values():
-        for whole in _divided(group, size, math.inf if options.chunk_size else _CHARACTERS):
-            chunk = [key for key in whole if key not in cached]
-            if chunk and alone:
-                yield chunk[:1]
-                chunk, alone = chunk[1:], False
-            if chunk:
-                yield chunk
+    """Return the queries that are not cached, in the chunks of a batched kernel, else one by one: for a forecast.
 
-
-def _divided(keys: Sequence[PromptKey], size: int, most: float) -> Iterator[list[PromptKey]]:
-    """Divide keys, in order, into lists of at most ``size`` keys and ``most`` characters, or of one key."""
-    chunk: list[PromptKey] = []
-    total = 0
-    for key in keys:
-        total += characters(key[0])
-        if chunk and (len(chunk) == size or total > most):
-            yield chunk
-            chunk, total = [], characters(key[0])
-        chunk.append(key)
-    if chunk:
-        yield chunk
+    Args:
+        keys: All distinct queries.
+        cached: The stored predictions.
+        function: The inference function.
+        options: How the run evaluates them.
+    """
+    one_by_one = batch_form(function) is None
+    for group in by_label_space(keys):
+        size = 1 if one_by_one else options.chunk_size or _BATCH
+        for chunk in divided(group, size, math.inf if options.chunk_size else MOST_CHARACTERS):
+            missing = [key for key in chunk if key not in cached]
+            if missing:
+                yield missing
 
 
 def _load_model(function: Inference, part: Part, options: RunOptions, collector: AnswerCollector) -> None:
@@ -411,21 +529,76 @@ def _load_model(function: Inference, part: Part, options: RunOptions, collector:
     collector.report()  # the first batch may take long, too, and it is no loading
 
 
-def _solve(
-    function: Inference, chunks: Iterable[list[PromptKey]], options: RunOptions, collector: AnswerCollector
-) -> None:
-    """Evaluate chunks in this process or through an executor, and store the results as they come.
+def _solve(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
+    """Evaluate queries in this process or through an executor, and store the predictions as they come.
 
     After a failure that ends the run, the chunks in flight are finished.
     """
-    chunks = itertools.takewhile(lambda _: not collector.ended, chunks)
-    if isinstance(options.executor, WorkerPool):
-        deliver, ahead = collector.deliver, options.store is None
-        solve_in_workers(options.executor, function, chunks, options.on_error, deliver, ahead)
-        return
-    solve = solver(function, options.on_error)
+    collector.after_commit = pending.release_finished
+    at_once = queries_at_once(function) if batch_form(function) is not None else None
     try:
-        for chunk in chunks:
-            collector.deliver(chunk, solve(chunk))
+        if isinstance(options.executor, WorkerPool):
+            solve_in_workers(options.executor, function, pending, options.on_error, collector, options.chunk_size)
+        elif at_once is not None:
+            _solve_served(function, pending, options, collector, at_once)
+        else:
+            _solve_here(function, pending, options, collector)
     finally:  # also when the user interrupts
         collector.commit()
+
+
+def _solve_here(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
+    """Evaluate queries in this thread: of a batched kernel chunk by chunk, else one after the other."""
+    solve = solver(function, options.on_error)
+    is_batched = _is_batched(function)
+    pace = Pace(min(options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS))
+    while not collector.ended:
+        chunk = pending.take(pace.size)
+        if chunk is None:
+            collector.commit()
+            if not pending.wait_for_others():
+                return
+            continue
+        began = time.monotonic()
+        if is_batched:
+            predictions = solve(chunk.keys)
+            pending.finish(chunk)
+            collector.deliver(chunk.keys, predictions)
+            continue
+        for key in chunk.keys:
+            collector.deliver([key], solve([key]))
+            if collector.ended:
+                return
+        pending.finish(chunk)
+        pace.note(len(chunk), time.monotonic() - began)
+
+
+def _solve_served(
+    function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, at_once: int
+) -> None:
+    """Give the queries of a served model to threads, each in a call of its own.
+
+    A few queries come first: one alone where a failure ends the run, since most faults are of all queries, and then as
+    many as the model wants to compare.
+    """
+    if options.on_error == "raise" and served_function(function) is not None:
+        _solve_first(function, pending, options, collector, 1)
+    first_queries = first_batch(function)
+    if first_queries > 1:
+        _solve_first(function, pending, options, collector, first_queries)
+    threads = RequestThreads(at_once)
+    try:
+        solve_in_workers(WorkerPool(threads), function, pending, options.on_error, collector, size=1)
+    finally:
+        threads.shutdown()
+
+
+def _solve_first(
+    function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, number: int
+) -> None:
+    """Evaluate the first queries in one call."""
+    chunk = None if collector.ended else pending.take(number)
+    if chunk is not None:
+        predictions = solver(function, options.on_error)(chunk.keys)
+        pending.finish(chunk)
+        collector.deliver(chunk.keys, predictions)

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
 from StaICC.files.output import is_database
+from StaICC.inference.claims import Claims
 from StaICC.inference.contract import Answer, Features, ScoredLabels, Served, Text, check_answer
 from StaICC.inference.prompt_key import PromptKey, structured_key
 from StaICC.safe_text import logger
@@ -266,6 +267,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._warned = False
+        self._commits = 0
         self._connection: sqlite3.Connection | None = None
         self._check_path()
         with self._explained_errors():
@@ -286,8 +288,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         path = self.path
         if path.is_dir() or not path.parent.is_dir():
             raise ArgumentError(f"{path} cannot be a prediction store, which is a file in a folder that exists")
-        if path.name.endswith(("-wal", "-shm", "-journal")):
-            raise ArgumentError(f"{path} has the name of a file that SQLite keeps next to a store; give another path")
+        if path.name.endswith(("-wal", "-shm", "-journal", "-claims")):
+            raise ArgumentError(f"{path} has the name of a file that is kept next to a store; give another path")
         if path.exists():
             if not path.is_file():
                 raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
@@ -427,6 +429,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 "be written, and give the path of the copy"
             )
 
+    def version(self) -> tuple[int, int]:
+        """Return numbers that change when predictions are stored: by others, and through this object."""
+        with self._using() as connection:
+            (by_others,) = connection.execute("PRAGMA data_version").fetchone()
+        return by_others, self._commits
+
     def _model(self, connection: sqlite3.Connection, name: bytes) -> tuple[int, str]:
         """Return the number of a model, and its editions; it is added if it is new."""
         connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (name,))
@@ -484,6 +492,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         rows = [(key, _encode(prediction)) for key, prediction in items]
         with self._writing() as connection:
             kept, report = self._insert(connection, self._model(connection, _encode_name(name))[0], rows)
+            self._commits += 1
         if report.different and not self._warned:
             self._warned = True
             _LOG.warning(
@@ -645,6 +654,20 @@ class BoundStore:
         self.name = name
         self._with_parts = with_parts
         self._written: set[bytes] = set()
+        self._commits = 0
+
+    def version(self) -> object:
+        """Return a value that changes when another run, or another model of this run, stores predictions."""
+        by_others, commits = self.store.version()
+        return by_others, commits - self._commits
+
+    def claims(self, queries: Sequence[PromptKey]) -> Claims:
+        """Return this run's claims on queries, which other runs of the same list on this store see."""
+        digest = hashlib.sha256(_encode_name(self.name))
+        for query in (queries[0], queries[-1]):
+            digest.update(self._key(query))
+        digest.update(str(len(queries)).encode())
+        return Claims(self.store.path.with_name(f"{self.store.path.name}-claims"), digest.digest())
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""
@@ -661,6 +684,7 @@ class BoundStore:
         items = {self._key(query): (query, prediction) for query, prediction in predictions}
         self._written.update(items)  # before: an interruption may come right after they are on the disk
         kept = self.store.put_many(self.name, [(key, prediction) for key, (_, prediction) in items.items()])
+        self._commits += 1
         self._written.difference_update(kept)
         return self._checked({key: query for key, (query, _) in items.items()}, kept)
 

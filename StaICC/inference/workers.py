@@ -1,48 +1,59 @@
 """Evaluation of chunks of queries through an executor.
 
-Any :class:`concurrent.futures.Executor` works: threads, processes, Dask's ``Client.get_executor()``, MPI. A bounded
-number of chunks is in flight. Results are delivered as they complete; their order does not change the predictions.
+Any :class:`concurrent.futures.Executor` works: threads, processes, Dask's ``Client.get_executor()``, MPI. Each worker
+has one chunk at a time, of about half a second, and returns after that time what it has. Results are delivered as they
+complete; their order does not change the predictions.
 
 A worker that dies ends the run. Its chunk is lost; completed chunks are delivered, so the same call with the same store
-continues. If a run ends early, pending chunks are cancelled, and threads stop after their current query.
+continues. If a run ends early, threads stop after their current query, and processes have a moment to end
+their chunks.
 
 Each worker process loads the inference function once, and checks that it is the one that was sent: files may have been
-overwritten, and a module may have other globals when it is imported again.
+overwritten, and a module may have other globals when it is imported again. A worker with another version of this
+library or of Python is refused.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
+import queue
 import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCError
-from StaICC.inference.contract import Answer, Usage, usage
+from StaICC.inference.contract import Answer, Usage, batch_form, queries_at_once, stop_requests, usage
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.replies import Chunk, Failure, OnError, solver
+from StaICC.inference.pending import CHUNK_SECONDS, Pace, PendingChunk, PendingQueries
+from StaICC.inference.replies import Chunk, Failure, OnError, ends, solver
 from StaICC.safe_text import logger
+from StaICC.version import __version__
 
 _LOG = logger(__name__)
-
-_Deliver = Callable[[Chunk, list[Answer | Failure], Usage], None]
-_Solved = tuple[list[Answer | Failure], Usage]
 
 DEVICES = "CUDA_VISIBLE_DEVICES"
 _THREADS = "OMP_NUM_THREADS"
 _LOST = frozenset({"KilledWorker", "CommClosedError"})  # of Dask, by name, so that it need not be imported
 _UNKNOWN_CAPACITY = 8
-_POLL_SECONDS = 0.5
-_GRACE_SECONDS = 0.8  # for threads to finish their query when a run ends early
+_MOST_QUERIES = 1024
+"""Queries of a chunk of a function of one prompt, at most: their prompts are sent to the worker."""
+_POLL_SECONDS = CHUNK_SECONDS / 2
+_CUT_SECONDS = 1.5 * CHUNK_SECONDS
+"""After this time a worker returns what it has of a chunk."""
+_GRACE_SECONDS = 3 * CHUNK_SECONDS
+"""How long chunks in flight may go on when a run ends early."""
+_NO_WORKERS_SECONDS = 5.0
+"""How long an executor may have no workers before the run says so: a cluster takes a moment to start some."""
+_CONTINUE = "Completed predictions are in the store, if there is one: run the same again to continue"
 
 
 # The inference function in a worker.
@@ -53,6 +64,10 @@ NO_GUARD = (
     "definitions below that line"
 )
 _LOADING = threading.Lock()
+
+
+VERSIONS = (__version__, f"{sys.version_info.major}.{sys.version_info.minor}")
+"""The versions of this library and of Python in this process."""
 
 
 @dataclass(eq=False)
@@ -69,6 +84,8 @@ class RemoteFunction:
     """Of the function that was sent, in a copy."""
     is_copy: bool = False
     """Whether it was unpickled in a worker process."""
+    versions: tuple[str, str] = VERSIONS
+    """The versions of this library and of Python in the process that sent the function."""
     stopped: bool = False
     """Whether threads of this process end their chunks early."""
 
@@ -76,16 +93,22 @@ class RemoteFunction:
         if not self.identifier:
             self.identifier, self.identity = os.urandom(16).hex(), identity_of(self.function)
         function = self.function if self.data is None else None
-        return RemoteFunction, (function, self.data, self.identifier, self.identity, True)
+        return RemoteFunction, (function, self.data, self.identifier, self.identity, True, self.versions)
 
     def load(self) -> Any:
         """Return the function.
 
         Raises:
-            ArgumentError: It cannot be unpickled in this process.
+            ArgumentError: It cannot be unpickled in this process, or was sent by another version.
             IdentityError: The function in this process has another identity.
         """
         import pickle
+
+        if self.versions != VERSIONS:
+            raise ArgumentError(
+                f"a worker has StaICC {VERSIONS[0]} with Python {VERSIONS[1]}, but the run has StaICC "
+                f"{self.versions[0]} with Python {self.versions[1]}. Install the same versions for both"
+            )
 
         with _LOADING:
             if self.identifier in _LOADED:
@@ -113,13 +136,38 @@ class RemoteFunction:
             return function
 
 
+class _Solved(NamedTuple):
+    """What a worker returns of a chunk."""
+
+    predictions: list[Answer | Failure]
+    """One for each query, in order; fewer if the chunk ended early."""
+    usage: Usage
+    """What a copy of the function counted."""
+    seconds: float
+    """How long the evaluation took."""
+    is_cut: bool
+    """Whether the other queries are still to be evaluated."""
+
+
 def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
-    """Evaluate one chunk in a worker; return the predictions, and what a copy of the function counted."""
+    """Evaluate one chunk in a worker, or what it can evaluate of it in its time."""
     function = remote.load() if remote.is_copy else remote.function  # else in a thread of the process that runs
-    before = usage(function)
-    predictions = solver(function, on_error, lambda: remote.stopped)(chunk)
-    again, read, generated = (after - value for after, value in zip(usage(function), before, strict=True))
-    return predictions, (again, read, generated) if remote.is_copy else (0, 0, 0)
+    if remote.stopped:
+        return _Solved([], (0, 0, 0), 0.0, is_cut=True)
+    used_before = usage(function)
+    began = time.monotonic()
+
+    def is_over() -> bool:
+        return remote.stopped or time.monotonic() - began > _CUT_SECONDS
+
+    predictions = solver(function, on_error, is_over)(chunk)
+    seconds = time.monotonic() - began
+    used: Usage = (0, 0, 0)
+    if remote.is_copy:
+        again, read, generated = (after - before for after, before in zip(usage(function), used_before, strict=True))
+        used = (again, read, generated)
+    is_cut = len(predictions) < len(chunk) and not ends(predictions, on_error)
+    return _Solved(predictions, used, seconds, is_cut)
 
 
 # The executor.
@@ -159,13 +207,24 @@ class WorkerPool:
             self._executor = made
         return self._executor
 
-    def capacity(self) -> int:
-        """Return how many chunks can run at once, or a default if the executor does not say."""
+    def workers(self) -> int | None:
+        """Return how many chunks can run at once now; ``None`` if the executor does not say.
+
+        Raises:
+            RunEndingError: The scheduler of a Dask cluster does not answer.
+        """
         workers = getattr(self.executor, "_max_workers", None) or getattr(self.executor, "num_workers", None)
         if isinstance(workers, int):
             return workers
-        threads = getattr(getattr(self.executor, "_client", None), "nthreads", None)  # Dask's; a cluster may grow
-        return sum(threads().values()) or 1 if callable(threads) else _UNKNOWN_CAPACITY
+        threads_of_workers = getattr(getattr(self.executor, "_client", None), "nthreads", None)  # Dask's
+        if not callable(threads_of_workers):
+            return None
+        try:
+            threads: dict[str, int] = threads_of_workers()  # a cluster may grow
+        except Exception as error:
+            reason = f"({type(error).__name__}: {error})"
+            raise RunEndingError(f"the scheduler of the cluster does not answer {reason}. {_CONTINUE}") from error
+        return sum(threads.values())
 
     def remote(self, function: Any) -> RemoteFunction:
         """Return the function in the form to submit; the same object for the same function."""
@@ -245,7 +304,7 @@ def _explained() -> Iterator[None]:
     """Turn what an executor raises into an error that says what to do.
 
     Raises:
-        RunEndingError: A worker died.
+        RunEndingError: A worker died, or the executor cancelled the chunk.
         ArgumentError: The executor cannot run the chunk.
     """
     try:
@@ -253,15 +312,15 @@ def _explained() -> Iterator[None]:
     except StaICCError:
         raise
     except CancelledError as error:
-        raise ArgumentError("the executor cancelled a chunk: was it shut down, the cluster restarted?") from error
+        reason = "was it shut down, or did the scheduler of its cluster end or restart?"
+        raise RunEndingError(f"the executor cancelled a chunk: {reason} {_CONTINUE}") from error
     except Exception as error:
         reason = f"({type(error).__name__}: {error})"
         if isinstance(error, BrokenExecutor) and _lacks_guard():
             raise RunEndingError(f"a worker died {reason}. {NO_GUARD}") from error
         if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
             raise RunEndingError(
-                f"a worker died {reason}. Look at its messages on stderr and at the free memory. Completed predictions "
-                "are in the store, if there is one: run the same again to continue"
+                f"a worker died {reason}. Look at its messages on stderr and at the free memory. {_CONTINUE}"
             ) from error
         raise ArgumentError(
             f"the executor could not run a chunk {reason}. If it was not shut down: the inference function must be "
@@ -269,55 +328,191 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
+class Receiver(Protocol):
+    """Receives the predictions of a run."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run ends, after the chunks in flight."""
+
+    def deliver(self, keys: Chunk, predictions: Sequence[Answer | Failure], usage: Usage) -> None:
+        """Take the predictions of the first of these queries. It may get the same ones twice after Ctrl-C."""
+
+    def commit(self) -> None:
+        """Store the predictions that are not stored yet."""
+
+    def commit_if_due(self) -> None:
+        """Store them if they have waited for long enough."""
+
+
 def solve_in_workers(
-    pool: WorkerPool, function: Any, chunks: Iterable[Chunk], on_error: OnError, deliver: _Deliver, ahead: bool
+    pool: WorkerPool, function: Any, pending: PendingQueries, on_error: OnError, receiver: Receiver, size: int | None
 ) -> None:
-    """Evaluate chunks through an executor.
+    """Evaluate queries through an executor. Each worker has one chunk at a time.
 
     Args:
         pool: The executor; it stays open.
         function: The inference function.
-        chunks: The chunks, each of one label space.
+        pending: The queries.
         on_error: See :func:`~StaICC.inference.replies.solver`.
-        deliver: Receives each chunk with its predictions and what a copy of the function counted. After Ctrl-C it may
-            receive the same chunk twice.
-        ahead: Submit chunks ahead, so that no worker waits. Otherwise there are at most as many unfinished chunks as
-            workers, so that a kill loses at most one per worker.
+        receiver: Receives the predictions.
+        size: Queries of a chunk; ``None`` for as many as take about half a second.
 
     Raises:
         ArgumentError: The executor cannot run the chunks.
-        RunEndingError: A worker died.
+        RunEndingError: A worker died, or the executor was shut down.
     """
-    source, in_flight = iter(chunks), dict[Future[_Solved], Chunk]()
+    run = _WorkerRun(pool, function, pending, on_error, receiver, size)
     try:
-        while True:
-            with _explained():
-                free = pool.capacity() * (1 + ahead) - len(in_flight)
-            for chunk in itertools.islice(source, max(not in_flight, free)):
-                with _explained():
-                    remote = pool.remote(function)  # multiprocessing ends a mask where it starts its own process
-                    with _interrupts_held_back():
-                        future = pool.executor.submit(_solve, remote, chunk, on_error)
-                in_flight[future] = chunk
-            if not in_flight:
-                return
-            # With a timeout: a signal may arrive in another thread, and this one must notice it.
-            done = wait(in_flight, _POLL_SECONDS, FIRST_COMPLETED).done
-            for future in done:
-                with _explained():
-                    solved = future.result()
-                deliver(in_flight[future], *solved)
-                del in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
+        while run.step():
+            pass
     except BaseException:
-        pool.stop_threads()
-        for future in in_flight:
+        run.end_early()
+        raise
+
+
+class _WorkerRun:
+    """The chunks of a run that are in flight; arguments as for :func:`solve_in_workers`."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        function: Any,
+        pending: PendingQueries,
+        on_error: OnError,
+        receiver: Receiver,
+        size: int | None,
+    ) -> None:
+        self._pool = pool
+        self._function = function
+        self._pending = pending
+        self._on_error = on_error
+        self._receiver = receiver
+        self._in_flight: dict[Future[_Solved], PendingChunk] = {}
+        self._size = size
+        self._pace = Pace(_MOST_QUERIES, _least_queries(function))
+        self._without_workers_since: float | None = None
+        self._said_no_workers = False
+
+    def step(self) -> bool:
+        """Submit chunks to free workers, and receive what is done; return whether anything is left."""
+        self._submit_chunks()
+        if not self._in_flight:
+            self._receiver.commit()
+            return not self._receiver.ended and self._pending.wait_for_others()
+        # With a timeout: a signal may arrive in another thread, and this one must notice it.
+        for future in wait(self._in_flight, _POLL_SECONDS, FIRST_COMPLETED).done:
+            self._receive(future)
+        self._receiver.commit_if_due()
+        return True
+
+    def _submit_chunks(self) -> None:
+        with _explained():
+            workers = self._pool.workers()
+        self._note_workers(workers)
+        capacity = _UNKNOWN_CAPACITY if workers is None else max(1, workers)
+        while len(self._in_flight) < capacity and not self._receiver.ended:
+            chunk = self._pending.take(self._chunk_size(capacity))
+            if chunk is None:
+                return
+            with _explained():
+                remote = self._pool.remote(self._function)  # multiprocessing ends a mask where it starts its process
+                with _interrupts_held_back():
+                    future = self._pool.executor.submit(_solve, remote, chunk.keys, self._on_error)
+            self._in_flight[future] = chunk
+
+    def _chunk_size(self, capacity: int) -> int:
+        """Return the most queries of the next chunk: near the end fewer, so that workers end together."""
+        if self._size is not None:
+            return self._size
+        return max(1, min(self._pace.size, len(self._pending) // (2 * capacity)))
+
+    def _note_workers(self, workers: int | None) -> None:
+        """Say it once if the executor has no workers for some seconds."""
+        if workers != 0:
+            self._without_workers_since = None
+            return
+        if self._without_workers_since is None:
+            self._without_workers_since = time.monotonic()
+        waited = time.monotonic() - self._without_workers_since
+        if waited > _NO_WORKERS_SECONDS and not self._said_no_workers:
+            self._said_no_workers = True
+            _LOG.warning("the executor has no workers; the run waits for them")
+
+    def _receive(self, future: Future[_Solved]) -> None:
+        """Deliver the predictions of a chunk; put back what its worker did not evaluate."""
+        chunk = self._in_flight[future]
+        with _explained():
+            solved = future.result()
+        answered = len(solved.predictions)
+        if answered:
+            self._pending.finish(chunk.part(0, answered))
+            self._pace.note(answered, solved.seconds)
+        self._receiver.deliver(chunk.keys, solved.predictions, solved.usage)
+        del self._in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
+        if solved.is_cut:
+            self._pending.give_back(chunk.part(answered, len(chunk)))
+
+    def end_early(self) -> None:
+        """Let the chunks in flight end, for a moment, and deliver what they have."""
+        self._pool.stop_threads()
+        stop_requests(self._function)
+        wait(self._in_flight, _GRACE_SECONDS)
+        for future, chunk in self._in_flight.items():
             future.cancel()
-        wait(in_flight, _GRACE_SECONDS)
-        for future, chunk in in_flight.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 with contextlib.suppress(Exception):  # the first error is the one to raise
-                    deliver(chunk, *future.result())
-        raise
+                    solved = future.result()
+                    self._receiver.deliver(chunk.keys, solved.predictions, solved.usage)
+
+
+def _least_queries(function: Any) -> int:
+    """Return the fewest queries of a chunk: a served model evaluates several at once."""
+    at_once = queries_at_once(function)
+    return 1 if at_once is None or batch_form(function) is None else at_once
+
+
+class RequestThreads(Executor):
+    """Threads for requests. Nothing waits for them: neither the end of a run, nor the interpreter when it exits.
+
+    Args:
+        number: How many.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._max_workers = number
+        self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._started = 0
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Let a thread call the function."""
+        future: Future[Any] = Future()
+        self._tasks.put((future, lambda: function(*arguments, **named)))
+        if self._started < self._max_workers:
+            self._started += 1
+            threading.Thread(target=self._work, daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let each thread end after its current call."""
+        for _ in range(self._started):
+            self._tasks.put(None)
+        self._started = 0
+
+    def _work(self) -> None:
+        while True:
+            task = self._tasks.get()
+            if task is None:
+                return
+            future, call = task
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                result = call()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
 
 
 # Worker processes.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, WithheldReplyError
 from StaICC.inference.called_kernels import warning_methods
-from StaICC.inference.contract import Text, ending, served_function
+from StaICC.inference.contract import Text, ending, queries_at_once, served_function, stop_requests
 from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
@@ -324,6 +324,15 @@ class TextInference:
     def served(self) -> Any:
         """The kernel, if a server runs its model."""
         return served_function(self.kernel)
+
+    @property
+    def queries_at_once(self) -> int | None:
+        """How many queries a run gives to threads at once, if a server runs the kernel's model."""
+        return queries_at_once(self.kernel)
+
+    def stop_requests(self) -> None:
+        """Let no thread request anything more of a served model."""
+        stop_requests(self.kernel)
 
     def __call__(self, prompt: str, label_space: Sequence[str] = ()) -> str:
         """Continue one prompt.

@@ -27,6 +27,7 @@ from StaICC.benchmarks.context import RunContext
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import forecast
+from StaICC.inference.claims import Claims
 from StaICC.inference.contract import Answer, Features, Inference, batch_form, check_answer, check_batch, tokens_used
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, combined, identity_of
@@ -401,6 +402,15 @@ class _FeatureStore:
                 if place in stored:
                     values[key][feature] = _stored_value(feature, stored[place])
         return {key: answer for key, answer in values.items() if answer.keys() == self._wanted[key]}
+
+    def version(self) -> object:
+        """Return a value that changes when another run stores features."""
+        return tuple(store.version() for store in self._stores.values())
+
+    def claims(self, queries: Sequence[PromptKey]) -> Claims:
+        """Return this run's claims on queries, which other runs that compute these features see."""
+        feature, store = next(iter(self._stores.items()))
+        return store.claims([_place(feature, key) for key in queries])
 
     def refuse_read_only(self) -> None:
         """Refuse stores that cannot be written, before features are computed for them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,12 +18,16 @@ from typing import Any
 import pytest
 from durability_kernels import Batching, Deterministic, Loading, calls_of, mark_of
 from durability_kills import QUERIES, WAYS, environment, kill_and_resume
+from durability_shared import share
+from durability_signals import QUERY_SECONDS, SIGNALS, end_run
+from durability_signals import WAYS as SIGNAL_WAYS
 
 from StaICC import Normal
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, OutputError, RunEndingError
 from StaICC.inference.store import PredictionStore, StoreError
-from StaICC.inference.workers import WorkerPool, worker_processes
+from StaICC.inference.workers import RemoteFunction, WorkerPool, worker_processes
 from StaICC.results.result import Result
+from StaICC.version import __version__
 
 HERE = Path(__file__).parent
 
@@ -137,7 +142,7 @@ def test_the_number_of_workers_changes_nothing(kind, number, expected, tmp_path)
 class Faulty(Executor):
     """Evaluates some chunks, and then fails: with an error (as Dask says that it lost its workers) or otherwise."""
 
-    num_workers = 0  # as that of MPI after its end
+    num_workers: int | None = 0  # as that of MPI after its end
 
     def __init__(self, chunks: int, fault: Any) -> None:
         self.chunks, self.fault = chunks, fault
@@ -151,8 +156,8 @@ class Faulty(Executor):
             future.cancel()
             future.set_running_or_notify_cancel()
         elif self.fault == "forgets":
-            predictions, retried = function(*arguments, **keywords)
-            future.set_result((predictions[:-1], retried))
+            solved = function(*arguments, **keywords)
+            future.set_result(solved._replace(predictions=solved.predictions[:-1]))
         else:
             future.set_exception(self.fault)
         return future
@@ -165,7 +170,7 @@ KILLED = type("KilledWorker", (Exception,), {})("1 2 3")
     ("fault", "kind", "message", "stored"),
     [
         (KILLED, OutputError, "a worker died", 24),
-        ("cancels", ArgumentError, "the executor cancelled a chunk", 24),
+        ("cancels", RunEndingError, "the executor cancelled a chunk.*run the same again to continue", 24),
         ("forgets", OutputError, "the executor gave no answer for it", QUERIES - 21),
     ],
 )
@@ -275,6 +280,127 @@ def test_an_interrupt_stops_threads_after_their_query_and_keeps_what_they_did(tm
         assert store.info().answers == asked  # nothing that was answered is lost
 
 
+class Clustered(Faulty):
+    """The executor of a cluster, as Dask's is: it asks a client for the workers, which may be none yet."""
+
+    num_workers = None
+
+    def __init__(self, seconds_without_workers: float, fault: Any = None) -> None:
+        super().__init__(10**6, None)
+        self.seconds_without_workers = seconds_without_workers
+        self.begin: float | None = None
+        self.scheduler_fault = fault
+        self._client = self
+        self.chunk_sizes: list[int] = []
+        self.chunk_seconds: list[float] = []
+
+    def nthreads(self) -> dict[str, int]:
+        if self.scheduler_fault is not None and self.chunk_sizes:
+            raise self.scheduler_fault
+        if self.begin is None:
+            self.begin = time.monotonic() + self.seconds_without_workers
+        return {} if time.monotonic() < self.begin else {"tcp://1": 2}
+
+    def submit(self, function, /, *arguments, **keywords):
+        began = time.monotonic()
+        if began < self.begin:  # the cluster keeps the chunk until it has a worker
+            future = Future()
+            threading.Timer(self.begin - began, self._complete, (future, function, arguments)).start()
+            return future
+        future = super().submit(function, *arguments, **keywords)
+        self.chunk_sizes.append(len(arguments[1]))
+        self.chunk_seconds.append(time.monotonic() - began)
+        return future
+
+    def _complete(self, future, function, arguments):
+        future.set_result(function(*arguments))
+
+
+def test_a_run_says_once_that_its_executor_has_no_workers_and_waits(monkeypatch, caplog, expected):
+    monkeypatch.setattr("StaICC.inference.workers._NO_WORKERS_SECONDS", 0.1)
+    assert content(normal(Deterministic(), executor=Clustered(1.0))) == expected
+    said = [record.getMessage() for record in caplog.records if "workers" in record.getMessage()]
+    assert said == ["the executor has no workers; the run waits for them"]
+
+
+def test_a_scheduler_that_does_not_answer_ends_the_run_and_the_same_call_continues(tmp_path, expected):
+    lost = OSError("Timed out trying to connect to tcp://127.0.0.1:8786")
+    with pytest.raises(RunEndingError, match=r"scheduler of the cluster does not answer .* run the same again"):
+        normal(Deterministic(), executor=Clustered(0, lost), store=tmp_path / "run.sqlite")
+    assert content(normal(Deterministic(), executor=Clustered(0), store=tmp_path / "run.sqlite")) == expected
+
+
+def test_a_worker_with_another_version_is_refused_and_both_versions_are_named():
+    sent = RemoteFunction(Deterministic(), versions=("9.9", "3.42"))
+    copy = pickle.loads(pickle.dumps(sent))
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    with pytest.raises(
+        ArgumentError, match=f"has StaICC {__version__} with Python {python}.* StaICC 9.9 with Python 3.42"
+    ):
+        copy.load()
+    assert pickle.loads(pickle.dumps(RemoteFunction(Deterministic()))).load().name == "one"
+
+
+def test_chunks_of_workers_grow_to_half_a_second_and_end_small(tmp_path):
+    executor = Clustered(0)
+    normal(Deterministic(seconds=0.01), executor=executor, store=tmp_path / "run.sqlite")
+    assert executor.chunk_sizes[:3] == [1, 1, 2]
+    assert max(executor.chunk_sizes) <= 50
+    assert executor.chunk_sizes[-1] == 1
+    assert sum(executor.chunk_sizes) >= QUERIES
+
+
+def test_a_worker_that_becomes_slow_returns_what_it_has(tmp_path):
+    slow_from = 60
+    calls: list[str] = []
+
+    def slower(prompt, label_space):
+        calls.append(prompt)
+        time.sleep(0.001 if len(calls) < slow_from else 0.2)
+        return [float(len(prompt)), 0.0, 1.0]
+
+    executor = Clustered(0)
+    normal(slower, executor=executor)
+    assert len(calls) == QUERIES
+    assert max(executor.chunk_seconds) < 3
+
+
+# -- runs at the same time
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(
+    ("way", "runs"), [("plain", 2), ("batches", 3), pytest.param("served", 4, marks=pytest.mark.slow)]
+)
+def test_equal_runs_on_one_store_evaluate_each_query_once(way, runs, tmp_path):
+    outcome = share(way, runs, tmp_path)
+    assert (outcome.repeated, outcome.equal) == (0, True)
+
+
+# -- signals
+
+
+SIGNAL_CASES = [
+    ("processes", signal.SIGTERM, 0),
+    ("served", signal.SIGINT, 0),
+    *[pytest.param(way, number, None, marks=pytest.mark.slow) for way in ("threads", "Dask") for number in SIGNALS],
+]
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(("way", "number", "most_lost"), SIGNAL_CASES)
+def test_what_was_answered_is_stored_when_a_signal_ends_the_run(way, number, most_lost, tmp_path):
+    if way == "served":
+        pytest.importorskip("openai")
+    if way == "Dask":
+        pytest.importorskip("distributed")
+    made, kept, _ = end_run(SIGNAL_WAYS[way], number, 0.7, tmp_path)
+    workers = 3
+    a_second_of_work = workers / QUERY_SECONDS
+    assert made - kept <= (a_second_of_work if most_lost is None else most_lost)
+    assert kept > 0
+
+
 # -- a Dask cluster
 
 
@@ -295,7 +421,7 @@ def test_a_cluster_gives_the_same(client, tmp_path):
     calls, executor = tmp_path / "calls", client.get_executor()
     found = content(normal(Loading(str(calls)), executor=executor, chunk_size=8))
     assert found == content(normal(Loading(str(tmp_path / "others"))))
-    assert WorkerPool(executor).capacity() == 2
+    assert WorkerPool(executor).workers() == 2
     loads = Path(f"{calls}.loads").read_text(encoding="utf-8").split()
     assert 1 <= len(loads) == len(set(loads)) <= 2  # each worker loads the kernel once
     with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):

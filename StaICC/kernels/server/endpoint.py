@@ -420,6 +420,31 @@ MUCH_WITHOUT_TEXT = 0.1
 
 _TIES = 8  # from this many queries on, exact ties in all of them are no accident
 
+
+class _TieCheck:
+    """Whether a server tells labels apart, in the order in which its scores came."""
+
+    def __init__(self) -> None:
+        self.tells_labels_apart = False
+        """Whether the labels of a query had different scores."""
+        self._ties_in_a_row = 0
+
+    def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
+        """Return why the scores of these queries cannot be believed; ``None`` if they can.
+
+        Args:
+            scores: For each query, a score for each label.
+        """
+        if any(len(set(row)) > 1 for row in scores):
+            self.tells_labels_apart = True
+            self._ties_in_a_row = 0
+            return None
+        self._ties_in_a_row += sum(len(row) > 1 for row in scores)
+        if self._ties_in_a_row < _TIES:
+            return None
+        return f"the server returned exactly the same score for all labels in each of {self._ties_in_a_row} queries"
+
+
 _VERSION = 4  # part of the identity; raise it with any change that can move a score
 
 WHO = frozenset({"base_url", "model", "served_model"})
@@ -507,6 +532,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     _prompt_check: ClassVar[PromptCheck]
     """How long the prompts are that the server is known to read in full, in this process."""
 
+    _tie_check: ClassVar[_TieCheck]
+    """Whether the server was seen to tell labels apart, in this process."""
+
     _: KW_ONLY
 
     scoring: ServerScoring = "prompt-logprobs"
@@ -538,6 +566,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
         object.__setattr__(self, "_transport", Transport(options))
         object.__setattr__(self, "_prompt_check", PromptCheck())
+        object.__setattr__(self, "_tie_check", _TieCheck())
         if not self.model:
             raise ArgumentError("model must be the name of a model as the server calls it, not empty")
         for name in ("base_url", "model", "served_model", "system"):
@@ -552,7 +581,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 raise ArgumentError(f"{name}: {got}, {expected}. Leave {name} out, or change {other}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_transport": copy.copy(self._transport)}  # a copy pins editions of its own
+        # A copy pins editions of its own, and sees scores of its own process.
+        return {**self.__dict__, "_transport": copy.copy(self._transport), "_tie_check": _TieCheck()}
 
     @property
     def may_cost_money(self) -> bool:
@@ -646,6 +676,22 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         """Number of retries so far, in this process."""
         return self.usage.retries
 
+    @property
+    def queries_at_once(self) -> int:
+        """How many queries a run gives to threads at once: some wait for a retry, and keep no request waiting."""
+        return 2 * self.concurrency
+
+    @property
+    def first_batch(self) -> int:
+        """How many queries a run gives first, in one call, so that a server whose scores are all ties is refused."""
+        if self.scoring == "text" or self._tie_check.tells_labels_apart:
+            return 1
+        return _TIES
+
+    def stop_requests(self) -> None:
+        """Let no thread request anything more; requests in flight are finished."""
+        self._transport.interrupt()
+
     def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> list[ScoresOrReply | OutputError]:
         """Answer many queries, up to ``concurrency`` requests at once.
 
@@ -673,8 +719,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         self._prompt_check.announce(prompts)
         outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
         scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
-        if len(labels) > 1 and len(scored) >= _TIES and all(len(set(row)) == 1 for row in scored):
-            reason = f"the server returned exactly the same score for all labels in each of {len(scored)} queries"
+        reason = self._tie_check.fault(scored)
+        if reason is not None:
             return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
         return list(outcomes)
 

@@ -53,8 +53,12 @@ class LiteLLMKernel(ReplyKernel):
     mock_response: str | None = None
     """A reply that litellm returns without a request, for trials."""
 
+    _requests: ClassVar[Requests]
+    """The requests of this object; not an option, so not a field."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "_requests", Requests(self.concurrency, understood=True))
         if not self.model:
             raise ArgumentError("model: got none, expected a name such as 'anthropic/claude-sonnet-4-5'")
 
@@ -72,6 +76,22 @@ class LiteLLMKernel(ReplyKernel):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.TEXT, Capability.BATCH})
     """Text; no scores of labels."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_requests"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        object.__setattr__(self, "_requests", Requests(self.concurrency, understood=True))
+
+    @property
+    def queries_at_once(self) -> int:
+        """How many queries a run gives to threads at once."""
+        return self.concurrency
+
+    def stop_requests(self) -> None:
+        """Let no thread request anything more; requests in flight are finished."""
+        self._requests.interrupt()
 
     def identity(self) -> Identity:
         """Return the model and the settings of its replies; the provider may move the name to another edition."""
@@ -105,4 +125,4 @@ class LiteLLMKernel(ReplyKernel):
             expected = f"got the finish reason {clip(reason)}, expected stop or length"
             raise OutputError(f"{self.model}: the reply may be incomplete: {expected} ({self.retries + 1} requests)")
 
-        return Requests(self.concurrency, understood=True).all(prompts, work)
+        return self._requests.all(prompts, work)

@@ -4,9 +4,10 @@ The HTTP client of the ``openai`` package makes the requests. Around it is what 
 
 - a limit on the requests in flight, over all threads of a process;
 - a deadline for the body of a response (also if the server sends one byte a minute), and a limit on its size;
-- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double and a
-  jitter that is derived from the request, not drawn. A Retry-After (seconds or date) is obeyed, by all requests
-  together, up to a cap; a server that asks for more ends the query, with the time it asked for;
+- retries after transient failures (no connection, 408, 409, 425, 429, 5xx, a broken body), with waits that double (only
+  twice while the server answers other requests) and a jitter that is derived from the request, not drawn. A Retry-After
+  (seconds or date) is obeyed, by all requests together, up to a cap; a server that asks for more ends the query, with
+  the time it asked for;
 - no redirects (a POST that is redirected loses its body, or hands the key to another host).
 
 The key is read from OPENAI_API_KEY when the client is made, and never stored. Responses are parsed as the server sent
@@ -114,6 +115,8 @@ Value = TypeVar("Value")
 _LARGEST_BODY = 64 * 2**20
 _LARGEST_ERROR_BODY = 2**16
 _LONGEST_BACKOFF = 30.0
+_DOUBLINGS_WHILE_ANSWERING = 2
+"""How often the wait before a retry doubles, at most, while the server answers other requests: it is not down."""
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
@@ -223,7 +226,8 @@ class ServerOptions:
     """Maximum number of retries after a transient failure."""
 
     backoff: float = 0.5
-    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter)."""
+    """Seconds before the first retry; doubled for each further one, up to 30 (less up to a half, by jitter). It is
+    doubled only twice while the server answers other requests, unless it limits their rate."""
 
     longest_wait: float = 120.0
     """Maximum Retry-After in seconds. If the server asks for more, the query fails."""
@@ -239,6 +243,9 @@ class _Fault(NamedTuple):
     may_pass: bool = False
     error: type[OutputError] = EndpointError
     wait: float | None = None
+    """Seconds that the server asks to wait."""
+    is_rate_limit: bool = False
+    """Whether the server refuses the request because there are too many."""
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -269,50 +276,128 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
+class _Ending:
+    """Whether the requests of one call of :meth:`Requests.all` go on."""
+
+    def __init__(self) -> None:
+        self.error: RunEndingError | None = None
+        """Why nothing more is requested."""
+        self.is_interrupted = False
+        """Whether the user ended it: requests of later calls may succeed."""
+        self._ended = threading.Event()
+
+    def end(self, error: RunEndingError) -> None:
+        """Let nothing more be requested, because of a fault that every request would meet; waits for retries end."""
+        self.error = error
+        self._ended.set()
+
+    def interrupt(self) -> None:
+        """Let nothing more be requested, because the user ended the run."""
+        self.is_interrupted = True
+        self.end(RunEndingError("the run was interrupted"))
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until nothing more is requested.
+
+        Raises:
+            RunEndingError: Nothing more is requested.
+        """
+        self._ended.wait(seconds)
+        if self.error is not None:
+            raise self.error
+
+
 class Requests:
     """Requests of one process, some at a time; an error that all would meet ends them.
 
+    Several threads may call :meth:`all` at once.
+
     Args:
         concurrency: The maximum number of requests in flight.
-        understood: Whether a query had a usable response; until then, the first one is sent alone.
+        understood: Whether a query had a usable response; until then, the first one of a call is sent alone.
     """
 
     def __init__(self, concurrency: int, understood: bool = False) -> None:
         self.concurrency = concurrency
         self.understood = understood
-        self.ended: RunEndingError | None = None
-        """The fault that every further request would meet; none is sent until this is ``None`` again."""
+        self._calls: set[_Ending] = set()
+        self._calls_lock = threading.Lock()
+        self._of_thread = threading.local()
 
     def all(self, prompts: Sequence[str], work: Callable[[str], Value]) -> list[Value | OutputError]:
         """Return the result of ``work`` for each prompt; an error, without key and traceback, takes its place."""
-        self.ended = None
+        ending = self._begin_call()
+        try:
+            outcomes = self._outcomes(prompts, work, ending)
+        except BaseException:
+            ending.interrupt()
+            raise
+        finally:
+            with self._calls_lock:
+                self._calls.discard(ending)
+        self.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes)
+        return outcomes
+
+    def _begin_call(self) -> _Ending:
+        """Return the state of a new call: it requests nothing if the calls of other threads met a fault of all."""
+        ending = _Ending()
+        with self._calls_lock:
+            for other in self._calls:
+                if other.error is not None and not other.is_interrupted:
+                    ending.end(other.error)
+            self._calls.add(ending)
+        return ending
+
+    def interrupt(self) -> None:
+        """Let the calls of all threads request nothing more; their requests in flight are finished."""
+        with self._calls_lock:
+            for ending in self._calls:
+                ending.interrupt()
+
+    @property
+    def ending(self) -> _Ending:
+        """Whether the requests of the call go on for which this thread works."""
+        ending: _Ending = getattr(self._of_thread, "ending", None) or _Ending()
+        return ending
+
+    def _outcomes(
+        self, prompts: Sequence[str], work: Callable[[str], Value], ending: _Ending
+    ) -> list[Value | OutputError]:
+        """Return the results in order: of the first prompt alone, if nothing was understood yet, then of the others."""
         outcomes: dict[int, Value | OutputError] = {}
 
-        def worker(places: Iterator[int]) -> None:
-            for place in places:
-                try:
-                    outcomes[place] = self.ended or work(prompts[place])
-                except Exception as error:
-                    outcomes[place] = shown = _redacted(error)
-                    if isinstance(shown, RunEndingError):
-                        self.ended = shown
+        def work_off(numbers: Iterator[int]) -> None:
+            self._of_thread.ending = ending
+            for number in numbers:
+                outcomes[number] = self._outcome(prompts[number], work, ending)
 
-        places = iter(range(len(prompts)))
-        worker(itertools.islice(places, 1 - self.understood))  # alone: most faults are of all queries
-        # Daemons: after an interrupt, nothing waits for their requests.
-        workers = [threading.Thread(target=worker, args=(places,), daemon=True) for _ in prompts[: self.concurrency]]
-        try:
-            for thread in workers:
+        numbers = iter(range(len(prompts)))
+        if not self.understood or len(prompts) == 1:  # most faults are of all queries
+            work_off(itertools.islice(numbers, 1))
+        if len(prompts) > 1:
+            # Daemons: after an interrupt, nothing waits for their requests.
+            threads = [
+                threading.Thread(target=work_off, args=(numbers,), daemon=True) for _ in prompts[: self.concurrency]
+            ]
+            for thread in threads:
                 thread.start()
-            for thread in workers:
+            for thread in threads:
                 thread.join()
-        except BaseException:
-            self.ended = RunEndingError("the run was interrupted")
-            for _ in places:  # the next run clears the fault, and the threads must not go on then
-                pass
-            raise
-        self.understood |= any(not isinstance(outcome, OutputError) for outcome in outcomes.values())
-        return [outcomes[place] for place in range(len(prompts))]
+        return [outcomes[number] for number in range(len(prompts))]
+
+    def _outcome(self, prompt: str, work: Callable[[str], Value], ending: _Ending) -> Value | OutputError:
+        """Return the result for one prompt, or the error in its place; an error that all would meet stops all calls."""
+        if ending.error is not None:
+            return ending.error
+        try:
+            return work(prompt)
+        except Exception as error:
+            shown = _redacted(error)
+            if isinstance(shown, RunEndingError):
+                with self._calls_lock:
+                    for call in self._calls:
+                        call.end(shown)
+            return shown
 
 
 def _redacted(error: Exception) -> OutputError:
@@ -369,6 +454,7 @@ class Transport(Requests):
         self._free = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
+        self._faults_in_a_row = 0
         self.checking = threading.Lock()
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong, if it is; empty before the check."""
@@ -395,25 +481,38 @@ class Transport(Requests):
             EndpointError: There is no usable response.
         """
         attempt = 0
-        with self._free:
-            while True:
-                while (early := self._not_before - time.monotonic()) > 0:
-                    time.sleep(early)
-                if self.ended is not None:
-                    raise self.ended
+        while True:
+            outcome = self._attempt_when_free(api, payload, is_retry=attempt > 0)
+            if not isinstance(outcome, _Fault):
                 with self._lock:
-                    self.counts.update(requests=1, retries=int(attempt > 0))
-                outcome = self._attempt(api, payload)
-                if not isinstance(outcome, _Fault):
-                    with self._lock:
-                        return self._accepted(outcome)
-                wait = self._wait(outcome, attempt, payload)
-                if wait is None:
-                    tries = f" ({attempt + 1} requests)" if attempt else ""
-                    raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
-                _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
-                attempt += 1
-                time.sleep(wait)
+                    self._faults_in_a_row = 0
+                    return self._accepted(outcome)
+            with self._lock:
+                self._faults_in_a_row += 1
+            wait = self._wait(outcome, attempt, payload)
+            if wait is None:
+                tries = f" ({attempt + 1} requests)" if attempt else ""
+                raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
+            _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
+            attempt += 1
+            self.ending.wait(wait)
+
+    def _attempt_when_free(self, api: Api, payload: Mapping[str, Any], is_retry: bool) -> dict[str, Any] | _Fault:
+        """Send a request once, when fewer than ``concurrency`` are in flight and the server asks for no wait.
+
+        Between two attempts others are sent, so a wait before a retry keeps nobody else waiting.
+
+        Raises:
+            RunEndingError: Nothing more is requested.
+        """
+        ending = self.ending
+        with self._free:
+            ending.wait(0)
+            while (early := self._not_before - time.monotonic()) > 0:
+                ending.wait(early)
+            with self._lock:
+                self.counts.update(requests=1, retries=int(is_retry))
+            return self._attempt(api, payload)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
         """Seconds until the next attempt; None if there is none."""
@@ -421,7 +520,11 @@ class Transport(Requests):
             return None
         jitter = random.Random(json.dumps([payload, attempt], sort_keys=True)).random()
         if not fault.wait:
-            doubled = self._options.backoff * 2.0 ** min(attempt, 64)  # a thousand doublings give no number any more
+            doublings = attempt
+            is_answering = self._faults_in_a_row <= attempt  # since this request failed first
+            if is_answering and not fault.is_rate_limit:
+                doublings = min(attempt, _DOUBLINGS_WHILE_ANSWERING)
+            doubled = self._options.backoff * 2.0 ** min(doublings, 64)  # a thousand give no number any more
             return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
         self._not_before = max(self._not_before, time.monotonic() + fault.wait)
         return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
@@ -495,7 +598,7 @@ class Transport(Requests):
         if wait is not None and wait > self._options.longest_wait:
             most = f"longest_wait ({self._options.longest_wait:g} s); run again later, or raise it"
             return _Fault(f"the server asks to wait {wait:.0f} s, more than {most} ({said})")
-        return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait)
+        return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait, is_rate_limit=status == 429)
 
     def _lasting_fault(self, status: int, location: str, code: str, text: str) -> tuple[str, type[OutputError]] | None:
         """Return why a request would fail again, and the error that says so."""

@@ -1,0 +1,302 @@
+"""The queries of a part that are still to be evaluated, in the chunks in which a run takes them.
+
+A chunk is what one call evaluates before its predictions are stored: about half a second of work. What determines it
+depends on the inference function:
+
+- For a function of one prompt and for a served model, predictions depend on nothing but the prompt. So the measured
+  speed decides how many queries a chunk has (:class:`Pace`), and a chunk may come back in parts.
+- A kernel with a batched form may compute other digits in another batch. So its chunks are fixed: they are formed of
+  all distinct queries, stored or not, and never depend on the clock. A resumed run has those of an uninterrupted one.
+
+Several runs may share a store. A run claims a chunk (:mod:`StaICC.inference.claims`), then looks up what others stored
+of it meanwhile. What another run has claimed is postponed until it is stored or the claim ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from StaICC.inference.claims import Claims
+from StaICC.inference.contract import Answer
+from StaICC.inference.prompt_key import PromptKey, characters
+from StaICC.safe_text import logger
+
+_LOG = logger(__name__)
+
+CHUNK_SECONDS = 0.5
+"""About how long the evaluation of a chunk takes, if it has more than one query. A kill loses chunks in flight."""
+MOST_CHARACTERS = 1 << 24
+"""Characters of the prompts of a chunk, at most: 4 of a million tokens each, 256 of 16,000."""
+_PATIENCE_SECONDS = 30.0
+"""How long a run waits for chunks of another run that stores nothing; then it evaluates them, too."""
+_WAIT_SECONDS = 0.1
+
+
+class SharedStore(Protocol):
+    """A store of predictions that other runs may use at the same time."""
+
+    def get_many(self, keys: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
+        """Return the stored predictions."""
+
+    def version(self) -> object:
+        """Return a value that changes when another run stores predictions."""
+
+    def claims(self, queries: Sequence[PromptKey]) -> Claims:
+        """Return this run's claims on the queries of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChunk:
+    """Queries of one label space that are evaluated together."""
+
+    numbers: Sequence[int]
+    """The number of each query in the list of all distinct queries, ascending."""
+    keys: Sequence[PromptKey]
+    """The queries."""
+    first: int
+    """The number at which the range begins that a run claims for them."""
+    stop: int
+    """The number before which it ends. Stored queries may be within the range."""
+
+    def part(self, start: int, stop: int) -> PendingChunk:
+        """Return some of its queries, by their places in this chunk; parts that follow each other share its range."""
+        first_number = self.first if start == 0 else self.numbers[start]
+        stop_number = self.stop if stop == len(self.keys) else self.numbers[stop]
+        return PendingChunk(self.numbers[start:stop], self.keys[start:stop], first_number, stop_number)
+
+    def without(self, stored: Mapping[PromptKey, Answer]) -> PendingChunk:
+        """Return the queries that are not stored."""
+        places = [place for place, key in enumerate(self.keys) if key not in stored]
+        numbers = [self.numbers[place] for place in places]
+        return PendingChunk(numbers, [self.keys[place] for place in places], self.first, self.stop)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class Pace:
+    """How many queries of a function make a chunk of about :data:`CHUNK_SECONDS`, by the speed of this run.
+
+    Args:
+        most: The most queries of a chunk.
+        least: The fewest, also if they take longer.
+    """
+
+    def __init__(self, most: int, least: int = 1) -> None:
+        self._most = most
+        self._least = min(least, most)
+        self.size = self._least
+        """Queries of the next chunk. It starts small and is at most twice that of an evaluated chunk."""
+
+    def note(self, queries: int, seconds: float) -> None:
+        """Take the time of a chunk of so many queries into account."""
+        fitting = self._most
+        if seconds > 0:
+            fitting = int(queries * CHUNK_SECONDS / seconds)
+        doubled = max(self.size, 2 * queries)  # chunks near the end of a part are small
+        self.size = max(self._least, min(fitting, doubled, self._most))
+
+
+class PendingQueries:
+    """The queries of a part that no run has evaluated yet.
+
+    Args:
+        blocks: The queries without those that are stored. A chunk never has queries of two blocks.
+        fixed: Whether each block is a chunk, whatever its size.
+        store: The store, if there is one; other runs may use it.
+        claims: This run's claims on the queries.
+        stored_version: The version of the store when the blocks were formed.
+        take_stored: Receives predictions that another run stored in the meantime.
+        most_characters: The most characters of a chunk that is not fixed.
+    """
+
+    def __init__(
+        self,
+        blocks: Iterable[PendingChunk],
+        fixed: bool,
+        store: SharedStore | None = None,
+        claims: Claims | None = None,
+        stored_version: object = None,
+        take_stored: Callable[[Mapping[PromptKey, Answer]], None] | None = None,
+        most_characters: float = MOST_CHARACTERS,
+    ) -> None:
+        self._blocks = deque(block for block in blocks if len(block))
+        self._place = 0
+        """Of the first query of the first block that was not taken."""
+        self._left = sum(map(len, self._blocks))
+        self._returned: deque[PendingChunk] = deque()
+        self._fixed = fixed
+        self._store = store
+        self._claims = claims
+        self._ignores_claims = claims is None
+        self._stored_version = stored_version
+        self._take_stored = take_stored
+        self._most_characters = most_characters
+        self._postponed: list[PendingChunk] = []
+        self._finished: list[PendingChunk] = []
+        self._last_version: object = None
+        self._waiting_since: float | None = None
+
+    def __len__(self) -> int:
+        """Return how many queries are left, with those that another run has claimed."""
+        return self._left
+
+    def take(self, most: int) -> PendingChunk | None:
+        """Claim a chunk.
+
+        Args:
+            most: The most queries, unless chunks are fixed.
+
+        Returns:
+            The next chunk; ``None`` if there is none, or other runs have claimed all that are left.
+        """
+        while self._returned or self._blocks:
+            chunk = self._next_chunk(most)
+            if not self._ignores_claims and not self._claim(chunk):
+                self._postponed.append(chunk)
+                continue
+            missing = self._without_newly_stored(chunk)
+            self._left -= len(chunk)
+            if len(missing):
+                self._waiting_since = None
+                return missing
+            self._release(chunk)
+        return None
+
+    def _next_chunk(self, most: int) -> PendingChunk:
+        """Return queries that came back, or else the next ones of the first block."""
+        if self._returned:
+            chunk = self._returned.popleft()
+            if self._fixed or len(chunk) <= most:
+                return chunk
+            self._returned.appendleft(chunk.part(most, len(chunk)))
+            return chunk.part(0, most)
+        block = self._blocks[0]
+        stop = len(block)
+        if not self._fixed:
+            stop = self._place + self._fitting(block, most)
+        chunk = block.part(self._place, stop)
+        self._place = stop
+        if stop == len(block):
+            self._blocks.popleft()
+            self._place = 0
+        return chunk
+
+    def _fitting(self, block: PendingChunk, most: int) -> int:
+        """Return how many of the next queries of a block make a chunk: at least one."""
+        most = min(most, len(block) - self._place)
+        total = 0
+        for size in range(most):
+            total += characters(block.keys[self._place + size][0])
+            if size and total > self._most_characters:
+                return size
+        return most
+
+    def _without_newly_stored(self, chunk: PendingChunk) -> PendingChunk:
+        """Return the queries of a chunk that no other run stored meanwhile; hand on the predictions of the others."""
+        if self._store is None or self._store.version() == self._stored_version:
+            return chunk
+        stored = self._store.get_many(chunk.keys)
+        if not stored:
+            return chunk
+        if self._take_stored is not None:
+            self._take_stored(stored)
+        return chunk.without(stored)
+
+    def give_back(self, chunk: PendingChunk) -> None:
+        """Put queries that were taken and not evaluated in front of the others."""
+        self._release(chunk)
+        self._returned.appendleft(chunk)
+        self._left += len(chunk)
+
+    def finish(self, chunk: PendingChunk) -> None:
+        """Note that a chunk was evaluated; its claim ends when its predictions are stored."""
+        self._finished.append(chunk)
+
+    def release_finished(self) -> None:
+        """Give up the claims of evaluated chunks, whose predictions are stored."""
+        for chunk in self._finished:
+            self._release(chunk)
+        self._finished.clear()
+
+    def wait_for_others(self) -> bool:
+        """Wait a moment for chunks that other runs have claimed.
+
+        Returns:
+            Whether chunks are left, so that :meth:`take` may have one now.
+        """
+        if not self._postponed:
+            return bool(self._returned or self._blocks)
+        version = None if self._store is None else self._store.version()
+        if self._waiting_since is None or version != self._last_version:
+            self._waiting_since = time.monotonic()
+        self._last_version = version
+        if time.monotonic() - self._waiting_since > _PATIENCE_SECONDS:
+            _LOG.warning("another run has claimed queries and stores nothing; they are evaluated here, too")
+            self._ignores_claims = True
+        else:
+            time.sleep(_WAIT_SECONDS)
+        self._returned.extend(self._postponed)
+        self._postponed.clear()
+        return True
+
+    def close(self) -> None:
+        """Give up all claims."""
+        if self._claims is not None:
+            self._claims.close()
+
+    def _claim(self, chunk: PendingChunk) -> bool:
+        """Claim the queries of a chunk; return whether no other run has claimed one of them."""
+        return self._claims is None or self._claims.take(chunk.first, chunk.stop)
+
+    def _release(self, chunk: PendingChunk) -> None:
+        if self._claims is not None and not self._ignores_claims:
+            self._claims.release(chunk.first, chunk.stop)
+
+
+def blocks_of(groups: Iterable[Sequence[PromptKey]], cached: Mapping[PromptKey, Answer]) -> list[PendingChunk]:
+    """Return blocks of queries without those that are cached.
+
+    Args:
+        groups: All distinct queries, in order, divided into blocks.
+        cached: The stored predictions.
+    """
+    blocks: list[PendingChunk] = []
+    number = 0
+    for group in groups:
+        stop = number + len(group)
+        block = PendingChunk(range(number, stop), group, number, stop)
+        blocks.append(block.without(cached) if cached else block)
+        number = stop
+    return blocks
+
+
+def divided(keys: Sequence[PromptKey], size: float, most_characters: float) -> list[list[PromptKey]]:
+    """Divide queries, in order, into lists of at most ``size`` queries and ``most_characters``, or of one query."""
+    chunks: list[list[PromptKey]] = []
+    chunk: list[PromptKey] = []
+    total = 0
+    for key in keys:
+        total += characters(key[0])
+        if chunk and (len(chunk) == size or total > most_characters):
+            chunks.append(chunk)
+            chunk = []
+            total = characters(key[0])
+        chunk.append(key)
+    if chunk:
+        chunks.append(chunk)
+    return chunks
+
+
+def by_label_space(keys: Iterable[PromptKey]) -> list[list[PromptKey]]:
+    """Return queries in groups of one label space, both in the order of their first appearance."""
+    groups: dict[tuple[str, ...], list[PromptKey]] = {}
+    for key in keys:
+        if key[1] not in groups:
+            groups[key[1]] = []
+        groups[key[1]].append(key)
+    return list(groups.values())
