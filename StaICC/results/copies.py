@@ -98,9 +98,7 @@ def true_label_score(result: Result) -> float | None:
     for details in result.details.values():
         for record in details.conditions:
             rows = _probabilities_or_scores(record, len(details.labels))
-            for row, true_label in zip(rows, record.truth, strict=True):
-                if row is not None:
-                    scores.append(row[true_label])
+            scores += [row[label] for row, label in zip(rows, record.truth, strict=True) if row is not None]
     if not scores:
         return None
     return math.fsum(scores) / len(scores)
