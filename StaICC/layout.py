@@ -114,6 +114,9 @@ def _full_width(widths: Sequence[int]) -> int:
 def _fitted(widths: Sequence[int], texts: Collection[int], width: int) -> list[int]:
     """Return the widths of the columns of a table: those with text are narrower where this makes the table fit.
 
+    The widest column with text loses a character at a time. If they are all narrow and the table is still too wide, it
+    will be split, and its columns keep their widths, as far as they fit into a part.
+
     Args:
         widths: The width that each column needs.
         texts: The columns with text.
@@ -123,7 +126,7 @@ def _fitted(widths: Sequence[int], texts: Collection[int], width: int) -> list[i
     while _full_width(fitted) > width:
         widest = max(texts, key=fitted.__getitem__, default=0)
         if fitted[widest] <= _NARROWEST:
-            # The table does not fit and is split: each part has room for its texts if none takes more than half.
+            # Each part has the first column and another one: there is room for both if none takes more than half.
             half = (width - len(_GAP)) // 2
             return [min(size, half) if column in texts else size for column, size in enumerate(widths)]
         fitted[widest] -= 1
@@ -132,13 +135,16 @@ def _fitted(widths: Sequence[int], texts: Collection[int], width: int) -> list[i
 
 def _split(widths: Sequence[int], width: int) -> list[list[int]]:
     """Return the columns of each part of a table that is too wide; each part begins with the first column."""
-    parts = [[0]]
+    parts = []
+    part = [0]
     for column in range(1, len(widths)):
-        width_with_column = _full_width([widths[index] for index in [*parts[-1], column]])
-        has_other_columns = len(parts[-1]) > 1
+        width_with_column = _full_width([widths[index] for index in [*part, column]])
+        has_other_columns = len(part) > 1
         if has_other_columns and width_with_column > width:
-            parts.append([0])
-        parts[-1].append(column)
+            parts.append(part)
+            part = [0]
+        part.append(column)
+    parts.append(part)
     return parts
 
 
@@ -245,9 +251,8 @@ def print_blocks(blocks: Iterable[Block], stream: TextIO) -> None:
         stream: The output stream.
     """
     on_terminal = stream.isatty()
-    style = _plain
-    if on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        style = _coloured
+    allows_colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    style = _coloured if on_terminal and allows_colour else _plain
     text = layout(blocks, wrap=on_terminal, style=style)
     # Letters that the stream cannot encode are shown as escapes.
     encoding = getattr(stream, "encoding", None) or "utf-8"

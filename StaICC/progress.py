@@ -137,7 +137,7 @@ class ProgressLine:
             threading.Thread(target=self._repeat, name="StaICC progress", daemon=True).start()
 
     def __call__(self, progress: Progress) -> None:
-        """Take a report; draw it if the last one was drawn long enough ago."""
+        """Take a report; draw it if the last one was drawn long enough ago, or if a long phase begins."""
         with self._drawing:
             if not progress.phase:
                 self._parts[progress.number] = progress

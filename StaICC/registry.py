@@ -321,7 +321,7 @@ class Registry(Mapping[str, T]):
         return points_by_name
 
     def _plugins(self) -> dict[str, list[EntryPoint]]:
-        """Return the entry points by folded name, without those that have a built-in name."""
+        """Return the entry points by folded name; one that has a built-in name is left out with a warning."""
         plugins = {}
         for folded, points in self._grouped().items():
             if folded in self.folded:

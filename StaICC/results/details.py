@@ -371,6 +371,7 @@ def pack_scores(rows: Sequence[Sequence[float]]) -> str:
     numbers = array("d")
     for row in rows:
         numbers.extend(row)
+    # Single precision takes half the space. It is used if no number changes by it.
     in_single_precision = array("f", numbers)
     kind = "f4" if array("d", in_single_precision) == numbers else "f8"
     data = struct.pack(f"<{len(numbers)}{_NUMBER_CODES[kind]}", *numbers)
