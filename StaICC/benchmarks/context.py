@@ -226,6 +226,7 @@ class RunContext:
         """
         given: Any = self._settings.get("store")
         if isinstance(given, PredictionStore):
+            self._opened.callback(given.checkpoint)  # it stays open
             return given
         store = PredictionStore(given, read_only=not can_be_written(given))
         return self._opened.enter_context(store)
@@ -291,6 +292,12 @@ class RunContext:
         if tracked.bound is None and tracked.name_in_store is not None:
             tracked.bound = BoundStore(self._store, tracked.name_in_store, reads_parts(function))
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
+
+    def checkpoint(self) -> None:
+        """End a part of the run: what it stored moves from the log of the store into its file."""
+        for tracked in self._tracked.values():
+            if tracked.bound is not None:
+                tracked.bound.store.checkpoint()
 
     def warn(self, *warnings: str) -> None:
         """Keep warnings of what went wrong in this run for the result, and log them."""

@@ -123,6 +123,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
                 experimentors = {f"{where.name}, {part}": member[number] for part, member in self.members.items()}
                 options = context.options_for(function, group_prefixes=True)
                 runs.append(run_together(function, experimentors, where, options))
+                context.checkpoint()
         datasets = first.dataset_names
         predictions = context.predictions(dict(zip(datasets, functions, strict=True)))
         settings = predictions, return_outputs, return_divided_results

@@ -308,6 +308,7 @@ def run_early(
                     options = context.options_for(function)
                     predictions = predict_queries(function, [query for _, query in own], part, options)
                     answers[model].update(zip(own, predictions, strict=True))
+            context.checkpoint()
 
         stopping = decide(rule, benchmark.experimentor, answers, predict)
     finished = first_rows(benchmark, stopping.rounds)

@@ -296,6 +296,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 part = Part(f"{self.benchmark_name}, {experimentor.name}", sum(steps[:number]), sum(steps))
                 options = context.options_for(functions[number])
                 runs[experimentor.name] = experimentor.run(functions[number], predictions_given[number], options, part)
+                context.checkpoint()
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
 

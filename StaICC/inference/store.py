@@ -6,13 +6,15 @@ label space (:func:`query_key`). Several models, and several processes of one ma
 Guarantees
     - :meth:`PredictionStore.put_many` is atomic and durable: when it returns, all its predictions are on the disk; if
       the process is killed before, none is. (One transaction, write-ahead log, ``synchronous = FULL``.)
+    - After :meth:`PredictionStore.checkpoint`, which runs call at the end of each part, and after
+      :meth:`PredictionStore.close`, the file alone has all predictions. Between the two, newer ones are in the log.
     - A prediction is returned bit for bit, for the model and the query that it was stored for.
     - The first prediction that was stored for a query stays. A different later one is not written.
 
 Errors
     A file that is damaged, is no store, or has another schema: :class:`~StaICC.errors.SchemaError` says which and what
     to do. A store that cannot be read or written (disk full, no permission, locked by another process for too long) is
-    a :class:`StoreError`, and loses nothing.
+    a :class:`StoreError`, and loses nothing. A run waits for a locked store (:class:`BoundStore`).
 
 Several threads may use one store object; another process opens the file by itself. SQLite's log needs shared memory, so
 the processes must be on one machine: on a cluster the process that collects the predictions writes them.
@@ -29,10 +31,10 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
 from StaICC.files.output import is_database
@@ -57,16 +59,25 @@ _TABLES = [
 ]
 _KEYS_PER_SELECT = 400
 _ROWS_PER_MERGE = 10_000
+_HEARD_AFTER = 0.2
+"""Seconds of one attempt to write to a locked store: Ctrl-C is heard between two attempts."""
+_LAST_ATTEMPT = 2.0
+"""Seconds for which a run that was interrupted while it waited for a locked store tries to write, before it ends."""
 _UNNAMED = "an edition without a name"
 _CHANGING = "editions that were allowed to change during a run"
 # SQLite's messages when the machine, not the file, is at fault.
 _ENVIRONMENT = ("locked", "busy", "full", "readonly", "unable to open", "disk i/o error", "permission", "authoriz")
 
 _Row = tuple[bytes, bytes | str]
+_T = TypeVar("_T")
 
 
 class StoreError(StaICCError, OSError):
     """A store could not be read or written just now (disk full, no permission, locked); what it holds is unharmed."""
+
+
+class StoreLockedError(StoreError):
+    """Another process has locked a store for longer than the timeout."""
 
 
 def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
@@ -223,6 +234,17 @@ class StoreInfo:
         return sum(self.models.values())
 
 
+def _is_locked(error: Exception) -> bool:
+    """Return whether SQLite could not get a lock, since another process or connection has it."""
+    reason = str(error).lower()
+    return "locked" in reason or "busy" in reason
+
+
+def _set_busy_timeout(connection: sqlite3.Connection, seconds: float) -> None:
+    """Set how long SQLite itself waits for a lock."""
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+
+
 class MergeReport(NamedTuple):
     """What came of merging another store into this one."""
 
@@ -240,6 +262,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     Args:
         path: The file. Its folder must exist.
         read_only: Open an existing store without changing anything on the disk.
+        timeout: Seconds to wait for another process that is writing.
+
+    Attributes:
         timeout: Seconds to wait for another process that is writing.
 
     Raises:
@@ -262,10 +287,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         self.path = Path(os.path.abspath(path))
         self._log = _log_of(self.path)
         self.read_only = read_only
-        self._timeout = timeout
+        self.timeout = timeout
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._warned = False
+        self._in_log = not read_only  # whether something may be in the log: a killed run, or this one, wrote it
         self._connection: sqlite3.Connection | None = None
         self._check_path()
         with self._explained_errors():
@@ -356,13 +382,13 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """Use a write-ahead log. SQLite does not wait by itself when two processes open a new store at once."""
         import sqlite3
 
-        end = time.monotonic() + self._timeout
+        end = time.monotonic() + self.timeout
         while True:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > end:
+                if not _is_locked(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.02)
 
@@ -380,7 +406,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         except sqlite3.Error as error:
             reason = str(error)
             if isinstance(error, sqlite3.OperationalError) and any(word in reason.lower() for word in _ENVIRONMENT):
-                raise StoreError(
+                kind = StoreLockedError if _is_locked(error) else StoreError
+                raise kind(
                     f"{self.path}: the prediction store cannot be read or written ({reason}); what was stored before "
                     "is kept. Check disk, permissions and other processes, then run again"
                 ) from error
@@ -404,16 +431,57 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 yield self._connection
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Commit what is written inside, or nothing of it."""
+    def _writing(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Commit what is written inside, or nothing of it; ``timeout`` as for :meth:`put_many`."""
         if self.read_only:
             raise ArgumentError(f"{self.path}: this store was opened read-only; open it without read_only to write")
         with self._using() as connection:
             if self._file_id() != self._file:
                 raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection, self.timeout if timeout is None else timeout)
             with connection:  # commits or rolls back
+                self._in_log = True
                 yield connection
+
+    def _begin(self, connection: sqlite3.Connection, timeout: float) -> None:
+        """Begin to write. Another process that writes is waited for in short attempts, so that Ctrl-C is heard."""
+        import sqlite3
+
+        if connection.in_transaction:  # Ctrl-C came right after the last one began
+            connection.rollback()
+        end = time.monotonic() + timeout
+        _set_busy_timeout(connection, min(_HEARD_AFTER, timeout))
+        try:
+            while True:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if not _is_locked(error) or time.monotonic() >= end:
+                        raise
+        finally:
+            _set_busy_timeout(connection, self.timeout)
+
+    def checkpoint(self) -> None:
+        """Move what was written from the log into the file, so that the file alone has it.
+
+        Nothing depends on it: the log is read together with the file. So other processes that read or write are not
+        waited for, and an error, such as a full disk, is none of the caller's. What stays in the log is moved by the
+        next checkpoint, of this process or another.
+        """
+        import sqlite3
+
+        if not self._in_log:
+            return
+        with self._using() as connection:
+            _set_busy_timeout(connection, 0)
+            try:
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._in_log = bool(busy)
+            except sqlite3.Error as error:
+                _LOG.debug("%s: no checkpoint (%s)", self.path, error)
+            finally:
+                _set_busy_timeout(connection, self.timeout)
 
     def refuse_read_only(self) -> None:
         """Refuse to store predictions that are still to be computed, before they are.
@@ -465,12 +533,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             except (ValueError, TypeError, RecursionError, struct.error) as error:
                 raise self._damaged(f"no prediction is stored like this: {error}") from error
 
-    def put_many(self, name: str, items: Iterable[tuple[bytes, Answer]]) -> dict[bytes, Answer]:
+    def put_many(
+        self, name: str, items: Iterable[tuple[bytes, Answer]], timeout: float | None = None
+    ) -> dict[bytes, Answer]:
         """Store predictions of one model, all of them or none.
 
         Args:
             name: The name of the model (:func:`StaICC.inference.model_name.name_in_store`).
             items: Keys made by :func:`query_key`, each with its prediction.
+            timeout: Seconds to wait for another process that is writing; by default, those of the store.
 
         Returns:
             For the keys that had a different prediction already, or the same reply with another ending: what was
@@ -482,7 +553,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
-        with self._writing() as connection:
+        with self._writing(timeout) as connection:
             kept, report = self._insert(connection, self._model(connection, _encode_name(name))[0], rows)
         if report.different and not self._warned:
             self._warned = True
@@ -508,9 +579,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         different = sum(prediction != given[key] for key, prediction in kept.items())  # not only in their endings
         return kept, MergeReport(added, len(rows) - added - different, different)
 
-    def remove(self, name: str, keys: Iterable[bytes]) -> int:
-        """Remove predictions of one model; return how many of the keys were stored."""
-        with self._writing() as connection:
+    def remove(self, name: str, keys: Iterable[bytes], timeout: float | None = None) -> int:
+        """Remove predictions of one model; return how many of the keys were stored. Arguments as for put_many."""
+        with self._writing(timeout) as connection:
             before, model = connection.total_changes, "(SELECT id FROM models WHERE name = ?)"
             rows = [(_encode_name(name), key) for key in keys]
             connection.executemany(f"DELETE FROM predictions WHERE model = {model} AND query = ?", rows)
@@ -600,7 +671,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             if os.path.samefile(other, self.path):
                 raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
         total = MergeReport(0, 0, 0)
-        source = PredictionStore(other, read_only=True, timeout=self._timeout)
+        source = PredictionStore(other, read_only=True, timeout=self.timeout)
         with source, source._using() as reading, self._writing() as connection:
             for theirs, name, editions in reading.execute("SELECT id, name, editions FROM models"):
                 model, own = self._model(connection, name)
@@ -621,6 +692,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """Close the file. A closed store cannot be used again; closing twice is no error."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
+                self.checkpoint()  # SQLite does it only where no other process has the store open
                 self._connection.close()
                 self._connection = None
 
@@ -634,6 +706,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 class BoundStore:
     """One inference function's predictions in a store, by query.
 
+    A run does not lose predictions because another process has locked the store: writing is tried until the lock ends
+    or the user ends the run, with a message in the log each time that the timeout of the store is over.
+
     Args:
         store: The store.
         name: See :func:`~StaICC.inference.model_name.name_in_store`.
@@ -645,6 +720,8 @@ class BoundStore:
         self.name = name
         self._with_parts = with_parts
         self._written: set[bytes] = set()
+        self._ending = False  # whether the user interrupted a write: later ones wait for a lock for a short time only
+        self._unstored = 0  # the largest number of predictions that the log has named as not stored
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""
@@ -660,7 +737,8 @@ class BoundStore:
         """
         items = {self._key(query): (query, prediction) for query, prediction in predictions}
         self._written.update(items)  # before: an interruption may come right after they are on the disk
-        kept = self.store.put_many(self.name, [(key, prediction) for key, (_, prediction) in items.items()])
+        rows = [(key, prediction) for key, (_, prediction) in items.items()]
+        kept = self._write_when_unlocked(lambda seconds: self.store.put_many(self.name, rows, seconds), len(rows))
         self._written.difference_update(kept)
         return self._checked({key: query for key, (query, _) in items.items()}, kept)
 
@@ -673,7 +751,49 @@ class BoundStore:
 
     def remove_written(self) -> int:
         """Remove the predictions that were stored through this object; return their number."""
-        return self.store.remove(self.name, self._written) if self._written else 0
+        if not self._written:
+            return 0
+        keys = self._written
+        removed = self._write_when_unlocked(lambda seconds: self.store.remove(self.name, keys, seconds), len(keys))
+        self.store.checkpoint()  # a copy of the file alone must not have them either
+        return removed
+
+    def _write_when_unlocked(self, write: Callable[[float], _T], count: int) -> _T:
+        """Return what a function returns that writes to the store; while the store is locked, it is called again.
+
+        Args:
+            write: Writes predictions, or removes some, all or none. Its argument is the number of seconds to wait.
+            count: The number of predictions.
+
+        Raises:
+            KeyboardInterrupt: The user ended the run. If the store stayed locked, the log says that the predictions
+                are not stored.
+        """
+        interrupt: KeyboardInterrupt | None = None
+        while not self._ending:
+            try:
+                return write(self.store.timeout)
+            except StoreLockedError:
+                _LOG.warning(
+                    f"{self.store.path}: another process has locked this prediction store for more than "
+                    f"{self.store.timeout:g} s. The run waits, with {count} predictions that are still to be written; "
+                    "Ctrl-C ends it without them"
+                )
+            except KeyboardInterrupt as error:
+                self._ending = True
+                interrupt = error
+        try:
+            result = write(_LAST_ATTEMPT)
+        except (StoreLockedError, KeyboardInterrupt) as error:
+            if count > self._unstored:
+                self._unstored = count
+                _LOG.error(f"{self.store.path}: {count} predictions could not be written, since the store is locked")
+            if interrupt is None:
+                interrupt = KeyboardInterrupt()
+            raise interrupt from error
+        if interrupt is not None:
+            raise interrupt
+        return result
 
     def pin_edition(self, function: Served) -> None:
         """Hold a served model to the edition that it has now, and record it, before its first prediction is computed.
