@@ -575,10 +575,19 @@ class Experimentor(FixedAttributes, DatasetTask):
             Scores and details.
         """
         from StaICC.benchmarks.evaluation import evaluate
+        from StaICC.benchmarks.scored_columns import score_rows
 
         run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
         details = replace(run.details, data=self.data_digest)
-        return replace(run, details=details if self._rows is None else replace(details, baselines={}))
+        if self._rows is not None:  # a run that stopped early: its verification reads the queries with their prompts
+            return replace(run, details=replace(details, baselines={}))
+        scores = score_rows(answers)
+        first = 0
+        for outcome in run.outcomes:
+            after = first + len(outcome.answers)
+            outcome.keep_columns(None if scores is None else scores[first:after])
+            first = after
+        return replace(run, details=details, answers=answers if scores is None else scores)
 
     @property
     def data_digest(self) -> str:
@@ -742,10 +751,11 @@ def run_together(
     lists = [condition.queries for conditions in written for condition in conditions]
     queries = [query for of_condition in lists for query in of_condition]
     queries_of = [[query for condition in conditions for query in condition.queries] for conditions in written]
+    log = options.log  # the options refer to the function below: if it refers to them, the queries stay in memory
 
     def log_warnings() -> None:
         for experimentor, own in zip(experimentors.values(), queries_of, strict=True):
-            log_prompt_warnings(experimentor.name, function, own, options.log)
+            log_prompt_warnings(experimentor.name, function, own, log)
 
     options = replace(
         options,

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from StaICC.arguments import set_integers
+from StaICC.benchmarks.scored_columns import ScoredQueries, ScoreRows
 from StaICC.datasets.catalogue import Card
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.inference.contract import Answer
@@ -127,9 +128,9 @@ class Outcome:
                 "return the same kind for every query of a run"
             )
         self.hard = labels > 0
-        self.queries = [query for query, _ in scored]
+        self.queries: Sequence[Query] = [query for query, _ in scored]
         self.truth = [query.label for query, _ in scored]
-        self.rows: list[list[float]] = [_row(answer, len(query.label_space)) for query, answer in scored]
+        self.rows: Sequence[list[float]] = [_row(answer, len(query.label_space)) for query, answer in scored]
 
     def _assumed(self, assume: Literal["wrong", "right"]) -> Answers:
         """Return the predictions, with a label or a one-hot row for each unparsed reply."""
@@ -148,6 +149,19 @@ class Outcome:
             assumed = _row(label, size, *certain) if rows else label
             given.append(assumed if _unparsed(answer) else answer)
         return given
+
+    def keep_columns(self, scores: ScoreRows | None) -> None:
+        """Keep what is read after scoring, as columns: labels, rows and predictions of the queries, not the prompts.
+
+        Args:
+            scores: The label scores of all queries, if each has them.
+        """
+        if scores is not None:
+            self.answers = self.given = self.rows = scores
+        all_queries = ScoredQueries(self.condition.queries)
+        self.queries = all_queries if len(self.queries) == len(all_queries) else ScoredQueries(self.queries)
+        self.condition = Condition(self.condition.name, all_queries)
+        self.__dict__.pop("normalised", None)
 
     @cached_property
     def normalised(self) -> Normalised:
