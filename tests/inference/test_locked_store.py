@@ -89,6 +89,25 @@ def test_ctrl_c_ends_a_run_that_waits_and_says_what_is_not_stored(
     assert caplog.text.count(f"{len(calls)} predictions could not be written, since the store is locked") == 1
 
 
+def test_ctrl_c_while_the_model_predicts_ends_the_run_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[str] = []
+
+    def infer(prompt: str, label_space: list[str]) -> int:
+        if len(calls) == 7:
+            signal.raise_signal(signal.SIGINT)
+        calls.append(prompt)
+        return 0
+
+    with PredictionStore(tmp_path / "run.sqlite") as store, lock(store.path) as locking:
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            Normal(datasets=["mini"], limit=20)(infer, store=store, model_name="zero")
+        assert time.monotonic() - began < 30  # the timeout of the store is 60
+        assert locking.stdin is not None
+        locking.stdin.close()
+    assert "7 predictions could not be written, since the store is locked" in caplog.text
+
+
 def test_ctrl_c_stores_the_predictions_if_the_lock_ends_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     calls: list[str] = []
     with PredictionStore(tmp_path / "run.sqlite", timeout=TIMEOUT) as store:
