@@ -1,4 +1,4 @@
-"""Scored queries as columns of numbers, which a run keeps in place of prompts and lists until its end.
+"""Scored queries as columns of numbers, which take the place of prompts with lists of scores until a run ends.
 
 Of a million queries with three labels, prompts and lists of scores take 1.3 GB, columns 64 MB.
 """
