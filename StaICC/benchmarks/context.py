@@ -314,6 +314,7 @@ class RunContext:
         """
         setting: Any = self._settings.get("store")
         if isinstance(setting, PredictionStore):
+            self._opened_store.callback(setting.checkpoint)  # it stays open
             return setting
         store = PredictionStore(setting, read_only=not can_be_written(setting))
         return self._opened_store.enter_context(store)
@@ -391,6 +392,12 @@ class RunContext:
         if tracked.bound is None and tracked.name_in_store is not None:
             tracked.bound = BoundStore(self._store, tracked.name_in_store, reads_parts(function))
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
+
+    def checkpoint(self) -> None:
+        """End a part of the run: what it stored moves from the log of the store into its file."""
+        for tracked in self._tracked.values():
+            if tracked.bound is not None:
+                tracked.bound.store.checkpoint()
 
     def warn(self, *warnings: str) -> None:
         """Keep warnings of what went wrong in this run for the result, and log them."""

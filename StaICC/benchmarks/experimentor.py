@@ -645,9 +645,10 @@ class Experimentor(FixedAttributes, DatasetTask):
 
         run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
         details = replace(run.details, data=self.data_digest)
-        if self._rows is not None:  # After early stopping there are no baselines.
-            details = replace(details, baselines={})
-        return replace(run, details=details)
+        if self._rows is not None:
+            # The run stopped early: it has no baselines, and its verification reads the queries with their prompts.
+            return replace(run, details=replace(details, baselines={}))
+        return _with_columns(replace(run, details=details), answers)
 
     @property
     def data_digest(self) -> str:
@@ -813,6 +814,26 @@ class Experimentor(FixedAttributes, DatasetTask):
                 intervals=not self.metric_set.as_released, baselines=has_baselines
             ),
         }
+
+
+def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> DatasetRun:
+    """Return a scored run that keeps its queries and scores as columns, without the prompts, which need much memory.
+
+    Args:
+        run: The run.
+        answers: Its predictions, those of all conditions in order.
+    """
+    from StaICC.benchmarks.scored_columns import score_rows
+
+    scores = score_rows(answers)
+    start = 0
+    for outcome in run.outcomes:
+        end = start + len(outcome.answers)
+        outcome.keep_columns(None if scores is None else scores[start:end])
+        start = end
+    if scores is None:
+        return replace(run, answers=answers)
+    return replace(run, answers=scores)
 
 
 def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:

@@ -134,6 +134,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
                 runs_of_dataset = run_together(function, experimentors, run_part, options)
                 for part, dataset_run in zip(self.members, runs_of_dataset, strict=True):
                     runs[part][dataset] = dataset_run
+                context.checkpoint()
 
         predictions = context.predictions(dict(zip(first.dataset_names, functions, strict=True)))
         results = {}

@@ -380,6 +380,7 @@ def run_early(
                 which = f", model {number + 1}" if len(models) > 1 else ""
                 part = _part_of_look(f"{benchmark.benchmark_name}{which}", benchmark, look)
                 answers[number].update(_predictions_of_look(functions, queries, part, context))
+            context.checkpoint()
 
         stopping = decide(rule, benchmark.experimentor, answers, before_look=predict)
 

@@ -324,6 +324,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 runs[experimentor.name] = experimentor.run(
                     functions[number], predictions_of_datasets[number], options, part
                 )
+                context.checkpoint()
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from StaICC.arguments import set_integers
+from StaICC.benchmarks.scored_columns import ScoredQueries, ScoreRows
 from StaICC.datasets.catalogue import Card
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 from StaICC.inference.contract import Answer
@@ -131,24 +132,26 @@ class Outcome:
             self._fix_reading_of_rows()
             self.given = self._with_assumed(assume)
 
-        self.queries: list[Query] = []
-        """The scored queries."""
+        scored_queries: list[Query] = []
         scored_answers: list[Answer] = []
         for query, answer in zip(condition.queries, self.given, strict=True):
             if not isinstance(answer, Failure):
-                self.queries.append(query)
+                scored_queries.append(query)
                 scored_answers.append(answer)
         label_count = sum(isinstance(answer, int) for answer in scored_answers)
         if 0 < label_count < len(scored_answers):
             raise _mixed_kinds(answers)
         self.hard = label_count > 0
         """Whether the predictions are bare labels."""
-        self.truth = [query.label for query in self.queries]
+        self.queries: Sequence[Query] = scored_queries
+        """The scored queries."""
+        self.truth = [query.label for query in scored_queries]
         """The true label index of each scored query."""
-        self.rows: list[list[float]] = []
+        rows = []
+        for query, answer in zip(scored_queries, scored_answers, strict=True):
+            rows.append(_row(answer, len(query.label_space)))
+        self.rows: Sequence[list[float]] = rows
         """The row of numbers of each scored query; for a label a one-hot row."""
-        for query, answer in zip(self.queries, scored_answers, strict=True):
-            self.rows.append(_row(answer, len(query.label_space)))
 
     def _fix_reading_of_rows(self) -> None:
         """Decide how rows of numbers are read, before rows are assumed: the model's own rows decide."""
@@ -179,6 +182,22 @@ class Outcome:
             else:
                 answers.append(_row(label, label_count))
         return answers
+
+    def keep_columns(self, scores: ScoreRows | None) -> None:
+        """Keep what is read after scoring, as columns: labels, rows and predictions of the queries, not the prompts.
+
+        Args:
+            scores: The label scores of all queries, if each has them.
+        """
+        if scores is not None:
+            self.answers = scores
+            self.given = scores
+            self.rows = scores
+        all_queries = ScoredQueries(self.condition.queries)
+        all_are_scored = len(self.queries) == len(all_queries)
+        self.queries = all_queries if all_are_scored else ScoredQueries(self.queries)
+        self.condition = Condition(self.condition.name, all_queries)
+        self.__dict__.pop("normalised", None)  # the cached property; it is computed again from the columns if needed
 
     @cached_property
     def normalised(self) -> Normalised:

@@ -81,6 +81,8 @@ class ScoredLabels(list[float]):
         unmeasured: As for :class:`Text`.
     """
 
+    __slots__ = ("dropped", "label_mass", "mass_without_text", "unmeasured")
+
     def __init__(
         self,
         numbers: Sequence[float],

@@ -545,6 +545,7 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
             _solve_here(function, pending, options, collector)
     finally:  # also when the user interrupts
         collector.commit()
+        collector.after_commit = None  # it refers to the collector: the circle would keep all prompts in memory
 
 
 def _solve_here(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:

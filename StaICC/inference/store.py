@@ -6,13 +6,15 @@ label space (:func:`query_key`). Several models, and several processes of one ma
 Guarantees
     - :meth:`PredictionStore.put_many` is atomic and durable: when it returns, all its predictions are on the disk; if
       the process is killed before, none is. (One transaction, write-ahead log, ``synchronous = FULL``.)
+    - After :meth:`PredictionStore.checkpoint`, which runs call at the end of each part, and after
+      :meth:`PredictionStore.close`, the file alone has all predictions. Between the two, newer ones are in the log.
     - A prediction is returned bit for bit, for the model and the query that it was stored for.
     - The first prediction that was stored for a query stays. A different later one is not written.
 
 Errors
     A file that is damaged, is no store, or has another schema: :class:`~StaICC.errors.SchemaError` says which and what
     to do. A store that cannot be read or written (disk full, no permission, locked by another process for too long) is
-    a :class:`StoreError`, and loses nothing.
+    a :class:`StoreError`, and loses nothing. A run waits for a locked store (:class:`BoundStore`).
 
 Several threads may use one store object; another process opens the file by itself. SQLite's log needs shared memory, so
 the processes must be on one machine: on a cluster the process that collects the predictions writes them.
@@ -24,15 +26,16 @@ import contextlib
 import hashlib
 import json
 import math
-import operator
 import os
 import struct
+import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, SchemaError, StaICCError
 from StaICC.files.output import is_database
@@ -58,16 +61,25 @@ _TABLES = [
 ]
 _KEYS_PER_SELECT = 400
 _ROWS_PER_MERGE = 10_000
+_HEARD_AFTER = 0.2
+"""Seconds of one attempt to write to a locked store: Ctrl-C is heard between two attempts."""
+_LAST_ATTEMPT = 2.0
+"""Seconds for which a run that was interrupted waits for a locked store, before it ends."""
 _UNNAMED = "an edition without a name"
 _CHANGING = "editions that were allowed to change during a run"
 # SQLite's messages when the machine, not the file, is at fault.
 _ENVIRONMENT = ("locked", "busy", "full", "readonly", "unable to open", "disk i/o error", "permission", "authoriz")
 
 _Row = tuple[bytes, bytes | str]
+_T = TypeVar("_T")
 
 
 class StoreError(StaICCError, OSError):
     """A store could not be read or written just now (disk full, no permission, locked); what it holds is unharmed."""
+
+
+class StoreLockedError(StoreError):
+    """Another process has locked a store for longer than the timeout."""
 
 
 def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
@@ -94,14 +106,14 @@ def query_key(prompt: str | Sequence[str], label_space: Sequence[str]) -> bytes:
         raise ArgumentError(f"the label space must be a sequence of texts, not the single text {label_space!r}")
     try:
         if isinstance(prompt, str):
-            parts = [b"staicc-query-1 one", _framed(prompt)]
+            message = b"staicc-query-1 one" + _framed(prompt)
         else:
-            parts = [b"staicc-query-1 all", len(prompt).to_bytes(8, "big"), *map(_framed, prompt)]
-        parts += [len(label_space).to_bytes(8, "big"), *map(_framed, label_space)]
+            message = b"staicc-query-1 all" + _framed_list(prompt)
+        message += _framed_list(label_space)
     except (AttributeError, TypeError) as error:
         expected = "a prompt (a text, or a list of texts) and a list of labels"
         raise ArgumentError(f"a query: got {prompt!r:.80} and {label_space!r:.80}, expected {expected}") from error
-    return hashlib.sha256(b"".join(parts)).digest()
+    return hashlib.sha256(message).digest()
 
 
 def can_be_written(path: str | os.PathLike[str]) -> bool:
@@ -118,9 +130,11 @@ def refuse_stray_log(path: str | os.PathLike[str]) -> None:
     Raises:
         SchemaError: There is a log, but no store.
     """
-    store, log = Path(path), _log_of(Path(path))
-    stray = log.exists() and log.stat().st_size > 0
-    if stray and not store.exists():  # asked last: another process may have made both just now
+    store = Path(path)
+    log = _log_of(store)
+    log_has_content = log.exists() and log.stat().st_size > 0
+    # Whether the store exists is asked last: another process may have made both files just now.
+    if log_has_content and not store.exists():
         raise SchemaError(f"{store} is not there, but its log {log} is. Move the store back, or delete the log")
 
 
@@ -135,65 +149,95 @@ def _framed(text: str) -> bytes:
     return len(data).to_bytes(8, "big") + data
 
 
-_KNOWN = struct.Struct("<dI")
-"""What is known of a prompt, after its label scores: the label mass (NaN if unknown), and dropped demonstrations. Its
-size is no multiple of that of a score, so that a row says by its size whether it has it."""
-_KNOWN_OF_SERVER = struct.Struct("<ddI?")
-"""The label mass, the mass of tokens without visible text (NaN if unknown), dropped demonstrations, and whether the
-prompt is unmeasured. Its size differs from that of :data:`_KNOWN` by no multiple of the size of a score."""
+def _framed_list(texts: Sequence[str]) -> bytes:
+    """Encode texts with their number in front."""
+    return len(texts).to_bytes(8, "big") + b"".join([_framed(text) for text in texts])
+
+
+# How a row of the table holds label scores: 8 bytes for each score, then one of two groups of facts about the prompt,
+# or none. The groups have 12 and 21 bytes, which leave different remainders when divided by 8 (4 and 5). So the size of
+# a row says which group it has.
 _SIZE_OF_SCORE = 8
+_FACTS = struct.Struct("<dI")
+"""The label mass (NaN if unknown), and the number of dropped demonstrations."""
+_FACTS_OF_SERVER = struct.Struct("<ddI?")
+"""The label mass, the mass of tokens without visible text (NaN if unknown), the number of dropped demonstrations, and
+whether the prompt is unmeasured."""
 
 
 def _encode(prediction: Answer) -> bytes | str:
-    """Return what a row holds: numbers as their 64 bits each, with what is known of the prompt; else JSON.
-
-    A reply is a text, or a list of the text, how it ended, the number of dropped demonstrations, and whether its prompt
-    is unmeasured; what says nothing is left out at the end of the list.
-    """
+    """Return what a row of the table holds: bytes for label scores, JSON for all else."""
+    if isinstance(prediction, ScoredLabels):
+        return _encode_scores(prediction) + _encode_facts(prediction)
     if isinstance(prediction, list):
-        numbers = struct.pack(f"<{len(prediction)}d", *prediction)
-        if not isinstance(prediction, ScoredLabels):
-            return numbers
-        mass = math.nan if prediction.label_mass is None else prediction.label_mass
-        if prediction.mass_without_text is None and not prediction.unmeasured:
-            return numbers + _KNOWN.pack(mass, prediction.dropped)
-        without_text = math.nan if prediction.mass_without_text is None else prediction.mass_without_text
-        return numbers + _KNOWN_OF_SERVER.pack(mass, without_text, prediction.dropped, prediction.unmeasured)
-    if not isinstance(prediction, Text):
-        return json.dumps(prediction)
-    if prediction.unmeasured:
-        return json.dumps([prediction, prediction.finish_reason, prediction.dropped, True])
-    if prediction.dropped:
-        return json.dumps([prediction, prediction.finish_reason, prediction.dropped])
-    if prediction.finish_reason is not None:
-        return json.dumps([prediction, prediction.finish_reason])
+        return _encode_scores(prediction)
+    if isinstance(prediction, Text):
+        return _encode_reply(prediction)
     return json.dumps(prediction)
 
 
+def _encode_scores(scores: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(scores)}d", *scores)
+
+
+def _encode_facts(scored: ScoredLabels) -> bytes:
+    """Return what is known of the prompt, in the shorter form where a local model computed the scores."""
+    label_mass = _nan_if_unknown(scored.label_mass)
+    if scored.mass_without_text is None and not scored.unmeasured:
+        return _FACTS.pack(label_mass, scored.dropped)
+    mass_without_text = _nan_if_unknown(scored.mass_without_text)
+    return _FACTS_OF_SERVER.pack(label_mass, mass_without_text, scored.dropped, scored.unmeasured)
+
+
+def _encode_reply(reply: Text) -> str:
+    """Return a reply as JSON: its text, or a list of the arguments of :class:`Text` without defaults at the end."""
+    if reply.unmeasured:
+        return json.dumps([reply, reply.finish_reason, reply.dropped, True])
+    if reply.dropped:
+        return json.dumps([reply, reply.finish_reason, reply.dropped])
+    if reply.finish_reason is not None:
+        return json.dumps([reply, reply.finish_reason])
+    return json.dumps(reply)
+
+
 def _decode(stored: bytes | str) -> Answer:
+    """Return the prediction of a row of the table."""
     if isinstance(stored, bytes):
-        rest = len(stored) % _SIZE_OF_SCORE
-        if rest == 0:
-            return _numbers(stored)
-        if rest == _KNOWN_OF_SERVER.size % _SIZE_OF_SCORE:
-            numbers = _numbers(stored[: -_KNOWN_OF_SERVER.size])
-            mass, without_text, dropped, unmeasured = _KNOWN_OF_SERVER.unpack(stored[-_KNOWN_OF_SERVER.size :])
-            return ScoredLabels(numbers, _known_mass(mass), dropped, _known_mass(without_text), unmeasured)
-        numbers = _numbers(stored[: -_KNOWN.size])
-        mass, dropped = _KNOWN.unpack(stored[-_KNOWN.size :])
-        return ScoredLabels(numbers, _known_mass(mass), dropped)
-    prediction: Any = json.loads(stored)
-    if isinstance(prediction, (str, list)):
-        return Text(*([prediction] if isinstance(prediction, str) else prediction))
-    index: int | Features = Features(prediction) if isinstance(prediction, dict) else prediction
-    return index
+        return _decode_scores(stored)
+    value: Any = json.loads(stored)
+    if isinstance(value, str):
+        return Text(value)
+    if isinstance(value, list):
+        return Text(*value)
+    if isinstance(value, dict):
+        return Features(value)
+    label_index: int = value
+    return label_index
+
+
+def _decode_scores(stored: bytes) -> list[float]:
+    """Return label scores, with the facts about the prompt that follow them."""
+    remainder = len(stored) % _SIZE_OF_SCORE
+    if remainder == 0:
+        return _numbers(stored)
+    if remainder == _FACTS_OF_SERVER.size % _SIZE_OF_SCORE:
+        numbers = _numbers(stored[: -_FACTS_OF_SERVER.size])
+        mass, without_text, dropped, unmeasured = _FACTS_OF_SERVER.unpack(stored[-_FACTS_OF_SERVER.size :])
+        return ScoredLabels(numbers, _none_if_unknown(mass), dropped, _none_if_unknown(without_text), unmeasured)
+    numbers = _numbers(stored[: -_FACTS.size])
+    mass, dropped = _FACTS.unpack(stored[-_FACTS.size :])
+    return ScoredLabels(numbers, _none_if_unknown(mass), dropped)
 
 
 def _numbers(stored: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(stored) // _SIZE_OF_SCORE}d", stored))
 
 
-def _known_mass(mass: float) -> float | None:
+def _nan_if_unknown(mass: float | None) -> float:
+    return math.nan if mass is None else mass
+
+
+def _none_if_unknown(mass: float) -> float | None:
     return None if math.isnan(mass) else mass
 
 
@@ -224,6 +268,29 @@ class StoreInfo:
         return sum(self.models.values())
 
 
+def _single_value(connection: sqlite3.Connection, query: str) -> Any:
+    """Return the value of a query that has one row with one value."""
+    (value,) = connection.execute(query).fetchone()
+    return value
+
+
+def _table_definitions(connection: sqlite3.Connection) -> list[str]:
+    """Return the statements that created the tables, indexes, views and triggers of a database, sorted."""
+    rows = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return sorted(statement for (statement,) in rows)
+
+
+def _is_locked(error: Exception) -> bool:
+    """Return whether SQLite could not get a lock, since another process or connection has it."""
+    reason = str(error).lower()
+    return "locked" in reason or "busy" in reason
+
+
+def _set_busy_timeout(connection: sqlite3.Connection, seconds: float) -> None:
+    """Set how long SQLite itself waits for a lock."""
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+
+
 class MergeReport(NamedTuple):
     """What came of merging another store into this one."""
 
@@ -241,6 +308,9 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     Args:
         path: The file. Its folder must exist.
         read_only: Open an existing store without changing anything on the disk.
+        timeout: Seconds to wait for another process that is writing.
+
+    Attributes:
         timeout: Seconds to wait for another process that is writing.
 
     Raises:
@@ -263,11 +333,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         self.path = Path(os.path.abspath(path))
         self._log = _log_of(self.path)
         self.read_only = read_only
-        self._timeout = timeout
+        self.timeout = timeout
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._warned = False
         self._commits = 0
+        self._in_log = False
         self._connection: sqlite3.Connection | None = None
         self._check_path()
         with self._explained_errors():
@@ -281,6 +352,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             except BaseException:
                 self.close()
                 raise
+        self._in_log = not read_only  # whether something may be in the log: this process wrote it, or a killed one
         self._file = self._file_id()
 
     def _check_path(self) -> None:
@@ -301,45 +373,65 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 raise ArgumentError(f"there is no prediction store at {path}")
 
     def _address(self) -> str:
-        """Return the URI of the file, without a log where none can be made and there is none."""
+        """Return the URI of the file, with the mode in which SQLite opens it."""
+        address = self.path.as_uri()
         if not self.read_only:
-            return f"{self.path.as_uri()}?mode=rwc"
+            return f"{address}?mode=rwc"
         if can_be_written(self.path):
-            return f"{self.path.as_uri()}?mode=rw"
-        return f"{self.path.as_uri()}?mode=ro" + ("" if self._log.exists() else "&immutable=1")
+            return f"{address}?mode=rw"
+        if self._log.exists():
+            return f"{address}?mode=ro"
+        # SQLite would make a log, which it cannot here.
+        return f"{address}?mode=ro&immutable=1"
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Create the tables of a new file; refuse a file that is no store, has another schema, or is damaged."""
-
-        def read(query: str) -> list[Any]:
-            return sorted(row[0] for row in connection.execute(query))
-
-        schema = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         connection.execute("BEGIN")  # another process may be creating the tables
         with connection:
-            facts = *read("PRAGMA application_id"), *read("PRAGMA user_version"), *read(schema)
-        if facts == (0, 0):
-            if self.read_only:
-                raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
-            connection.execute("BEGIN IMMEDIATE")
-            with connection:
-                for statement in [] if read(schema) else _TABLES:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        elif facts[0] != APPLICATION_ID:
+            application = _single_value(connection, "PRAGMA application_id")
+            schema = _single_value(connection, "PRAGMA user_version")
+            tables = _table_definitions(connection)
+        if application == 0 and schema == 0 and not tables:
+            self._create_tables(connection)
+        elif application != APPLICATION_ID:
             raise SchemaError(f"{self.path} is an SQLite database, but not a prediction store; give another path")
-        elif facts[1] != SCHEMA:
-            schemas = f"(store schema {facts[1]}; this version reads {SCHEMA})"
-            if facts[1] < SCHEMA:
-                by, remedy = "an earlier state of 1.0.0", "Run again with another path"
-            else:
-                by, remedy = "a newer version of StaICC", "Use that version, or give another path"
-            raise SchemaError(f"{self.path} was written by {by} {schemas}. {remedy}")
+        elif schema != SCHEMA:
+            raise self._other_schema(schema)
         connection.execute("PRAGMA trusted_schema = OFF")
-        if read(schema) != sorted(_TABLES):
+        self._check_content(connection)
+        if self.read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            self._use_log(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+
+    def _create_tables(self, connection: sqlite3.Connection) -> None:
+        if self.read_only:
+            raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            if not _table_definitions(connection):  # else another process was faster
+                for statement in _TABLES:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    def _other_schema(self, schema: int) -> SchemaError:
+        """Return the error that says which version wrote the file, and what to do."""
+        if schema < SCHEMA:
+            writer = "an earlier state of 1.0.0"
+            remedy = "Run again with another path"
+        else:
+            writer = "a newer version of StaICC"
+            remedy = "Use that version, or give another path"
+        schemas = f"(store schema {schema}; this version reads {SCHEMA})"
+        return SchemaError(f"{self.path} was written by {writer} {schemas}. {remedy}")
+
+    def _check_content(self, connection: sqlite3.Connection) -> None:
+        """Refuse a damaged file: other tables, damaged pages, or names and editions that no store has."""
+        if _table_definitions(connection) != sorted(_TABLES):
             raise self._damaged("its tables, indexes, views or triggers are not those of a store")
-        (verdict,) = read("PRAGMA quick_check(1)")
+        verdict = _single_value(connection, "PRAGMA quick_check(1)")
         if verdict != "ok":
             raise self._damaged(verdict)
         try:
@@ -348,23 +440,18 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 json.loads(editions)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise self._damaged(f"no model is stored like this: {error}") from error
-        if self.read_only:
-            connection.execute("PRAGMA query_only = ON")
-        else:
-            self._use_log(connection)
-            connection.execute("PRAGMA synchronous = FULL")
 
     def _use_log(self, connection: sqlite3.Connection) -> None:
         """Use a write-ahead log. SQLite does not wait by itself when two processes open a new store at once."""
         import sqlite3
 
-        end = time.monotonic() + self._timeout
+        end = time.monotonic() + self.timeout
         while True:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > end:
+                if not _is_locked(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.02)
 
@@ -382,7 +469,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         except sqlite3.Error as error:
             reason = str(error)
             if isinstance(error, sqlite3.OperationalError) and any(word in reason.lower() for word in _ENVIRONMENT):
-                raise StoreError(
+                kind = StoreLockedError if _is_locked(error) else StoreError
+                raise kind(
                     f"{self.path}: the prediction store cannot be read or written ({reason}); what was stored before "
                     "is kept. Check disk, permissions and other processes, then run again"
                 ) from error
@@ -390,9 +478,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def _file_id(self) -> tuple[int, int] | None:
         """Return which file the path leads to now."""
-        with contextlib.suppress(OSError):
-            return (status := self.path.stat()).st_dev, status.st_ino
-        return None
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
@@ -406,16 +496,57 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 yield self._connection
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Commit what is written inside, or nothing of it."""
+    def _writing(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Commit what is written inside, or nothing of it; ``timeout`` as for :meth:`put_many`."""
         if self.read_only:
             raise ArgumentError(f"{self.path}: this store was opened read-only; open it without read_only to write")
         with self._using() as connection:
             if self._file_id() != self._file:
                 raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection, self.timeout if timeout is None else timeout)
             with connection:  # commits or rolls back
+                self._in_log = True
                 yield connection
+
+    def _begin(self, connection: sqlite3.Connection, timeout: float) -> None:
+        """Begin to write. Another process that writes is waited for in short attempts, so that Ctrl-C is heard."""
+        import sqlite3
+
+        if connection.in_transaction:  # Ctrl-C came right after the last one began
+            connection.rollback()
+        end = time.monotonic() + timeout
+        _set_busy_timeout(connection, min(_HEARD_AFTER, timeout))
+        try:
+            while True:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if not _is_locked(error) or time.monotonic() >= end:
+                        raise
+        finally:
+            _set_busy_timeout(connection, self.timeout)
+
+    def checkpoint(self) -> None:
+        """Move what was written from the log into the file, so that the file alone has it.
+
+        Nothing depends on it: the log is read together with the file. So other processes that read or write are not
+        waited for, and an error, such as a full disk, is none of the caller's. What stays in the log is moved by the
+        next checkpoint, of this process or another.
+        """
+        import sqlite3
+
+        if self._connection is None or not self._in_log:
+            return
+        with self._using() as connection:
+            _set_busy_timeout(connection, 0)
+            try:
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._in_log = bool(busy)
+            except sqlite3.Error as error:
+                _LOG.debug("%s: no checkpoint (%s)", self.path, error)
+            finally:
+                _set_busy_timeout(connection, self.timeout)
 
     def refuse_read_only(self) -> None:
         """Refuse to store predictions that are still to be computed, before they are.
@@ -461,24 +592,29 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         stored_name = _encode_name(name)
         with self._using() as connection:
             for first in range(0, len(keys), _KEYS_PER_SELECT):
-                part = keys[first : first + _KEYS_PER_SELECT]
-                rows = connection.execute(f"{select} AND query IN ({', '.join('?' * len(part))})", (stored_name, *part))
+                selected_keys = keys[first : first + _KEYS_PER_SELECT]
+                placeholders = ", ".join("?" * len(selected_keys))
+                rows = connection.execute(f"{select} AND query IN ({placeholders})", (stored_name, *selected_keys))
                 predictions.update(self._decoded(rows))
         return predictions
 
     def _decoded(self, rows: Iterable[_Row]) -> Iterator[tuple[bytes, Answer]]:
+        """Yield the key and the prediction of each row of the table."""
         for key, stored in rows:
             try:
                 yield b"" + key, _decode(stored)  # a key of another type is damage, too
             except (ValueError, TypeError, RecursionError, struct.error) as error:
                 raise self._damaged(f"no prediction is stored like this: {error}") from error
 
-    def put_many(self, name: str, items: Iterable[tuple[bytes, Answer]]) -> dict[bytes, Answer]:
+    def put_many(
+        self, name: str, items: Iterable[tuple[bytes, Answer]], timeout: float | None = None
+    ) -> dict[bytes, Answer]:
         """Store predictions of one model, all of them or none.
 
         Args:
             name: The name of the model (:func:`StaICC.inference.model_name.name_in_store`).
             items: Keys made by :func:`query_key`, each with its prediction.
+            timeout: Seconds to wait for another process that is writing; by default, those of the store.
 
         Returns:
             For the keys that had a different prediction already, or the same reply with another ending: what was
@@ -490,7 +626,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             StoreError: The file cannot be written (disk full, locked, ...). Nothing is stored.
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
-        with self._writing() as connection:
+        with self._writing(timeout) as connection:
             kept, report = self._insert(connection, self._model(connection, _encode_name(name))[0], rows)
             self._commits += 1
         if report.different and not self._warned:
@@ -504,25 +640,39 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     def _insert(
         self, connection: sqlite3.Connection, model: int, rows: Sequence[_Row]
     ) -> tuple[dict[bytes, Answer], MergeReport]:
-        """Insert rows of a model; return the other predictions that are kept for their keys."""
-        before, stored = connection.total_changes, list[_Row]()
+        """Insert rows of a model, where it has none with their keys.
+
+        Returns:
+            The stored predictions that differ from those of the rows, by key, and the number of rows that were added.
+        """
+        before = connection.total_changes
         connection.executemany(f"INSERT OR IGNORE INTO predictions VALUES ({model}, ?, ?)", rows)
         added = connection.total_changes - before
-        if added < len(rows):
-            select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
-            stored = [connection.execute(select, (key,)).fetchone() for key, _ in rows]
-        others = [(there, row) for there, row in zip(stored, rows, strict=False) if there[1] != row[1]]
-        kept = dict(self._decoded(there for there, _ in others))
-        given = dict(self._decoded(row for _, row in others))
-        different = sum(prediction != given[key] for key, prediction in kept.items())  # not only in their endings
+        if added == len(rows):
+            return {}, MergeReport(added, 0, 0)
+        kept: dict[bytes, Answer] = {}
+        different_keys = set()
+        select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
+        for row in rows:
+            stored_row = connection.execute(select, (row[0],)).fetchone()
+            if stored_row[1] == row[1]:
+                continue
+            ((key, stored_prediction),) = self._decoded([stored_row])
+            ((_, new_prediction),) = self._decoded([row])
+            kept[key] = stored_prediction
+            if stored_prediction != new_prediction:  # equal replies may differ in how they ended
+                different_keys.add(key)
+        different = len(different_keys)
         return kept, MergeReport(added, len(rows) - added - different, different)
 
-    def remove(self, name: str, keys: Iterable[bytes]) -> int:
-        """Remove predictions of one model; return how many of the keys were stored."""
-        with self._writing() as connection:
-            before, model = connection.total_changes, "(SELECT id FROM models WHERE name = ?)"
-            rows = [(_encode_name(name), key) for key in keys]
-            connection.executemany(f"DELETE FROM predictions WHERE model = {model} AND query = ?", rows)
+    def remove(self, name: str, keys: Iterable[bytes], timeout: float | None = None) -> int:
+        """Remove predictions of one model; return how many of the keys were stored. Arguments as for put_many."""
+        rows = [(_encode_name(name), key) for key in keys]
+        with self._writing(timeout) as connection:
+            before = connection.total_changes
+            connection.executemany(
+                "DELETE FROM predictions WHERE model = (SELECT id FROM models WHERE name = ?) AND query = ?", rows
+            )
             return connection.total_changes - before
 
     def add_edition(self, name: str, edition: str, allowed: bool) -> list[str]:
@@ -531,15 +681,18 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         Returns:
             The other editions that were recorded before.
         """
-        if self.read_only and edition in self._editions(name):
-            return [other for other in self._editions(name) if other != edition]
+        if self.read_only:
+            recorded = self._editions(name)
+            if edition in recorded:
+                return [other for other in recorded if other != edition]
         with self._writing() as connection:
             model, text = self._model(connection, _encode_name(name))
             editions: list[str] = json.loads(text)
             others = [other for other in editions if other != edition]
-            if edition not in editions and (allowed or not others):
-                row = json.dumps([*editions, edition]), model
-                connection.execute("UPDATE models SET editions = ? WHERE id = ?", row)
+            may_be_added = allowed or not others
+            if edition not in editions and may_be_added:
+                editions.append(edition)
+                connection.execute("UPDATE models SET editions = ? WHERE id = ?", (json.dumps(editions), model))
         return others
 
     def _editions(self, name: str) -> list[str]:
@@ -583,12 +736,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with self._using() as connection:
             for model, name in connection.execute("SELECT id, name FROM models ORDER BY name"):
                 rows = connection.execute(f"SELECT query, prediction FROM predictions WHERE model = {model}")
-                for key, value in self._decoded(rows):
-                    line: dict[str, Any] = {"answer": value, "fingerprint": _decode_name(name), "key": key.hex()}
-                    if isinstance(value, list):
-                        line["answer"] = ["-inf" if number == -math.inf else number for number in value]
-                    if isinstance(value, Text):
-                        line["finish_reason"] = value.finish_reason
+                for key, prediction in self._decoded(rows):
+                    line: dict[str, Any] = {"answer": prediction, "fingerprint": _decode_name(name), "key": key.hex()}
+                    if isinstance(prediction, list):
+                        line["answer"] = ["-inf" if number == -math.inf else number for number in prediction]
+                    if isinstance(prediction, Text):
+                        line["finish_reason"] = prediction.finish_reason
                     stream.write(json.dumps(line, allow_nan=False) + "\n")
                     lines += 1
         return lines
@@ -608,28 +761,40 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with contextlib.suppress(OSError):
             if os.path.samefile(other, self.path):
                 raise ArgumentError(f"{self.path}: a store cannot be merged into itself; give the path of another one")
-        total = MergeReport(0, 0, 0)
-        source = PredictionStore(other, read_only=True, timeout=self._timeout)
+        added = present = different = 0
+        source = PredictionStore(other, read_only=True, timeout=self.timeout)
         with source, source._using() as reading, self._writing() as connection:
-            for theirs, name, editions in reading.execute("SELECT id, name, editions FROM models"):
-                model, own = self._model(connection, name)
-                if own == "[]":
-                    connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model))
-                elif editions not in ("[]", own):
-                    of = f"predictions of {_decode_name(name)!r} in the editions {own}"
-                    raise StoreError(
-                        f"{self.path}: this store has {of}, the other in {editions}. Keep the stores apart"
-                    )
-                cursor = reading.execute(f"SELECT query, prediction FROM predictions WHERE model = {theirs}")
+            for source_model, name, editions in reading.execute("SELECT id, name, editions FROM models"):
+                model = self._merge_model(connection, name, editions)
+                cursor = reading.execute(f"SELECT query, prediction FROM predictions WHERE model = {source_model}")
                 while rows := cursor.fetchmany(_ROWS_PER_MERGE):
                     _, report = self._insert(connection, model, rows)
-                    total = MergeReport(*map(operator.add, total, report))
-        return total
+                    added += report.added
+                    present += report.present
+                    different += report.different
+        return MergeReport(added, present, different)
+
+    def _merge_model(self, connection: sqlite3.Connection, name: bytes, editions: str) -> int:
+        """Return the number of a model, which another store has with these editions.
+
+        Raises:
+            StoreError: This store has it with others.
+        """
+        model, own_editions = self._model(connection, name)
+        if own_editions == "[]":
+            connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model))
+        elif editions not in ("[]", own_editions):
+            raise StoreError(
+                f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {own_editions}, "
+                f"the other in {editions}. Keep the stores apart"
+            )
+        return model
 
     def close(self) -> None:
         """Close the file. A closed store cannot be used again; closing twice is no error."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
+                self.checkpoint()  # SQLite does it only where no other process has the store open
                 self._connection.close()
                 self._connection = None
 
@@ -640,8 +805,16 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         return f"PredictionStore({str(self.path)!r})"
 
 
+def _interrupt_is_handled() -> bool:
+    """Return whether an interrupt ends the run, which stores what it has (in a ``finally`` clause)."""
+    return isinstance(sys.exc_info()[1], KeyboardInterrupt)
+
+
 class BoundStore:
     """One inference function's predictions in a store, by query.
+
+    A run does not lose predictions because another process has locked the store: writing is tried until the lock ends
+    or the user ends the run, with a message in the log each time that the timeout of the store is over.
 
     Args:
         store: The store.
@@ -655,6 +828,8 @@ class BoundStore:
         self._with_parts = with_parts
         self._written: set[bytes] = set()
         self._commits = 0
+        self._ending = False  # whether the user interrupted the run: it waits for a lock for a short time only
+        self._unstored = 0  # the largest number of predictions that the log has named as not stored
 
     def version(self) -> object:
         """Return a value that changes when another run, or another model of this run, stores predictions."""
@@ -681,23 +856,76 @@ class BoundStore:
             Predictions that another process stored earlier and that differ. They stay in the store, and the run uses
             them, so that its result equals that of the next run.
         """
-        items = {self._key(query): (query, prediction) for query, prediction in predictions}
-        self._written.update(items)  # before: an interruption may come right after they are on the disk
-        kept = self.store.put_many(self.name, [(key, prediction) for key, (_, prediction) in items.items()])
+        queries: dict[bytes, PromptKey] = {}
+        rows: dict[bytes, Answer] = {}
+        for query, prediction in predictions:
+            key = self._key(query)
+            queries[key] = query
+            rows[key] = prediction
+        self._written.update(rows)  # before: an interruption may come right after they are on the disk
+        kept = self._write_when_unlocked(partial(self.store.put_many, self.name, rows.items()), count=len(rows))
         self._commits += 1
         self._written.difference_update(kept)
-        return self._checked({key: query for key, (query, _) in items.items()}, kept)
+        return self._checked(queries, kept)
 
     def refuse_read_only(self) -> None:
         """Refuse a store that cannot be written, before predictions are computed for it."""
         self.store.refuse_read_only()
 
     def _key(self, query: PromptKey) -> bytes:
-        return query_key(*(structured_key(query) if self._with_parts else query))
+        if self._with_parts:
+            query = structured_key(query)
+        prompt, label_space = query
+        return query_key(prompt, label_space)
 
     def remove_written(self) -> int:
         """Remove the predictions that were stored through this object; return their number."""
-        return self.store.remove(self.name, self._written) if self._written else 0
+        if not self._written:
+            return 0
+        keys = self._written
+        removed = self._write_when_unlocked(partial(self.store.remove, self.name, keys), count=len(keys))
+        self.store.checkpoint()  # a copy of the file alone must not have them either
+        return removed
+
+    def _write_when_unlocked(self, write: Callable[[float], _T], count: int) -> _T:
+        """Return what a function returns that writes to the store; while the store is locked, it is called again.
+
+        Args:
+            write: Writes predictions, or removes some, all or none. Its argument is the number of seconds for which it
+                waits for a locked store.
+            count: The number of predictions.
+
+        Raises:
+            KeyboardInterrupt: The user ended the run. If the store stayed locked, the log says that the predictions
+                are not stored.
+        """
+        interrupt: KeyboardInterrupt | None = None
+        if _interrupt_is_handled():
+            self._ending = True
+        while not self._ending:
+            try:
+                return write(self.store.timeout)
+            except StoreLockedError:
+                _LOG.warning(
+                    f"{self.store.path}: another process has locked this prediction store for more than "
+                    f"{self.store.timeout:g} s. The run waits, with {count} predictions that are still to be written; "
+                    "Ctrl-C ends it without them"
+                )
+            except KeyboardInterrupt as error:
+                self._ending = True
+                interrupt = error
+        try:
+            result = write(_LAST_ATTEMPT)
+        except (StoreLockedError, KeyboardInterrupt) as error:
+            if count > self._unstored:
+                self._unstored = count
+                _LOG.error(f"{self.store.path}: {count} predictions could not be written, since the store is locked")
+            if interrupt is None:
+                interrupt = KeyboardInterrupt()
+            raise interrupt from error
+        if interrupt is not None:
+            raise interrupt
+        return result
 
     def pin_edition(self, function: Served) -> None:
         """Hold a served model to the edition that it has now, and record it, before its first prediction is computed.
@@ -706,7 +934,8 @@ class BoundStore:
             EditionError: The store has predictions of another edition, and the function does not allow that.
             OutputError: The server failed.
         """
-        served, allowed = function.pin_edition() or _UNNAMED, function.allow_edition_change
+        served = function.pin_edition() or _UNNAMED
+        allowed = function.allow_edition_change
         others = self.store.add_edition(self.name, served, allowed)
         if others and not allowed:
             raise EditionError(
@@ -717,10 +946,13 @@ class BoundStore:
             self.store.add_edition(self.name, _CHANGING, allowed)
 
     def _checked(self, queries: Mapping[bytes, PromptKey], stored: Mapping[bytes, Answer]) -> dict[PromptKey, Answer]:
+        """Return stored predictions by their queries; ``queries`` has the query of each key."""
         checked: dict[PromptKey, Answer] = {}
         for key, prediction in stored.items():
+            query = queries[key]
+            _, label_space = query
             try:
-                checked[queries[key]] = check_answer(prediction, queries[key][1], free_text=True)
+                checked[query] = check_answer(prediction, label_space, free_text=True)
             except OutputError as error:
                 raise OutputError(f"a cached prediction does not fit its query: {error}") from error
         return checked

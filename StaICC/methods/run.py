@@ -305,6 +305,7 @@ class Method:
                 scored = replace(scored, model_warnings=method_warnings(data, cache, answers))
                 runs[experimentor.name] = scored
                 running.log(*dataset_warnings(experimentor.name, scored))
+                running.checkpoint()
                 cost.start()
         changed = benchmark.copy_with(experimentor=views)
         result = changed.collect(runs, running.predictions(predictors), return_outputs)

@@ -29,7 +29,8 @@ DemonstrationLists = tuple[tuple[int, ...], ...]
 @lru_cache(maxsize=64)  # the parts of a suite use the same lists
 def _draw(pool: int, k: int, prompts: int, seed: int = SEED) -> tuple[DemonstrationLists, int]:
     generator = StableRandom(seed)
-    lists = tuple(tuple(generator.sample_indexes(pool, k)) for _ in range(prompts))
+    shared = tuple(range(pool))  # one object for each position: the lists of a million prompts would have millions
+    lists = tuple(tuple([shared[position] for position in generator.sample_indexes(pool, k)]) for _ in range(prompts))
     return lists, generator.state
 
 

@@ -1,22 +1,29 @@
-"""After a kill the newest predictions are in the log of the store: it is read with the store, never left unnoticed."""
+"""The newest predictions are in the log of the store: until the end of a part, and after a kill of its last part.
+
+The log is read with the store, and a log without its store is never left unnoticed.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import StaICC.inference.store
-from StaICC import Normal
+from StaICC import Dataset, Normal
 from StaICC.cli import main
 from StaICC.errors import SchemaError
 from StaICC.inference.store import PredictionStore
+from StaICC.progress import Progress
 
 ROOT = Path(StaICC.inference.store.__file__).parents[2]
 KILLED = """
@@ -94,3 +101,94 @@ def test_a_store_that_was_moved_without_its_log_is_noticed(reader: Callable[[Pat
     killed.rename(killed.with_name("moved.sqlite"))
     with pytest.raises(SchemaError, match=r"run\.sqlite is not there, but its log .*run\.sqlite-wal is\. Move"):
         reader(killed)
+
+
+# -- the file alone
+
+
+def file_alone(path: Path) -> int:
+    """Return how many predictions a copy of the file has, without its log."""
+    copy = path.with_name("file_alone.sqlite")
+    shutil.copy(path, copy)
+    count = predictions(copy)
+    copy.unlink()
+    return count
+
+
+def own_dataset(name: str) -> Dataset:
+    rows = [(f"{name} text {number}", ("no", "yes")[number % 2]) for number in range(40)]
+    return Dataset.from_rows(rows, name=name, split={"calibration": 5, "demonstration": 20, "test": 10})
+
+
+def test_the_file_alone_has_all_parts_that_are_complete(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    counts_at_start = []
+
+    def count_at_the_start_of_a_part(progress: Progress) -> None:
+        if progress.done == 0 and path.exists():
+            counts_at_start.append(file_alone(path))
+
+    benchmark = Normal(datasets=[own_dataset("first"), own_dataset("second"), own_dataset("third")], k=1)
+    benchmark(lambda prompt, label_space: 0, store=path, model_name="zero", progress=count_at_the_start_of_a_part)
+    part = file_alone(path) / 3
+    assert part > 0
+    assert counts_at_start[-2:] == [part, 2 * part]
+
+
+@pytest.mark.parametrize("ends", ["normally", "by Ctrl-C"])
+def test_the_file_alone_has_all_predictions_when_a_run_ends_and_the_store_stays_open(ends: str, tmp_path: Path) -> None:
+    calls = []
+
+    def infer(prompt: str, label_space: list[str]) -> int:
+        if ends == "by Ctrl-C" and len(calls) == 7:
+            raise KeyboardInterrupt
+        calls.append(prompt)
+        return 0
+
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        try:
+            Normal(datasets=["mini"], limit=10)(infer, store=store, model_name="zero")
+        except KeyboardInterrupt:
+            assert len(calls) == 7
+        assert file_alone(store.path) == store.info().answers == len(calls)
+
+
+def test_a_checkpoint_does_not_wait_for_a_process_that_reads(tmp_path: Path) -> None:
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        store.put_many("model", [(b"a" * 32, 1)])
+        reader = sqlite3.connect(store.path, isolation_level=None)
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT COUNT(*) FROM predictions").fetchone() == (1,)
+        store.put_many("model", [(b"b" * 32, 1)])
+        began = time.monotonic()
+        store.checkpoint()
+        assert time.monotonic() - began < 5
+        assert store.info().answers == 2
+        reader.close()
+        store.checkpoint()
+        assert file_alone(store.path) == 2
+
+
+class FailingCheckpoint:
+    """A connection on whose disk there is no space for a checkpoint."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def execute(self, statement: str, *arguments: Any) -> sqlite3.Cursor:
+        if "wal_checkpoint" in statement:
+            raise sqlite3.OperationalError("database or disk is full")
+        return self.connection.execute(statement, *arguments)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def test_a_checkpoint_that_fails_is_no_error(tmp_path: Path) -> None:
+    with PredictionStore(tmp_path / "run.sqlite") as store:
+        store.put_many("model", [(b"a" * 32, 1)])
+        assert store._connection is not None
+        store._connection = FailingCheckpoint(store._connection)  # type: ignore[assignment]
+        store.checkpoint()
+        assert store.info().answers == 1
+    assert predictions(tmp_path / "run.sqlite") == 1
