@@ -356,6 +356,7 @@ def _released_set() -> MetricSet:
 
 
 _BUILT_IN = _built_in_metrics()
+"""The metrics of this library, in the order of their records. The published ones come first."""
 _STANDARD = MetricSet("standard", tuple(metric for metric in _BUILT_IN if metric.name in _PUBLISHED))
 _RELEASED = _released_set()
 _SETS = {"standard": _STANDARD, "0.1.1": _RELEASED}
