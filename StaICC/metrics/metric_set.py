@@ -264,7 +264,8 @@ class MetricSet:
             return self._score_as_released(truth, raw, hard)
 
         if hard:
-            return self._score_rows(truth, raw, None, "the predictions are bare labels, which have no probabilities")
+            reason = "the predictions are bare labels, which have no probabilities"
+            return self._score_rows(truth, raw, probabilities=None, reason=reason)
         if normalised is None:
             normalised = normalise(raw, kind)
         return self._score_rows(truth, raw, normalised.probabilities, normalised.reason)

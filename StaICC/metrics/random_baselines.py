@@ -308,8 +308,8 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
 def _contour_nodes(tilted_trials: Sequence[_TiltedTrials], theta: float) -> int:
     """Return an odd number of nodes with which the trapezoidal rule has all digits.
 
-    The rule takes numbers of successes for the same that are equal modulo the number of nodes. 24 standard deviations
-    and 60 more hold all numbers with a noticeable probability. The pole is at the distance theta from the circle, and
+    The rule cannot distinguish numbers of successes that differ by a multiple of the nodes. 24 standard deviations and
+    60 more hold all numbers with a noticeable probability. The pole is at the distance theta from the circle, which
     adds an error of exp(-nodes * theta); exp(-40) is negligible.
     """
     n = sum(group.count for group in tilted_trials)
@@ -335,7 +335,7 @@ _COUNT_TOLERANCE = 1e-6
 
 def _share(value: object, name: str) -> float:
     """Return a number from 0 to 1 as a float; `name` is what the error message calls it."""
-    if isinstance(value, bool | str | bytes):
+    if isinstance(value, bool | str | bytes):  # float() would read them
         raise _share_error(value, name)
     try:
         share = float(value)  # type: ignore[arg-type]
@@ -427,7 +427,8 @@ class RandomBaseline:
 
         # E[best] = smallest number + sum over all larger numbers k of P(best >= k)
         certain = sum(count for rate, count in self.p if rate == 1.0)
-        uncertain = _count_distribution(_trials(self.p), _NEGLIGIBLE / t)
+        negligible = _NEGLIGIBLE / t  # the tail of the best is up to t times that of one
+        uncertain = _count_distribution(_trials(self.p), negligible)
         tails_of_larger = _upper_tails(uncertain.probabilities)[1:]
         tails_of_best = [_tail_of_best(tail, t) for tail in tails_of_larger]
         return (certain + uncertain.first + math.fsum(tails_of_best)) / self.n
@@ -542,6 +543,7 @@ class RandomBaseline:
         if abs(exact_count - round(exact_count)) <= _COUNT_TOLERANCE:
             return round(exact_count)
 
+        # The counts from the lowest to the highest have accuracies that are rounded to the printed one.
         digits = _digits_after_point(acc)
         half_digit = Fraction(1, 2 * 10**digits)
         lowest = math.ceil((Fraction(acc) - half_digit) * self.n)
@@ -573,7 +575,7 @@ class RandomBaseline:
         """
         share = _share(acc, "an accuracy")
         exact_count: float | Fraction = share * self.n
-        if isinstance(acc, Fraction):
+        if isinstance(acc, Fraction):  # its product needs no rounding
             exact_count = acc * self.n
         k = round(exact_count)
         excess = float(exact_count - k)
@@ -669,8 +671,10 @@ def _group_guesses(guesses: Guesses) -> tuple[_GuessGroup, ...]:
     counts: Counter[tuple[float, int]] = Counter()
     for weight, labels, count in guesses:
         counts[weight, labels] += count
-    falling = sorted(counts.items(), reverse=True)
-    return tuple(_GuessGroup(weight, labels, count) for (weight, labels), count in falling)
+    groups = []
+    for (weight, labels), count in sorted(counts.items(), reverse=True):
+        groups.append(_GuessGroup(weight, labels, count))
+    return tuple(groups)
 
 
 def _add_variables(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
@@ -754,9 +758,12 @@ def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition:
         n_guesses: Number of guesses of the group.
         largest_addition: What the group adds if all of its guesses are right.
     """
+    # Each value of the sum so far is added to each number of right guesses. All sums are integers within the span.
     products = len(total) * (n_guesses + 1)
     span = max(total) - min(total) + 1 + largest_addition
-    return products > _EXACT_PRODUCTS or min(products, span) > _EXACT_SCORES
+    if products > _EXACT_PRODUCTS:
+        return True
+    return min(products, span) > _EXACT_SCORES
 
 
 def _upper_tails(probabilities: Sequence[float]) -> list[float]:
@@ -867,4 +874,5 @@ def p_value_of_best(p_value: float, tried: int) -> float:
     """
     if tried == 1 or p_value >= 1.0:
         return p_value
+    # 1 - (1 - p) ** t, with all digits where p is small
     return -math.expm1(tried * math.log1p(-p_value))
