@@ -474,7 +474,7 @@ def _check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[i
         return check_labels(ground_truth, queries=len(rows), labels=len(rows[0]))
     if len(ground_truth) == 0:
         raise UndefinedMetricError("there are no predictions to score; a metric of nothing is undefined")
-    return check_labels(ground_truth, queries=0, labels=0)
+    return check_labels(ground_truth, queries=0, labels=0)  # an error: there are labels, but no rows
 
 
 def _first_maxima(rows: list[list[float]]) -> list[int]:
@@ -609,7 +609,7 @@ def confidence_bins(
         >>> confidence_bins([1, 0], [[0.25, 0.75], [0.0, 1.0]], bins=2)[1]
         ConfidenceBin(queries=2, confidence=1.75, correct=1)
     """
-    bins = validate_integer("bins", bins, 1)
+    bins = validate_integer("bins", bins, minimum=1)
     rows = check_probabilities(prediction)
     truth = _check_truth(ground_truth, rows)
     confidences: list[list[float]] = [[] for _ in range(bins)]
@@ -624,7 +624,8 @@ def confidence_bins(
     sums_by_bin = []
     for bin_index in range(bins):
         inside = confidences[bin_index]
-        sums_by_bin.append(ConfidenceBin(len(inside), confidence=math.fsum(inside), correct=correct[bin_index]))
+        sums = ConfidenceBin(queries=len(inside), confidence=math.fsum(inside), correct=correct[bin_index])
+        sums_by_bin.append(sums)
     return tuple(sums_by_bin)
 
 

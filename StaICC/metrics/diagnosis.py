@@ -199,7 +199,7 @@ def label_frequencies(ground_truth: Sequence[int], labels: int) -> list[float]:
         >>> label_frequencies([0, 0, 1, 0], labels=3)
         [0.75, 0.25, 0.0]
     """
-    truth = check_labels(ground_truth, len(ground_truth), labels)
+    truth = check_labels(ground_truth, queries=len(ground_truth), labels=labels)
     if not truth:
         raise UndefinedMetricError("there are no true labels, so their frequencies are undefined")
     return [truth.count(label) / len(truth) for label in range(labels)]
@@ -229,8 +229,8 @@ def empirical_bias(rows: Sequence[Sequence[float]], ground_truth: Sequence[int],
     mean = mean_distribution(rows)
     if labels is not None and labels != len(mean):
         raise ArgumentError(f"the label space has {labels} labels, but the rows have {len(mean)} columns")
-    truth = check_labels(ground_truth, len(rows), len(mean))
-    return kl_divergence(mean, label_frequencies(truth, len(mean)))
+    truth = check_labels(ground_truth, queries=len(rows), labels=len(mean))
+    return kl_divergence(mean, label_frequencies(truth, labels=len(mean)))
 
 
 class Line(NamedTuple):
@@ -384,7 +384,7 @@ def gler(values: Sequence[float | Fraction], shares_of_correct_labels: Sequence[
             f"the slope needs at least two different shares of correct labels; given: {different_shares}"
         )
 
-    # slope = sum (x - mean x) y / sum (x - mean x)^2, intercept = mean y - slope * mean x
+    # With shares x and values y: slope = sum (x - mean x) y / sum (x - mean x)^2, intercept = mean y - slope * mean x
     count = len(abscissas)
     mean_share = sum(abscissas) / count
     deviations = [share - mean_share for share in abscissas]

@@ -46,7 +46,9 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
     for dataset in datasets:
         run = _accuracy(dataset.sample, dataset.of_run)
         baseline = _accuracy(dataset.sample, dataset.of_baseline)
-        differences.append(paired_difference([(1.0, run)], [(1.0, baseline)]))
+        # A weighted sum of one term: the accuracy itself.
+        difference = paired_difference(first=[(1.0, run)], second=[(1.0, baseline)])
+        differences.append(difference)
     p_value = upper_p_value(mean_difference(differences))
     return p_value_of_best(p_value, tried)
 

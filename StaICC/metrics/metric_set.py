@@ -264,7 +264,8 @@ class MetricSet:
             return self._score_as_released(truth, raw, hard)
 
         if hard:
-            return self._score_rows(truth, raw, None, "the predictions are bare labels, which have no probabilities")
+            reason = "the predictions are bare labels, which have no probabilities"
+            return self._score_rows(truth, raw, probabilities=None, reason=reason)
         if normalised is None:
             normalised = normalise(raw, kind)
         return self._score_rows(truth, raw, normalised.probabilities, normalised.reason)
@@ -356,6 +357,7 @@ def _released_set() -> MetricSet:
 
 
 _BUILT_IN = _built_in_metrics()
+"""The metrics of this library, in the order of their records. The published ones come first."""
 _STANDARD = MetricSet("standard", tuple(metric for metric in _BUILT_IN if metric.name in _PUBLISHED))
 _RELEASED = _released_set()
 _SETS = {"standard": _STANDARD, "0.1.1": _RELEASED}

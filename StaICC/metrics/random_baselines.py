@@ -50,7 +50,7 @@ _NEGLIGIBLE = 1e-18
 """Terms that change no digit of a sum."""
 
 _LARGEST_TILT = 800.0
-"""Bound of the tilt of a trial; ``exp`` of it is beyond the range of floats, so no score needs more."""
+"""Bound of the tilt of a trial. The log-odds of a chance of `_ZERO` are -691, so a tilt of 800 makes it certain."""
 
 # -- sums of independent trials
 
@@ -86,6 +86,17 @@ class _Tilt:
     """Tilted log-odds of each of the trials."""
 
 
+@dataclass(frozen=True, slots=True)
+class _TiltedTrials:
+    """Independent trials after tilting."""
+
+    failure: float
+    """Chance of a failure, with all of its digits; so it is not computed as 1 minus that of a success."""
+    success: float
+    """Chance of a success."""
+    count: int
+
+
 def _uncertain(groups: Groups) -> Groups:
     """Return the groups of trials that are certain neither to fail nor to succeed."""
     return tuple((rate, count) for rate, count in groups if _ZERO <= rate < 1.0)
@@ -119,10 +130,9 @@ def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Dist
     downwards = _running_product(ratios_downwards, negligible)
 
     total = math.fsum(upwards) + math.fsum(downwards) - 1.0  # both begin with the mode, whose weight is 1
-    rising = [*reversed(downwards[1:]), *upwards]
-    return _Distribution(
-        first=mode - len(downwards) + 1, probabilities=[relative_weight / total for relative_weight in rising]
-    )
+    relative = [*reversed(downwards[1:]), *upwards]
+    probabilities = [weight / total for weight in relative]
+    return _Distribution(first=mode - len(downwards) + 1, probabilities=probabilities)
 
 
 def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:
@@ -167,6 +177,7 @@ def _tilt(trials: Sequence[_Trials], score: float) -> _Tilt:
     high = _LARGEST_TILT / max(group.weight for group in trials)
     low = -high
     theta = 0.0
+    # No result depends on the last digits of theta: tilting is exact for every theta, if not equally fast.
     while high - low > 1e-9 * max(abs(low), abs(high)):
         theta = (low + high) / 2.0
         if _tilted_mean(trials, theta) < score:
@@ -264,14 +275,15 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
 
     G(z) = exp(log_factor) * phi(angle), where phi is the characteristic function of the tilted distribution.
     """
+    # The circle goes through the saddlepoint of k, but is no closer to the pole than that of one standard deviation.
     mean, deviation = _mean_and_deviation(uncertain)
-    distance = max(deviation, abs(k - mean))
-    tilt = _tilt(_trials(uncertain), mean + distance if is_upper else mean - distance)
     sign = 1.0 if is_upper else -1.0
+    tilted_mean = mean + sign * max(deviation, abs(k - mean))
+    tilt = _tilt(_trials(uncertain), tilted_mean)
 
     tilted_trials = []
     for log_odds, (_, count) in zip(tilt.log_odds, uncertain, strict=True):
-        tilted_trials.append((_chance(-log_odds), _chance(log_odds), count))
+        tilted_trials.append(_TiltedTrials(_chance(-log_odds), _chance(log_odds), count))
     nodes = _contour_nodes(tilted_trials, tilt.theta)
     step = 2.0 * math.pi / nodes
 
@@ -279,27 +291,29 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
     total = 0.0
     for node in range(nodes // 2 + 1):
         unit_root = cmath.rect(1.0, step * node)
-        phi = math.prod([(failure + success * unit_root) ** count for failure, success, count in tilted_trials])
+        phi = math.prod([(group.failure + group.success * unit_root) ** group.count for group in tilted_trials])
         turned_back = phi * cmath.rect(1.0, -step * (node * k % nodes))
-        pole = 1.0 - cmath.exp(-sign * complex(tilt.theta, step * node))
-        term = (turned_back / pole).real
-        total += term if node == 0 else 2.0 * term
+        distance_to_pole = 1.0 - cmath.exp(-sign * complex(tilt.theta, step * node))
+        term = (turned_back / distance_to_pole).real
+        if node == 0:
+            total += term
+        else:
+            total += 2.0 * term
         if abs(phi) < _NEGLIGIBLE:
             break
+    # G(z) z^-k = exp(log_factor - theta k) * phi(angle) * exp(-i k angle)
     return min(0.0, tilt.log_factor - tilt.theta * k + math.log(total / nodes))
 
 
-def _contour_nodes(tilted_trials: Sequence[tuple[float, float, int]], theta: float) -> int:
+def _contour_nodes(tilted_trials: Sequence[_TiltedTrials], theta: float) -> int:
     """Return an odd number of nodes with which the trapezoidal rule has all digits.
 
-    No two numbers with a noticeable probability are the same modulo this number, and the pole at 1 is far away.
-
-    Args:
-        tilted_trials: Chance of failure, chance of success, and number of trials.
-        theta: The tilt; its size is the distance of the circle to the pole.
+    The rule cannot distinguish numbers of successes that differ by a multiple of the nodes. 24 standard deviations and
+    60 more hold all numbers with a noticeable probability. The pole is at the distance theta from the circle, which
+    adds an error of exp(-nodes * theta); exp(-40) is negligible.
     """
-    n = sum(count for *_, count in tilted_trials)
-    variance = math.fsum(failure * success * count for failure, success, count in tilted_trials)
+    n = sum(group.count for group in tilted_trials)
+    variance = math.fsum(group.failure * group.success * group.count for group in tilted_trials)
     width = min(n, 24.0 * math.sqrt(variance) + 60.0)
     nodes = int(width + 40.0 / abs(theta))
     if nodes % 2 == 0:
@@ -321,7 +335,7 @@ _COUNT_TOLERANCE = 1e-6
 
 def _share(value: object, name: str) -> float:
     """Return a number from 0 to 1 as a float; `name` is what the error message calls it."""
-    if isinstance(value, bool | str | bytes):
+    if isinstance(value, bool | str | bytes):  # float() would read them
         raise _share_error(value, name)
     try:
         share = float(value)  # type: ignore[arg-type]
@@ -413,7 +427,8 @@ class RandomBaseline:
 
         # E[best] = smallest number + sum over all larger numbers k of P(best >= k)
         certain = sum(count for rate, count in self.p if rate == 1.0)
-        uncertain = _count_distribution(_trials(self.p), _NEGLIGIBLE / t)
+        negligible = _NEGLIGIBLE / t  # the tail of the best is up to t times that of one
+        uncertain = _count_distribution(_trials(self.p), negligible)
         tails_of_larger = _upper_tails(uncertain.probabilities)[1:]
         tails_of_best = [_tail_of_best(tail, t) for tail in tails_of_larger]
         return (certain + uncertain.first + math.fsum(tails_of_best)) / self.n
@@ -528,6 +543,7 @@ class RandomBaseline:
         if abs(exact_count - round(exact_count)) <= _COUNT_TOLERANCE:
             return round(exact_count)
 
+        # The counts from the lowest to the highest have accuracies that are rounded to the printed one.
         digits = _digits_after_point(acc)
         half_digit = Fraction(1, 2 * 10**digits)
         lowest = math.ceil((Fraction(acc) - half_digit) * self.n)
@@ -559,7 +575,7 @@ class RandomBaseline:
         """
         share = _share(acc, "an accuracy")
         exact_count: float | Fraction = share * self.n
-        if isinstance(acc, Fraction):
+        if isinstance(acc, Fraction):  # its product needs no rounding
             exact_count = acc * self.n
         k = round(exact_count)
         excess = float(exact_count - k)
@@ -655,8 +671,10 @@ def _group_guesses(guesses: Guesses) -> tuple[_GuessGroup, ...]:
     counts: Counter[tuple[float, int]] = Counter()
     for weight, labels, count in guesses:
         counts[weight, labels] += count
-    falling = sorted(counts.items(), reverse=True)
-    return tuple(_GuessGroup(weight, labels, count) for (weight, labels), count in falling)
+    groups = []
+    for (weight, labels), count in sorted(counts.items(), reverse=True):
+        groups.append(_GuessGroup(weight, labels, count))
+    return tuple(groups)
 
 
 def _add_variables(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
@@ -740,9 +758,12 @@ def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition:
         n_guesses: Number of guesses of the group.
         largest_addition: What the group adds if all of its guesses are right.
     """
+    # Each value of the sum so far is added to each number of right guesses. All sums are integers within the span.
     products = len(total) * (n_guesses + 1)
     span = max(total) - min(total) + 1 + largest_addition
-    return products > _EXACT_PRODUCTS or min(products, span) > _EXACT_SCORES
+    if products > _EXACT_PRODUCTS:
+        return True
+    return min(products, span) > _EXACT_SCORES
 
 
 def _upper_tails(probabilities: Sequence[float]) -> list[float]:
@@ -853,4 +874,5 @@ def p_value_of_best(p_value: float, tried: int) -> float:
     """
     if tried == 1 or p_value >= 1.0:
         return p_value
+    # 1 - (1 - p) ** t, with all digits where p is small
     return -math.expm1(tried * math.log1p(-p_value))

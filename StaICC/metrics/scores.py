@@ -63,6 +63,7 @@ def _problems_of_statistic(statistic: Statistic, is_metric: bool) -> list[str]:
         statistic: The statistic.
         is_metric: Whether the score is a metric of classification.
     """
+    # A method that the class does not define is the one of Statistic, which raises NotImplementedError.
     defined = type(statistic)
     problems = []
     if defined.of_run is Statistic.of_run:
