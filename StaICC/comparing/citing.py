@@ -17,9 +17,6 @@ from StaICC.safe_text import one_line
 _DATA = Path(__file__).parent
 
 
-# -- whom to cite for a benchmark, a diagnosis, an inference method or a statistic; data sets have their own citations
-
-
 @dataclass(frozen=True, slots=True)
 class Work:
     """Something that is cited."""
@@ -33,9 +30,14 @@ class Work:
 
     def __str__(self) -> str:
         """Return title and year of the (first) work."""
-        matches = (re.search(rf"{field}\s*=\s*\{{(.*?)\}},?\n", self.bibtex) for field in ("title", "year"))
-        title, year = ("" if match is None else match[1].translate({123: None, 125: None}) for match in matches)
-        return one_line(f"{title} ({year})")
+        return one_line(f"{self._field('title')} ({self._field('year')})")
+
+    def _field(self, name: str) -> str:
+        """Return the value of a field of the first entry, without braces; empty if there is none."""
+        match = re.search(rf"{name}\s*=\s*\{{(.*?)\}},?\n", self.bibtex)
+        if match is None:
+            return ""
+        return match[1].replace("{", "").replace("}", "")
 
 
 @functools.cache
@@ -46,8 +48,8 @@ def works() -> tuple[Work, ...]:
         >>> [one.names[0] for one in works() if one.kind == "method"][-1]
         'Hidden Calibration'
     """
-    data = json.loads((_DATA / "citations.json").read_text("utf-8"))
-    return tuple(Work(tuple(work["names"]), work["kind"], work["bibtex"]) for work in data["works"])
+    saved_works = json.loads((_DATA / "citations.json").read_text("utf-8"))["works"]
+    return tuple(Work(tuple(saved["names"]), saved["kind"], saved["bibtex"]) for saved in saved_works)
 
 
 def find_work(name: str, more: Sequence[Work] = ()) -> Work:
@@ -67,15 +69,17 @@ def find_work(name: str, more: Sequence[Work] = ()) -> Work:
         >>> find_work("trec").kind
         'data set'
     """
-    known = (*works(), *more)
-    for work in known:
-        if fold(name) in map(fold, work.names):
+    known_works = [*works(), *more]
+    for work in known_works:
+        if fold(name) in [fold(known_name) for known_name in work.names]:
             return work
     try:
         card = get_card(name)
     except UnknownNameError:
-        legal = [*names(), *(name for work in known for name in work.names)]
-        raise unknown_name("data set, method or benchmark", name, legal) from None
+        known_names = names()
+        for work in known_works:
+            known_names += work.names
+        raise unknown_name("data set, method or benchmark", name, known_names) from None
     return Work((card.name,), "data set", card.citation)
 
 
@@ -88,5 +92,11 @@ def entries(cited: Iterable[Work]) -> list[str]:
     Returns:
         The entries, in order.
     """
-    split = (entry for work in cited for entry in re.split(r"^(?=@)", work.bibtex, flags=re.MULTILINE))
-    return list(dict.fromkeys(entry.strip() for entry in split if entry.strip()))
+    found: dict[str, None] = {}
+    for work in cited:
+        # An entry begins with @ at the beginning of a line.
+        for text in re.split(r"^(?=@)", work.bibtex, flags=re.MULTILINE):
+            entry = text.strip()
+            if entry:
+                found[entry] = None
+    return list(found)

@@ -72,6 +72,20 @@ class DatasetComparison:
         return self.outcome.holm
 
     @property
+    def low(self) -> float | None:
+        """The lower end of the interval; ``None`` without one."""
+        if self.interval is None:
+            return None
+        return self.interval.low
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the interval; ``None`` without one."""
+        if self.interval is None:
+            return None
+        return self.interval.high
+
+    @property
     def has_missing(self) -> bool:
         """Whether a query of either run has no score."""
         return self.missing != (0, 0)

@@ -9,12 +9,19 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from StaICC.arguments import known_name
-from StaICC.comparing.comparison_results import BenchmarkComparison, display_comparisons, groups_of_blocks
+from StaICC.comparing.comparison_results import (
+    BenchmarkComparison,
+    Comparison,
+    DatasetComparison,
+    display_comparisons,
+    groups_of_blocks,
+)
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
-from StaICC.layout import Block, Line, TextTable, layout
+from StaICC.layout import Block, TextTable, layout
 from StaICC.safe_text import csv_cell, latex_cell, one_line
 
 
@@ -23,38 +30,70 @@ def _line(text: str) -> str:
     return one_line(" ".join(text.split()))
 
 
+# -- Markdown
+
+_MARKDOWN_MARKUP = "\\`*_{}[]<>#|~$&"
+"""The signs that mean something in Markdown, HTML or a formula."""
+
+
 def _markdown_cell(text: str) -> str:
-    return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|~$&" else letter for letter in _line(text))
+    escaped = [f"\\{letter}" if letter in _MARKDOWN_MARKUP else letter for letter in _line(text)]
+    return "".join(escaped)
 
 
 def _markdown_code(text: str) -> str:
     """Set a text as code; the fence is longer than any row of backticks within."""
-    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
+    longest_row = max([len(row) for row in re.findall("`+", text)], default=0)
+    if longest_row == 0:
+        return f"`{text}`"
+    fence = "`" * (longest_row + 1)
+    return f"{fence} {text} {fence}"
+
+
+def _markdown_table(table: TextTable) -> str:
+    rules = ["---" if column in table.texts else "---:" for column in range(len(table.head))]
+    rows = [[_markdown_cell(cell) for cell in table.head], rules]
+    for row in table.rows:
+        rows.append([_markdown_cell(cell) for cell in row])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _markdown_block(block: Block) -> str:
     if isinstance(block, TextTable):
-        rule = ["---" if column in block.texts else "---:" for column in range(len(block.head))]
-        head, *rows = ([_markdown_cell(cell) for cell in row] for row in (block.head, *block.rows))
-        return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+        return _markdown_table(block)
     if block.kind == "code":
         return _markdown_code(_line(block.text))
     text = _markdown_cell(block.text)
-    return f"**{text}**" if block.kind == "title" else f"* {text}"
+    if block.kind == "title":
+        return f"**{text}**"
+    return f"* {text}"
+
+
+def _markdown_kind(block: Block) -> str:
+    if isinstance(block, TextTable):
+        return "table"
+    return block.kind
 
 
 def _markdown(blocks: Iterable[Block]) -> str:
-    groups = groupby(blocks, lambda block: "table" if isinstance(block, TextTable) else block.kind)
-    return "\n\n".join("\n".join(map(_markdown_block, group)) for _, group in groups)
+    """Return blocks as Markdown: neighbours of one kind, such as the items of a list, without an empty line."""
+    paragraphs = []
+    for _, neighbours in groupby(blocks, key=_markdown_kind):
+        paragraphs.append("\n".join(_markdown_block(block) for block in neighbours))
+    return "\n\n".join(paragraphs)
+
+
+# -- LaTeX
 
 
 def _latex_number(text: str) -> str:
-    """Set the minus sign as one, and the dots of an interval."""
-    escaped = latex_cell(text)
-    if not escaped or escaped == "-":
-        return "--" if escaped else ""
-    return " .. ".join(f"${part}$" for part in escaped.split(" .. ")).replace("$ .. $", r" \ldots ")
+    """Set a number as a formula, so that its minus sign is one, and the dots of an interval are three."""
+    if text == "-":
+        return "--"
+    if not text:
+        return ""
+    formula = latex_cell(text).replace(" .. ", r" \ldots ")
+    return f"${formula}$"
 
 
 def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -66,53 +105,112 @@ def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequ
         rows: Cells, as LaTeX.
         left: Number of columns that are aligned left.
     """
-    lines = [" & ".join(map(latex_cell, head)) + r" \\", *(" & ".join(row) + r" \\" for row in rows)]
-    return (
-        "\\begin{table}\n\\centering\n"
-        f"\\caption{{{'; '.join(map(latex_cell, caption))}}}\n"
-        f"\\begin{{tabular}}{{{'l' * left}{'r' * (len(head) - left)}}}\n\\hline\n{lines[0]}\n\\hline\n"
-        + "\n".join(lines[1:])
-        + "\n\\hline\n\\end{tabular}\n"
-    )
+    alignment = "l" * left + "r" * (len(head) - left)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{'; '.join(latex_cell(part) for part in caption)}}}",
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\hline",
+        _latex_row([latex_cell(title) for title in head]),
+        r"\hline",
+        # Without rows, an empty line is in their place.
+        "\n".join(_latex_row(row) for row in rows),
+        r"\hline",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 def _latex(blocks: Sequence[Block]) -> str:
-    lines = [block for block in blocks if isinstance(block, Line)]
-    (table,) = (block for block in blocks if isinstance(block, TextTable))
-    cells = [
-        [latex_cell(cell) if column in table.texts else _latex_number(cell) for column, cell in enumerate(row)]
-        for row in table.rows
-    ]
-    text = latex_table([line.text for line in lines if line.kind != "code"], table.head, cells, len(table.texts))
-    return text + "".join(f"% {_line(line.text)}\n" for line in lines if line.kind == "code") + "\\end{table}"
+    """Return blocks with one table as a table for LaTeX: lines are its caption, code is in comments."""
+    caption: list[str] = []
+    comments: list[str] = []
+    for block in blocks:
+        if isinstance(block, TextTable):
+            table = block
+        elif block.kind == "code":
+            comments.append(f"% {_line(block.text)}\n")
+        else:
+            caption.append(block.text)
+    rows = []
+    for row in table.rows:
+        cells = []
+        for column, cell in enumerate(row):
+            cells.append(latex_cell(cell) if column in table.texts else _latex_number(cell))
+        rows.append(cells)
+    text = latex_table(caption, table.head, rows, left=len(table.texts))
+    return text + "".join(comments) + r"\end{table}"
+
+
+# -- CSV
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _CsvLine:
+    """What a line of a CSV file is about."""
+
+    pair: Comparison
+    line: DatasetComparison
+
+
+_CSV_COLUMNS: Mapping[str, Callable[[_CsvLine], str | float | None]] = {
+    "benchmark": lambda csv_line: csv_line.pair.benchmark,
+    "metric": lambda csv_line: csv_line.pair.metric,
+    "first run": lambda csv_line: csv_line.pair.first,
+    "second run": lambda csv_line: csv_line.pair.second,
+    "data set": lambda csv_line: csv_line.line.dataset,
+    "rows": lambda csv_line: csv_line.line.rows,
+    "first no score": lambda csv_line: csv_line.line.missing[0],
+    "second no score": lambda csv_line: csv_line.line.missing[1],
+    "first": lambda csv_line: csv_line.line.values[0],
+    "second": lambda csv_line: csv_line.line.values[1],
+    "difference": lambda csv_line: csv_line.line.difference,
+    "low": lambda csv_line: csv_line.line.low,
+    "high": lambda csv_line: csv_line.line.high,
+    "p": lambda csv_line: csv_line.line.p_value,
+    "p (Holm)": lambda csv_line: csv_line.line.holm,
+    "detectable": lambda csv_line: csv_line.line.detectable,
+    "note": lambda csv_line: _csv_note(csv_line.pair, csv_line.line),
+}
+"""The columns of a CSV file, in order: head and value."""
+
+
+def _csv_note(pair: Comparison, line: DatasetComparison) -> str:
+    """Return what the text says of a line, and on the last line of a pair what it says below the table."""
+    if line is pair.claims[-1]:
+        return "; ".join([*pair.left_out, *pair.conclusion()])
+    if isinstance(line.outcome, Untested):
+        return line.outcome.reason
+    return ""
 
 
 def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
     """Return one line for each data set and mean of each pair, with all digits; the last line has all other notes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    runs = ("first run", "second run", "data set", "rows", "first no score", "second no score", "first", "second")
-    writer.writerow(["benchmark", "metric", *runs, "difference", "low", "high", "p", "p (Holm)", "detectable", "note"])
-    for pair in (pair for comparison in comparisons for pair in comparison.comparisons):
-        for line in pair.lines:
-            ends = (line.interval.low, line.interval.high) if line.interval else (None, None)
-            names = (pair.benchmark, pair.metric, pair.first, pair.second, line.dataset)
-            figures = (
-                line.rows,
-                *line.missing,
-                *line.values,
-                line.difference,
-                *ends,
-                line.p_value,
-                line.holm,
-                line.detectable,
-            )
-            note = line.outcome.reason if isinstance(line.outcome, Untested) else ""
-            if line is pair.claims[-1]:
-                note = "; ".join([*pair.left_out, *pair.conclusion()])
-            *cells, note = (csv_cell(_line(cell)) for cell in (*names, note))
-            writer.writerow([*cells, *figures, note])
+    writer.writerow(list(_CSV_COLUMNS))
+    for comparison in comparisons:
+        for pair in comparison.comparisons:
+            for line in pair.lines:
+                values = [value_of(_CsvLine(pair, line)) for value_of in _CSV_COLUMNS.values()]
+                writer.writerow([_csv_value(value) for value in values])
     return text.getvalue().rstrip("\n")
+
+
+def _csv_value(value: str | float | None) -> str | float | None:
+    """Return a value as a CSV file can have it: no text is a formula for a spreadsheet."""
+    if not isinstance(value, str):
+        return value
+    cell: str = csv_cell(_line(value))
+    return cell
+
+
+# -- all formats
 
 
 TABLE_FORMATS: Mapping[str, Callable[[Sequence[Block]], str]] = {"text": layout, "markdown": _markdown, "latex": _latex}
@@ -136,21 +234,31 @@ def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "
     Raises:
         UnknownNameError: There is no such format.
     """
-    if known_name("format", form, FORMATS) == "csv":
+    known_name("format", form, FORMATS)
+    if form == "csv":
         return _csv(comparisons)
     if form == "json":
-        plain = [
-            dataclasses.asdict(comparison) | {"comparisons": [pair.to_dict() for pair in comparison.comparisons]}
-            for comparison in comparisons
-        ]
-        return json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False)
+        return _json([_comparison_dict(comparison) for comparison in comparisons])
     if form == "text":
         return layout(display_comparisons(comparisons))
-    return "\n\n".join(map(TABLE_FORMATS[form], groups_of_blocks(comparisons)))
+    write = TABLE_FORMATS[form]
+    return "\n\n".join(write(blocks) for blocks in groups_of_blocks(comparisons))
+
+
+def _comparison_dict(comparison: BenchmarkComparison) -> dict[str, Any]:
+    plain = dataclasses.asdict(comparison)
+    plain["comparisons"] = [pair.to_dict() for pair in comparison.comparisons]
+    return plain
+
+
+def _json(values: list[dict[str, Any]]) -> str:
+    return json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False)
 
 
 def format_rankings(rankings: Sequence[Ranking], form: str = "text") -> str:
     """Write rankings down; arguments and errors as for :func:`format_comparisons`, without CSV."""
-    if known_name("format", form, RANKING_FORMATS) == "json":
-        return json.dumps([ranking.to_dict() for ranking in rankings], ensure_ascii=False, indent=1, allow_nan=False)
-    return "\n\n".join(TABLE_FORMATS[form](ranking.display_blocks()) for ranking in rankings)
+    known_name("format", form, RANKING_FORMATS)
+    if form == "json":
+        return _json([ranking.to_dict() for ranking in rankings])
+    write = TABLE_FORMATS[form]
+    return "\n\n".join(write(ranking.display_blocks()) for ranking in rankings)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import sub
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.comparing.alignment import align, corrected
@@ -30,7 +30,16 @@ from StaICC.results.result import Result
 
 BENCHMARK = benchmark_names.GENERALISATION
 _Cells = list[float | None]
-"""Of a test row: for each draw and template whether the prediction is correct; ``None`` without one."""
+"""Of a test row: for each condition (draw by draw, each with all templates) 1 if the prediction is correct, else 0;
+``None`` without one."""
+
+
+class Deviation(NamedTuple):
+    """The standard deviation of an accuracy from one source."""
+
+    value: float
+    interval: tuple[float, float] | None
+    """``None`` where it is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +55,51 @@ class Decomposition:
     """Over test rows, draws and templates."""
 
     @property
-    def deviations(self) -> list[tuple[float, tuple[float, float] | None]]:
-        """The standard deviation of the accuracy from each source, and its interval; ``None`` where undefined."""
-        limits = self.effects.intervals(self.fixed.level)
-        return [
-            (math.sqrt(max(0.0, part)), ends and (math.sqrt(ends[0]), math.sqrt(ends[1])))
-            for part, ends in zip(self.effects.contributions.values(), limits.values(), strict=True)
-        ]
+    def deviations(self) -> list[Deviation]:
+        """The standard deviation of the accuracy from each source."""
+        variances = self.effects.contributions
+        intervals = self.effects.intervals(self.fixed.level)
+        deviations = []
+        for variance, limits in zip(variances.values(), intervals.values(), strict=True):
+            interval = None
+            if limits is not None:
+                low, high = limits
+                interval = (math.sqrt(low), math.sqrt(high))
+            deviations.append(Deviation(math.sqrt(max(0.0, variance)), interval))
+        return deviations
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; the components are variances."""
-        sizes = {name: math.prod(self.effects.sizes[factor] for factor in source) for source, name in SOURCES.items()}
+        rows, draws, templates = self.effects.sizes
         return {
             "dataset": self.dataset,
-            **dict(zip(("rows", "draws", "templates"), self.effects.sizes, strict=True)),
+            "rows": rows,
+            "draws": draws,
+            "templates": templates,
             "accuracy": self.value,
             "over_rows": [self.fixed.low, self.fixed.high],
             "over_rows_draws_templates": [self.generalising.low, self.generalising.high],
             "components": self.effects.components,
-            "component_intervals": {
-                name: ends and [end * sizes[name] for end in ends]
-                for name, ends in self.effects.intervals(self.fixed.level).items()
-            },
+            "component_intervals": self._component_intervals(),
         }
+
+    def _component_intervals(self) -> dict[str, list[float] | None]:
+        """Return the interval of each component of variance.
+
+        A component is the contribution to the variance of the accuracy, times the number of levels over which the
+        accuracy is the mean: rows for the component of rows, rows times draws for that of both.
+        """
+        contribution_limits = self.effects.intervals(self.fixed.level)
+        intervals: dict[str, list[float] | None] = {}
+        for factors, name in SOURCES.items():
+            limits = contribution_limits[name]
+            if limits is None:
+                intervals[name] = None
+                continue
+            low, high = limits
+            level_count = math.prod(self.effects.sizes[factor] for factor in factors)
+            intervals[name] = [low * level_count, high * level_count]
+        return intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +116,49 @@ class VarianceComponents(Displayed):
         head = ["data set", "rows", "accuracy", "over rows", "over rows, draws, templates", *SOURCES.values()]
         rows = []
         for line in self.lines:
-            intervals = [f"{interval.low:.3f} .. {interval.high:.3f}" for interval in (line.fixed, line.generalising)]
-            values = [f"{deviation:.4f}" for deviation, _ in line.deviations]
-            rows.append([line.dataset, str(line.effects.sizes[0]), f"{line.value:.4f}", *intervals, *values])
-            ends = ["undefined" if ends is None else f"{ends[0]:.3f} .. {ends[1]:.3f}" for _, ends in line.deviations]
-            rows.append(["", "", "", "", f"{line.fixed.level:.0%}", *ends])
+            row_count, _, _ = line.effects.sizes
+            rows.append(
+                [
+                    line.dataset,
+                    str(row_count),
+                    f"{line.value:.4f}",
+                    _ends_text(line.fixed.low, line.fixed.high),
+                    _ends_text(line.generalising.low, line.generalising.high),
+                    *[f"{deviation.value:.4f}" for deviation in line.deviations],
+                ]
+            )
+            intervals = []
+            for deviation in line.deviations:
+                if deviation.interval is None:
+                    intervals.append("undefined")
+                else:
+                    low, high = deviation.interval
+                    intervals.append(_ends_text(low, high))
+            rows.append(["", "", "", "", f"{line.fixed.level:.0%}", *intervals])
         return head, rows
 
     def display_blocks(self) -> list[Block]:
         """Return the table with its notes."""
-        notes = [
-            f"note: {number} rows of {name} lack predictions: the accuracy and its intervals are conditional on a "
-            "prediction, the sources of variance are those of the other rows"
-            for name, number in self.left_out.items()
-        ]
+        head, rows = self.table()
         _, draws, templates = self.lines[0].effects.sizes
-        text = (
-            f"{draws} draws x {templates} templates; right: standard deviation of the accuracy from each source, and "
-            "its interval (undefined: fewer than two degrees of freedom, or no variation)"
-        )
-        return [TextTable(*self.table()), *map(Line, [text, *notes])]
+        blocks: list[Block] = [
+            TextTable(head, rows),
+            Line(
+                f"{draws} draws x {templates} templates; right: standard deviation of the accuracy from each source, "
+                "and its interval (undefined: fewer than two degrees of freedom, or no variation)"
+            ),
+        ]
+        for dataset, row_count in self.left_out.items():
+            note = (
+                f"note: {row_count} rows of {dataset} lack predictions: the accuracy and its intervals are conditional "
+                "on a prediction, the sources of variance are those of the other rows"
+            )
+            blocks.append(Line(note))
+        return blocks
+
+
+def _ends_text(low: float, high: float) -> str:
+    return f"{low:.3f} .. {high:.3f}"
 
 
 def variance_components(result: Result, level: float = 0.95) -> VarianceComponents:
@@ -120,21 +174,60 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
     """
     lines: list[Decomposition] = []
     left_out: dict[str, int] = {}
-    for name in result.details:
-        correct = list(_correct(result, name).values())
-        effects = _effects(name, correct, result)
-        if effects.sizes[0] < len(correct):
-            left_out[name] = len(correct) - effects.sizes[0]
-        predicted = [cells for row in correct if (cells := [value for value in row if value is not None])]
-        part = ratio_part([math.fsum(row) for row in predicted], [float(len(row)) for row in predicted], level)
-        fixed = part.interval(level, Statistic.method)
-        lines.append(Decomposition(name, part.value, effects, fixed, generalise(part.value, fixed, effects)))
+    for dataset in result.details:
+        correct = list(_correct(result, dataset).values())
+        line = _decomposition(dataset, correct, result, level)
+        complete_rows, _, _ = line.effects.sizes
+        if complete_rows < len(correct):
+            left_out[dataset] = len(correct) - complete_rows
+        lines.append(line)
     if len(lines) > 1:
-        effects = mean_effects([line.effects for line in lines])
-        value = fmean(line.value for line in lines)
-        fixed = mean_interval([line.value for line in lines], [line.fixed for line in lines])
-        lines.append(Decomposition("mean", value, effects, fixed, generalise(value, fixed, effects)))
+        lines.append(_mean_decomposition(lines))
     return VarianceComponents(tuple(lines), left_out)
+
+
+def _decomposition(dataset: str, correct: Sequence[_Cells], result: Result, level: float) -> Decomposition:
+    """Return the accuracy on one data set with its sources of variance.
+
+    Args:
+        dataset: The data set.
+        correct: Whether the predictions of each test row are correct.
+        result: The result.
+        level: Nominal coverage of the intervals.
+    """
+    effects = _effects(dataset, correct, result)
+    hits: list[float] = []
+    predictions: list[float] = []
+    for cells in correct:
+        predicted = _known(cells)
+        if predicted:
+            hits.append(math.fsum(predicted))
+            predictions.append(float(len(predicted)))
+    accuracy = ratio_part(hits, predictions, level)
+    fixed = accuracy.interval(level, Statistic.method)
+    return Decomposition(dataset, accuracy.value, effects, fixed, generalise(accuracy.value, fixed, effects))
+
+
+def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
+    """Return the mean accuracy over data sets with its sources of variance."""
+    values = [line.value for line in lines]
+    mean = fmean(values)
+    effects = mean_effects([line.effects for line in lines])
+    fixed = mean_interval(values, [line.fixed for line in lines])
+    return Decomposition("mean", mean, effects, fixed, generalise(mean, fixed, effects))
+
+
+# -- two runs
+
+
+@dataclass(frozen=True, slots=True)
+class _EffectBounds:
+    """The mean squares of a difference, with missing queries at their worst for either run."""
+
+    lowest: CrossedEffects
+    """Of the lowest difference: missing queries of the first run are wrong, those of the second run correct."""
+    highest: CrossedEffects
+    """Of the highest difference: the other way round."""
 
 
 def compare_generalising(first: Result, second: Result) -> Comparison:
@@ -155,74 +248,77 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
         ArgumentError: The results are of another benchmark, or cannot be compared.
         UndefinedMetricError: The runs share fewer than two rows.
     """
-    runs = {"first": first, "second": second}
     comparison = compare(first, second, "accuracy")
-    aligned = align(runs, "accuracy")
-    differences = [aligned.datasets[line.dataset].difference(*runs) for line in comparison.datasets]
-    designs = [_completed_effects(first, second, line.dataset) for line in comparison.datasets]
-    lines = [
-        _generalised(line, difference, *design)
-        for line, difference, design in zip(comparison.datasets, differences, designs, strict=True)
-    ]
+    aligned = align({"first": first, "second": second}, "accuracy")
+    differences = []
+    bounds = []
+    lines = []
+    for line in comparison.datasets:
+        difference = aligned.datasets[line.dataset].difference("first", "second")
+        of_dataset = _effect_bounds(first, second, line.dataset)
+        differences.append(difference)
+        bounds.append(of_dataset)
+        lines.append(_generalised(line, difference, of_dataset))
+
     outcomes = corrected([line.outcome for line in lines], holm)
+    lines = [replace(line, outcome=outcome) for line, outcome in zip(lines, outcomes, strict=True)]
     mean = comparison.mean
     if mean is not None:
-        lowest = mean_effects([lowest for lowest, _ in designs])
-        highest = mean_effects([highest for _, highest in designs])
-        mean = _generalised(mean, mean_of_differences(differences), lowest, highest)
-    return replace(
-        comparison,
-        metric="accuracy, over rows, draws and templates",
-        datasets=tuple(replace(line, outcome=outcome) for line, outcome in zip(lines, outcomes, strict=True)),
-        mean=mean,
-    )
+        of_mean = _EffectBounds(
+            lowest=mean_effects([of_dataset.lowest for of_dataset in bounds]),
+            highest=mean_effects([of_dataset.highest for of_dataset in bounds]),
+        )
+        mean = _generalised(mean, mean_of_differences(differences), of_mean)
+    return replace(comparison, metric="accuracy, over rows, draws and templates", datasets=tuple(lines), mean=mean)
 
 
-def _generalised(
-    line: DatasetComparison, difference: RunDifference, lowest: CrossedEffects, highest: CrossedEffects
-) -> DatasetComparison:
+def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _EffectBounds) -> DatasetComparison:
     """Return a line with the interval and the p-value over rows, draws and templates; untested stays untested.
 
     Args:
         line: The line with draws and templates fixed.
         difference: The difference over rows.
-        lowest: The mean squares of the lowest difference: missing queries at their worst for the first run.
-        highest: Those of the highest difference.
+        bounds: Its mean squares.
     """
-    outcome, interval = line.outcome, line.interval
     if difference.ends is None:
         return replace(line, detectable=None)
     low, high = difference.ends
+    outcome = line.outcome
     if isinstance(outcome, Tested):
-        p_value = 1.0
+        p_value = 1.0  # if the difference may have either sign
         if low > 0.0:
-            p_value = crossed.generalising_p_value(low, outcome.p_value, lowest)
+            p_value = crossed.generalising_p_value(low, outcome.p_value, bounds.lowest)
         elif high < 0.0:
-            p_value = crossed.generalising_p_value(high, outcome.p_value, highest)
-        outcome = Tested(p_value, p_value)
+            p_value = crossed.generalising_p_value(high, outcome.p_value, bounds.highest)
+        outcome = Tested(p_value, holm=p_value)
+    interval = line.interval
     if interval is not None:
-        below = generalise(low, interval, lowest, difference=True)
-        above = generalise(high, interval, highest, difference=True)
+        below = generalise(low, interval, bounds.lowest, difference=True)
+        above = generalise(high, interval, bounds.highest, difference=True)
         interval = replace(below, high=above.high)
     return replace(line, interval=interval, outcome=outcome, detectable=None)
 
 
-def _completed_effects(first: Result, second: Result, name: str) -> tuple[CrossedEffects, CrossedEffects]:
-    """Return the mean squares of the lowest and of the highest difference on the rows that both runs have.
-
-    A missing query of the first run is wrong in the lowest difference and correct in the highest one, one of the second
-    run the other way round.
-    """
-    ours, others = _correct(first, name), _correct(second, name)
-    shared = [row for row in ours if row in others]
-    lowest = [list(map(sub, _filled(ours[row], 0.0), _filled(others[row], 1.0))) for row in shared]
-    highest = [list(map(sub, _filled(ours[row], 1.0), _filled(others[row], 0.0))) for row in shared]
-    return _effects(name, lowest, first), _effects(name, highest, first)
+def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds:
+    """Return the mean squares of the difference of two runs on the rows that both have."""
+    first_correct = _correct(first, dataset)
+    second_correct = _correct(second, dataset)
+    lowest = []
+    highest = []
+    for row, first_cells in first_correct.items():
+        if row in second_correct:
+            second_cells = second_correct[row]
+            lowest.append(list(map(sub, _filled(first_cells, 0.0), _filled(second_cells, 1.0))))
+            highest.append(list(map(sub, _filled(first_cells, 1.0), _filled(second_cells, 0.0))))
+    return _EffectBounds(_effects(dataset, lowest, first), _effects(dataset, highest, first))
 
 
 def _filled(cells: _Cells, value: float) -> list[float]:
     """Return the cells of a row with a value in the place of missing ones."""
     return [value if cell is None else cell for cell in cells]
+
+
+# -- mean squares
 
 
 def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> dict[str, CrossedEffects]:
@@ -232,48 +328,80 @@ def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> di
         ArgumentError: A result is of another benchmark.
         UndefinedMetricError: Fewer than two rows have predictions of all draws and templates.
     """
-    designs = {}
-    for name in names:
-        rows = _correct(first, name)
+    effects = {}
+    for dataset in names:
+        rows = _correct(first, dataset)
         if second is not None:
-            others = _correct(second, name)
-            rows = {row: list(map(_difference, rows[row], others[row])) for row in rows if row in others}
-        designs[name] = _effects(name, list(rows.values()), first)
-    return designs
+            rows = _row_differences(rows, _correct(second, dataset))
+        effects[dataset] = _effects(dataset, list(rows.values()), first)
+    return effects
 
 
-def _difference(ours: float | None, other: float | None) -> float | None:
-    return None if ours is None or other is None else ours - other
+def _row_differences(first: Mapping[int, _Cells], second: Mapping[int, _Cells]) -> dict[int, _Cells]:
+    """Return the differences of the cells of the rows that two runs have; ``None`` where a run has no prediction."""
+    differences: dict[int, _Cells] = {}
+    for row, first_cells in first.items():
+        if row not in second:
+            continue
+        differences[row] = []
+        for first_cell, second_cell in zip(first_cells, second[row], strict=True):
+            if first_cell is None or second_cell is None:
+                differences[row].append(None)
+            else:
+                differences[row].append(first_cell - second_cell)
+    return differences
 
 
-def _effects(name: str, rows: Sequence[Sequence[float | None]], result: Result) -> CrossedEffects:
-    """Return the mean squares of the rows that have a value for each draw and template."""
-    complete = [cells for row in rows if len(cells := [value for value in row if value is not None]) == len(row)]
-    if len(complete) < 2:
+def _known(cells: Sequence[float | None]) -> list[float]:
+    """Return the cells that have a value."""
+    return [cell for cell in cells if cell is not None]
+
+
+def _effects(dataset: str, rows: Sequence[Sequence[float | None]], result: Result) -> CrossedEffects:
+    """Return the mean squares of the rows that have a value for each draw and template.
+
+    Raises:
+        UndefinedMetricError: There are fewer than two such rows.
+    """
+    template_count = result.arguments["options"]["templates"]
+    complete_rows: list[list[list[float]]] = []  # by row, draw, and template
+    for cells in rows:
+        known = _known(cells)
+        if len(known) < len(cells):
+            continue
+        by_draw = [known[start : start + template_count] for start in range(0, len(known), template_count)]
+        complete_rows.append(by_draw)
+    if len(complete_rows) < 2:
         raise UndefinedMetricError(
-            f"{name}: {len(complete)} of {len(rows)} test rows have predictions of all draws and templates, expected "
-            "at least two. Use more test rows, or predict the failed queries again"
+            f"{dataset}: {len(complete_rows)} of {len(rows)} test rows have predictions of all draws and templates, "
+            "expected at least two. Use more test rows, or predict the failed queries again"
         )
-    templates = result.arguments["options"]["templates"]
-    return crossed.crossed_effects(
-        [[cells[start : start + templates] for start in range(0, len(cells), templates)] for cells in complete]
-    )
+    return crossed.crossed_effects(complete_rows)
 
 
-def _correct(result: Result, name: str) -> dict[int, _Cells]:
-    """Return whether the predictions of each test row are correct."""
-    conditions, options = result.details[name].conditions, result.arguments.get("options", {})
-    expected = options.get("draws", 0) * options.get("templates", 0)
-    if result.benchmark != BENCHMARK or not expected == len(conditions) > 0:
+def _correct(result: Result, dataset: str) -> dict[int, _Cells]:
+    """Return whether the predictions of each test row are correct.
+
+    Raises:
+        ArgumentError: The result is of another benchmark, or lacks conditions.
+    """
+    conditions = result.details[dataset].conditions
+    options = result.arguments.get("options", {})
+    expected_count = options.get("draws", 0) * options.get("templates", 0)
+    if result.benchmark != BENCHMARK or not conditions or len(conditions) != expected_count:
         raise ArgumentError(
-            f"{name}: got a result of {result.benchmark} with {len(conditions)} conditions, expected "
+            f"{dataset}: got a result of {result.benchmark} with {len(conditions)} conditions, expected "
             f"{BENCHMARK} with one for each draw and template (python -m StaICC run generalisation)"
         )
-    wrong = result.counted_wrong(name)
+    counted_wrong = result.counted_wrong(dataset)
     correct: dict[int, _Cells] = {}
-    for number, record in enumerate(conditions):
-        for query, (row, truth, label) in enumerate(zip(record.rows, record.truth, record.predictions, strict=True)):
-            cells = correct.setdefault(row, [None] * len(conditions))
-            if label is not None or (record.name, query) in wrong:
-                cells[number] = float(label == truth)
+    for condition_index, record in enumerate(conditions):
+        queries = zip(record.rows, record.truth, record.predictions, strict=True)
+        for query_index, (row, truth, prediction) in enumerate(queries):
+            if row not in correct:
+                correct[row] = [None] * len(conditions)
+            if prediction is not None:
+                correct[row][condition_index] = float(prediction == truth)
+            elif (record.name, query_index) in counted_wrong:
+                correct[row][condition_index] = 0.0
     return correct

@@ -60,13 +60,24 @@ class RunDifference:
 
     @property
     def negated(self) -> RunDifference:
-        """Second minus first."""
+        """Second minus first: the negated highest difference is then the lowest one."""
+        first_value, second_value = self.values
+        first_missing, second_missing = self.missing
         bounds = None
         if self.bounds is not None:
             lowest, highest = self.bounds
-            negated = lowest.negated
-            bounds = (negated if highest is lowest else highest.negated, negated)
-        return RunDifference(self.values[::-1], self.rows, self.missing[::-1], bounds, self.reason)
+            if lowest is highest:  # without missing queries; negated once, to save time
+                negated = lowest.negated
+                bounds = (negated, negated)
+            else:
+                bounds = (highest.negated, lowest.negated)
+        return RunDifference(
+            values=(second_value, first_value),
+            rows=self.rows,
+            missing=(second_missing, first_missing),
+            bounds=bounds,
+            reason=self.reason,
+        )
 
     def at_worst(self, higher_is_better: bool) -> float | None:
         """Return the value of a run with each missing query at its worst; of a difference, that of the first run.
@@ -77,7 +88,9 @@ class RunDifference:
         if self.ends is None:
             return None
         lowest, highest = self.ends
-        return lowest if higher_is_better else highest
+        if higher_is_better:
+            return lowest
+        return highest
 
 
 def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries: int) -> str | None:
@@ -96,7 +109,6 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
 
 def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:
     """Return the difference of the means of two runs over data sets."""
-    count = len(differences)
     values = (
         _mean_if_defined([difference.values[0] for difference in differences]),
         _mean_if_defined([difference.values[1] for difference in differences]),
@@ -106,13 +118,18 @@ def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:
         sum(difference.missing[1] for difference in differences),
     )
     rows = sum(difference.rows for difference in differences)
-    known = [difference.bounds for difference in differences if difference.bounds is not None]
-    if len(known) < count:
-        reason = next(difference.reason for difference in differences if difference.bounds is None)
-        return RunDifference(values, rows, missing, None, reason)
-    lowest = mean_difference([bounds[0] for bounds in known])
-    highest = lowest if missing == (0, 0) else mean_difference([bounds[1] for bounds in known])
-    return RunDifference(values, rows, missing, (lowest, highest))
+    all_lowest: list[PairedDifference] = []
+    all_highest: list[PairedDifference] = []
+    for difference in differences:
+        if difference.bounds is None:
+            return RunDifference(values, rows, missing, None, difference.reason)
+        lowest_of_dataset, highest_of_dataset = difference.bounds
+        all_lowest.append(lowest_of_dataset)
+        all_highest.append(highest_of_dataset)
+    lowest = mean_difference(all_lowest)
+    if missing == (0, 0):
+        return RunDifference(values, rows, missing, (lowest, lowest))
+    return RunDifference(values, rows, missing, (lowest, mean_difference(all_highest)))
 
 
 def _mean_if_defined(values: Sequence[float | None]) -> float | None:
@@ -133,11 +150,19 @@ def difference_outcome(difference: RunDifference) -> TestOutcome:
         return Untested(too_few)
     if difference.missing == (0, 0):
         p_value = paired_tests.p_value(lowest)
-        return Tested(p_value, p_value)
-    first_better = paired_tests.upper_p_value(lowest) if any(lowest.steps) else 1.0
-    second_better = paired_tests.upper_p_value(highest.negated) if any(highest.steps) else 1.0
-    p_value = min(1.0, 2.0 * min(first_better, second_better))
-    return Tested(p_value, p_value)
+    else:
+        # Each direction is tested where missing queries speak against it most.
+        first_better = _one_sided_p_value(lowest)
+        second_better = _one_sided_p_value(highest.negated)
+        p_value = min(1.0, 2.0 * min(first_better, second_better))
+    return Tested(p_value, holm=p_value)
+
+
+def _one_sided_p_value(difference: PairedDifference) -> float:
+    """Return the p-value of "the difference is at most 0"; 1 if no row differs."""
+    if not any(difference.steps):
+        return 1.0
+    return paired_tests.upper_p_value(difference)
 
 
 def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
@@ -148,7 +173,7 @@ def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
     if lowest.unbounded:
         return Untested("one more row could change the metric without limit")
     p_value = paired_tests.upper_p_value(lowest, least)
-    return Tested(p_value, p_value)
+    return Tested(p_value, holm=p_value)
 
 
 def interval_of_difference(difference: RunDifference, level: float) -> Interval | None:
@@ -182,8 +207,11 @@ def detectable_difference(difference: RunDifference) -> float | None:
     second_better = paired_tests.detectable_difference(highest)
     if first_better is None or second_better is None or difference.difference is None:
         return None
+    # What missing queries can take from each direction is added.
     detectable = max(
         first_better + difference.difference - lowest.difference,
         second_better + highest.difference - difference.difference,
     )
-    return detectable if detectable <= lowest.span else None
+    if detectable > lowest.span:  # no difference can be so large
+        return None
+    return detectable

@@ -12,10 +12,9 @@ normal and independent of them. The interval of an accuracy is that of
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from statistics import NormalDist, fmean
 
@@ -36,11 +35,13 @@ LEAST_ROWS = 20
 MOST_ROWS = 512
 """Most test rows for which the coverage of intervals is measured."""
 _DRAWS = (3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+"""The numbers of draws among which a plan chooses."""
 _POINTS = 128
+"""Number of quasi-random points over which precision and power are means."""
 _NORMAL = NormalDist()
 _QUANTILE = _NORMAL.inv_cdf((1.0 + CONFIDENCE_LEVEL) / 2.0)
 _VARYING = ((1,), (2,), (1, 2))
-"""The mean squares with few degrees of freedom."""
+"""The mean squares with few degrees of freedom: those of draws, of templates, and of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class Components:
     def __post_init__(self) -> None:
         """Refuse unknown names and impossible variances: a plan would be too small."""
         unknown = set(self.variances) - set(SOURCES.values())
-        if unknown or not all(0.0 <= variance < math.inf for variance in self.variances.values()):
+        are_possible = all(0.0 <= variance < math.inf for variance in self.variances.values())
+        if unknown or not are_possible:
             names = ", ".join(SOURCES.values())
             raise ArgumentError(f"variances: got {dict(self.variances)}, expected numbers of at least 0 for {names}")
         if not 0.0 <= self.shared <= self.variances.get("templates", 0.0):
@@ -88,18 +90,44 @@ def components_of(first: Result, second: Result | None = None) -> Components:
         ArgumentError: The results are of another benchmark, or cannot be compared.
         UndefinedMetricError: Fewer than two rows have predictions of all draws and templates.
     """
-    names = list(first.details)
-    if second is not None:
-        names = [line.dataset for line in compare(first, second, "accuracy").datasets]
-    designs = list(effects_of(first, second, names).values())
-    number = len(designs)
-    means = {name: max(0.0, fmean(design.components[name] for design in designs)) for name in SOURCES.values()}
-    shared = means["templates"]
-    if number > 1:  # of the variance of the mean over data sets, own effects are one part of ``number``
-        common = (mean_effects(designs).components["templates"] * number - shared) / (number - 1)
-        shared = min(shared, max(0.0, common))
-    accuracy = fmean(fmean(design.template_means) for design in designs) if second is None else None
-    return Components(means, shared, second is not None, f"pilot on {', '.join(names)}", accuracy)
+    if second is None:
+        datasets = list(first.details)
+    else:
+        datasets = [line.dataset for line in compare(first, second, "accuracy").datasets]
+    effects = list(effects_of(first, second, datasets).values())
+    variances = {}
+    for name in SOURCES.values():
+        variances[name] = max(0.0, fmean(of_dataset.components[name] for of_dataset in effects))
+    accuracy = None
+    if second is None:
+        accuracy = fmean(fmean(of_dataset.template_means) for of_dataset in effects)
+    return Components(
+        variances,
+        shared=_shared_variance(effects, variances["templates"]),
+        of_difference=second is not None,
+        source=f"pilot on {', '.join(datasets)}",
+        accuracy=accuracy,
+    )
+
+
+def _shared_variance(effects: Sequence[CrossedEffects], templates: float) -> float:
+    """Return the part of the variance of templates that the data sets have in common.
+
+    With n data sets, the variance t of templates has a shared part s, and a part t - s of each data set, of which the
+    mean over the data sets has 1 / n. So the variance v of the mean is s + (t - s) / n, and::
+
+        s = (n v - t) / (n - 1)
+
+    Args:
+        effects: The mean squares of each data set.
+        templates: The mean variance of templates, t.
+    """
+    n = len(effects)
+    if n == 1:
+        return templates
+    variance_of_mean = mean_effects(effects).components["templates"]
+    shared = (variance_of_mean * n - templates) / (n - 1)
+    return min(templates, max(0.0, shared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,41 +162,58 @@ def evaluate_design(
         difference: The true difference between two models, for the power at level 0.05.
     """
     effects = crossed.expected_effects(components.variances, sizes, datasets, components.shared)
-    if components.of_difference:
-        widths = [_least_significant(sample, datasets) for sample in _samples(effects)]
-    else:
-        widths = [_half_width(sample, components.accuracy, datasets) for sample in _samples(effects)]
+    widths = []
+    for sample in _samples(effects):
+        if components.of_difference:
+            widths.append(_least_significant(sample, datasets))
+        else:
+            widths.append(_half_width(sample, components.accuracy, datasets))
     power = None
     if difference is not None:
-        estimate = NormalDist(abs(difference), math.sqrt(max(1e-18, math.fsum(effects.contributions.values()))))
+        # A difference is found if its estimate is larger than the least significant one.
+        variance = max(1e-18, math.fsum(effects.contributions.values()))
+        estimate = NormalDist(abs(difference), math.sqrt(variance))
         power = math.fsum(1.0 - estimate.cdf(width) for width in widths) / len(widths)
-    return SampleDesign(datasets, *sizes, math.fsum(widths) / len(widths), power)
+    rows, draws, templates = sizes
+    return SampleDesign(datasets, rows, draws, templates, half_width=math.fsum(widths) / len(widths), power=power)
 
 
 def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) -> float:
     """Return half the width of the interval of an accuracy over rows, draws and templates."""
-    rows, of_rows = effects.sizes[0], effects.squares[0,]
+    rows, _, _ = effects.sizes
+    square_of_rows = effects.squares[(0,)]
     if accuracy is None:
-        return math.hypot(
-            student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(of_rows), effects.reach(CONFIDENCE_LEVEL)
-        )
-    below, above = expected_distances(accuracy, of_rows * rows * datasets, rows, CONFIDENCE_LEVEL)
-    of_each = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
-    fixed = mean_interval([accuracy] * datasets, [of_each] * datasets)
-    interval = generalise(accuracy, fixed, effects)
+        over_rows = student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(square_of_rows)
+        return math.hypot(over_rows, effects.reach(CONFIDENCE_LEVEL))
+    below, above = expected_distances(accuracy, square_of_rows * rows * datasets, rows, CONFIDENCE_LEVEL)
+    of_dataset = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
+    over_rows_interval = mean_interval([accuracy] * datasets, [of_dataset] * datasets)
+    interval = generalise(accuracy, over_rows_interval, effects)
     return (interval.high - interval.low) / 2.0
 
 
 def _least_significant(effects: CrossedEffects, datasets: int) -> float:
-    """Return the smallest difference that is significant over rows, draws and templates."""
-    rows, of_levels = datasets * effects.sizes[0], effects.reach(CONFIDENCE_LEVEL)
-    deviation = max(1e-9, math.sqrt(effects.squares[0,]))
-    low, high = 0.0, 1.0
+    """Return the smallest difference that is significant over rows, draws and templates, by bisection.
+
+    A difference d has the p-value p over rows, and so the standard error e = d / z(p) of a normal variable. Over draws
+    and templates too, it is significant if it is larger than the half width of the interval,
+    sqrt((1.96 e) ** 2 + reach ** 2).
+    """
+    rows = datasets * effects.sizes[0]
+    reach = effects.reach(CONFIDENCE_LEVEL)
+    deviation = max(1e-9, math.sqrt(effects.squares[(0,)]))
+    low = 0.0
+    high = 1.0
     for _ in range(30):
-        middle = (low + high) / 2.0
-        tail = _tail_over_rows(middle, deviation, rows)
-        scale = middle / -_NORMAL.inv_cdf(max(tail, 1e-300)) if tail < 0.5 else math.inf
-        low, high = (middle, high) if math.hypot(scale * _QUANTILE, of_levels) > middle else (low, middle)
+        difference = (low + high) / 2.0
+        p_value = _tail_over_rows(difference, deviation, rows)
+        standard_error = math.inf
+        if p_value < 0.5:
+            standard_error = difference / -_NORMAL.inv_cdf(max(p_value, 1e-300))
+        if math.hypot(standard_error * _QUANTILE, reach) > difference:
+            low = difference
+        else:
+            high = difference
     return high
 
 
@@ -181,34 +226,50 @@ def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:
     """
     rate = rows * math.log1p(difference) / difference
     z = difference / deviation
+    # With the normal sum N of the rows, and the exponential ratio X of the pseudo-row, the p-value is
+    # P(N <= 0) + P(0 < N <= X), and the second term is the mean of exp(-rate N) over positive N.
     beyond = rate * deviation - z
     if beyond > 10.0:  # the tail of the normal distribution, by its density
-        of_row = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi) / beyond
+        of_pseudo_row = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi) / beyond
     else:
-        of_row = math.exp(rate * deviation * (beyond - z) / 2.0) * math.erfc(beyond / math.sqrt(2.0)) / 2.0
-    return _NORMAL.cdf(-z) + of_row
+        of_pseudo_row = math.exp(rate * deviation * (beyond - z) / 2.0) * math.erfc(beyond / math.sqrt(2.0)) / 2.0
+    return _NORMAL.cdf(-z) + of_pseudo_row
 
 
 def _samples(effects: CrossedEffects) -> Iterator[CrossedEffects]:
-    """Yield designs whose mean squares of draws and templates are quantiles of their distributions."""
-    for point in _points():
+    """Yield designs whose mean squares of draws and templates are quantiles of their distributions.
+
+    A mean square with f degrees of freedom is a scaled chi-square. With the normal quantile z, its quantile is that of
+    Wilson and Hilferty, times its expectation::
+
+        (1 - c + z sqrt(c)) ** 3,   c = 2 / (9 f)
+    """
+    for quantiles in _points():
         squares = dict(effects.squares)
-        for source, z in zip(_VARYING, point, strict=True):
-            scale = 2.0 / (9.0 * effects.freedom[source])
-            squares[source] *= max(0.0, 1.0 - scale + z * math.sqrt(scale)) ** 3
+        for source, z in zip(_VARYING, quantiles, strict=True):
+            c = 2.0 / (9.0 * effects.freedom[source])
+            squares[source] *= max(0.0, 1.0 - c + z * math.sqrt(c)) ** 3
         yield replace(effects, squares=squares)
 
 
 @lru_cache(maxsize=1)
-def _points() -> list[tuple[float, ...]]:
+def _points() -> list[tuple[float, float, float]]:
     """Return normal quantiles of a Halton sequence in three dimensions."""
-    return [
-        tuple(_NORMAL.inv_cdf(_radical_inverse(number, base)) for base in (2, 3, 5)) for number in range(1, _POINTS + 1)
-    ]
+    points = []
+    for number in range(1, _POINTS + 1):
+        first = _NORMAL.inv_cdf(_radical_inverse(number, 2))
+        second = _NORMAL.inv_cdf(_radical_inverse(number, 3))
+        third = _NORMAL.inv_cdf(_radical_inverse(number, 5))
+        points.append((first, second, third))
+    return points
 
 
 def _radical_inverse(number: int, base: int) -> float:
-    return (number % base + _radical_inverse(number // base, base)) / base if number else 0.0
+    """Return the number with its digits mirrored at the point: 6, in base 2 written 110, is 0.011, which is 3/8."""
+    if number == 0:
+        return 0.0
+    last_digit = number % base
+    return (last_digit + _radical_inverse(number // base, base)) / base
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,42 +312,117 @@ def plan(
         >>> plan(components, half_width=0.06).designs[0].draws
         24
     """
-    if (half_width is None) == (difference is None):
-        raise ArgumentError("a plan needs a target: got none or both, expected either half_width or difference")
-    name, target = ("half_width", half_width) if half_width is not None else ("difference", difference)
-    for key, value in ((name, target), ("power", power)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1.0:
-            raise ArgumentError(f"{key}: got {value!r}, expected a share between 0 and 1, such as 0.05")
+    target = _checked_target(half_width, difference)
+    _check_share("power", power)
     max_datasets = validate_integer("max_datasets", max_datasets, 1)
     max_rows = validate_integer("max_rows", max_rows, LEAST_ROWS, MOST_ROWS)
     max_templates = validate_integer("max_templates", max_templates, LEAST_LEVELS, MOST_TEMPLATES)
-    components = MEASURED[difference is not None] if components is None else components
+    if components is None:
+        components = MEASURED[difference is not None]
     if difference is not None and not components.of_difference:
         raise ArgumentError("difference: got the components of one run, expected those of the difference of two")
 
-    def reaches(design: SampleDesign) -> bool:
-        return design.half_width <= (half_width or 0.0) if design.power is None else design.power >= power
-
-    def of(number: int, draws: int, templates: int, rows: int) -> SampleDesign:
-        return evaluate_design(components, (rows, draws, templates), number, difference)
-
+    search = _Search(components, half_width, difference, power, max_rows, max_templates)
+    dataset_counts = {count for count in (1, 2, 3, 5, 10) if count < max_datasets}
+    dataset_counts.add(max_datasets)
     designs = []
-    for number in sorted({*(count for count in (1, 2, 3, 5, 10) if count < max_datasets), max_datasets}):
-        cheapest = None
-        for draws, kinds in sorted(product(_DRAWS, range(LEAST_LEVELS, max_templates + 1)), key=math.prod):
-            most = max_rows
-            if cheapest is not None:
-                most = min(max_rows, (cheapest.queries - 1) // (number * draws * kinds))
-            design = partial(of, number, draws, kinds)
-            if most >= LEAST_ROWS and reaches(design(most)):
-                cheapest = design(bisect_left(range(most), True, LEAST_ROWS, key=lambda rows: reaches(design(rows))))
+    for datasets in sorted(dataset_counts):
+        cheapest = search.cheapest(datasets)
         if cheapest is not None:
             designs.append(cheapest)
     if not designs:
-        best = of(max_datasets, _DRAWS[-1], max_templates, max_rows)
-        text = f"half width {best.half_width:.3f}" if best.power is None else f"power {best.power:.2f}"
+        largest = search.design(max_datasets, _DRAWS[-1], max_templates, max_rows)
+        reached = f"half width {largest.half_width:.3f}"
+        if largest.power is not None:
+            reached = f"power {largest.power:.2f}"
         raise ArgumentError(
-            f"{name}: got {target}, expected what {max_rows} rows, {_DRAWS[-1]} draws, {max_templates} templates "
-            f"and {max_datasets} data sets reach: {text}. Aim lower, or allow more of them"
+            f"{target.name}: got {target.value}, expected what {max_rows} rows, {_DRAWS[-1]} draws, {max_templates} "
+            f"templates and {max_datasets} data sets reach: {reached}. Aim lower, or allow more of them"
         )
     return Plan(sorted(designs, key=lambda design: design.queries), components, half_width, difference)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a plan must reach."""
+
+    name: str
+    """The argument of :func:`plan`."""
+    value: float
+
+
+def _checked_target(half_width: float | None, difference: float | None) -> _Target:
+    """Return the target that was given.
+
+    Raises:
+        ArgumentError: None or both were given, or the target is no share.
+    """
+    if half_width is not None and difference is None:
+        target = _Target("half_width", half_width)
+    elif difference is not None and half_width is None:
+        target = _Target("difference", difference)
+    else:
+        raise ArgumentError("a plan needs a target: got none or both, expected either half_width or difference")
+    _check_share(target.name, target.value)
+    return target
+
+
+def _check_share(name: str, value: float) -> None:
+    """Raise an error unless an argument is a number between 0 and 1."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0.0 < value < 1.0:
+        raise ArgumentError(f"{name}: got {value!r}, expected a share between 0 and 1, such as 0.05")
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search for the cheapest designs; its fields are arguments of :func:`plan`."""
+
+    components: Components
+    half_width: float | None
+    difference: float | None
+    power: float
+    max_rows: int
+    max_templates: int
+
+    def cheapest(self, datasets: int) -> SampleDesign | None:
+        """Return the design of a number of data sets with the fewest queries that reaches the target.
+
+        Returns:
+            The design; ``None`` if no design reaches the target.
+        """
+        levels = list(product(_DRAWS, range(LEAST_LEVELS, self.max_templates + 1)))
+        cheapest = None
+        for draws, templates in sorted(levels, key=math.prod):
+            most_rows = self.max_rows
+            if cheapest is not None:
+                # Only a design with fewer queries than the cheapest one so far is of interest.
+                rows_of_fewer_queries = (cheapest.queries - 1) // (datasets * draws * templates)
+                most_rows = min(self.max_rows, rows_of_fewer_queries)
+            if most_rows < LEAST_ROWS:
+                continue
+            if self._reaches_target(self.design(datasets, draws, templates, most_rows)):
+                rows = self._fewest_rows(datasets, draws, templates, most_rows)
+                cheapest = self.design(datasets, draws, templates, rows)
+        return cheapest
+
+    def _fewest_rows(self, datasets: int, draws: int, templates: int, most_rows: int) -> int:
+        """Return the fewest rows that reach the target, by bisection; the most are known to reach it."""
+        low = LEAST_ROWS
+        high = most_rows
+        while low < high:
+            rows = (low + high) // 2
+            if self._reaches_target(self.design(datasets, draws, templates, rows)):
+                high = rows
+            else:
+                low = rows + 1
+        return low
+
+    def design(self, datasets: int, draws: int, templates: int, rows: int) -> SampleDesign:
+        """Return a design with what it will reach."""
+        return evaluate_design(self.components, (rows, draws, templates), datasets, self.difference)
+
+    def _reaches_target(self, design: SampleDesign) -> bool:
+        if self.half_width is not None:
+            return design.half_width <= self.half_width
+        return design.power is not None and design.power >= self.power

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
 
 from StaICC import benchmark_names
@@ -27,10 +27,27 @@ _DATA = Path(__file__).parent
 
 
 @functools.cache
-def _all() -> tuple[PublishedFigure, ...]:
+def _all_figures() -> tuple[PublishedFigure, ...]:
+    """Return all published figures.
+
+    In the file, sources and warnings are listed once, and a figure has their numbers.
+    """
     data = json.loads((_DATA / "published_figures.json").read_text("utf-8"))
-    rows = ((*row[:7], data["sources"][row[7]], tuple(data["warnings"][n] for n in row[8])) for row in data["figures"])
-    return tuple(PublishedFigure(*row) for row in rows)
+    figures = []
+    for benchmark, model, method, dataset, metric, value, absent, source_number, warning_numbers in data["figures"]:
+        figure = PublishedFigure(
+            benchmark=benchmark,
+            model=model,
+            method=method,
+            dataset=dataset,
+            metric=metric,
+            value=value,
+            absent=absent,
+            source=data["sources"][source_number],
+            warnings=tuple(data["warnings"][number] for number in warning_numbers),
+        )
+        figures.append(figure)
+    return tuple(figures)
 
 
 _ALIASES = {
@@ -61,7 +78,10 @@ class PublishedModel:
     @property
     def name(self) -> str:
         """A name that is unique in the paper."""
-        return f"{self.family} {self.params_b:g}B{' instruct' if self.instruction_tuned else ''}"
+        name = f"{self.family} {self.params_b:g}B"
+        if self.instruction_tuned:
+            return f"{name} instruct"
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +121,12 @@ def published_models() -> tuple[PublishedModel, ...]:
     return tuple(PublishedModel(**record) for record in records)
 
 
-METHODS = tuple(dict.fromkeys(figure.method for figure in _all() if figure.method is not None))
+METHODS = tuple(dict.fromkeys(figure.method for figure in _all_figures() if figure.method is not None))
 """The inference methods of the StaICC paper, in its order."""
 
 
 def _fold(name: str) -> str:
+    """Return a name without what does not matter in it: case, and all signs but points."""
     return "".join(letter for letter in name.casefold() if letter.isalnum() or letter == ".")
 
 
@@ -126,19 +147,37 @@ def find(kind: str, name: str) -> tuple[str, ...]:
         >>> find("model", "opt")
         ('OPT 2.7B', 'OPT 1.3B', 'OPT 6.7B')
     """
-    values = dict.fromkeys(getattr(figure, kind) for figure in _all())
-    known = {value: _fold(value) for value in values if value is not None}
-    wanted, families = (
-        _fold(name),
-        {model.name: model.family for model in published_models()} if kind == "model" else {},
-    )
-    wanted = _fold(_ALIASES.get(wanted, name)) if kind == "method" else wanted
-    exact = [value for value, folded in known.items() if folded in (wanted, f"{wanted}b" if families else wanted)]
-    of_family = [value for value in known if _fold(families.get(value, value)) == wanted]
-    if not exact and not of_family:
-        hint = "All names: python -m StaICC published." if families else ""
-        raise unknown_name(f"published {kind}", name, dict.fromkeys([*families.values(), *known]), hint)
-    return tuple(exact or of_family)
+    values = dict.fromkeys(getattr(figure, kind) for figure in _all_figures())
+    folded_values = {value: _fold(value) for value in values if value is not None}
+    if kind == "model":
+        return _find_model(name, folded_values)
+
+    wanted = _fold(name)
+    if kind == "method" and wanted in _ALIASES:
+        wanted = _fold(_ALIASES[wanted])
+    matches = tuple(value for value, folded in folded_values.items() if folded == wanted)
+    if not matches:
+        raise unknown_name(f"published {kind}", name, folded_values)
+    return matches
+
+
+def _find_model(name: str, folded_models: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the models that a name means: a model, with or without the B of its size, or all of a family.
+
+    Args:
+        name: The name.
+        folded_models: The models of the figures, and these names without what does not matter in them.
+    """
+    wanted = _fold(name)
+    exact = tuple(model for model, folded in folded_models.items() if folded in (wanted, f"{wanted}b"))
+    if exact:
+        return exact
+    families = {model.name: model.family for model in published_models()}
+    of_family = tuple(model for model in folded_models if _fold(families.get(model, model)) == wanted)
+    if not of_family:
+        known = dict.fromkeys([*families.values(), *folded_models])
+        raise unknown_name("published model", name, known, "All names: python -m StaICC published.")
+    return of_family
 
 
 def published_figures(
@@ -169,13 +208,20 @@ def published_figures(
         >>> found[0].value, found[0].doubtful
         (0.5678, True)
     """
-    given = {"benchmark": benchmark, "model": model, "method": method, "dataset": dataset, "metric": metric}
-    wanted = {kind: find(kind, name) for kind, name in given.items() if name is not None}
-    matching = (all(getattr(figure, kind) in names for kind, names in wanted.items()) for figure in _all())
-    return tuple(compress(_all(), matching))
+    names_by_field = {"benchmark": benchmark, "model": model, "method": method, "dataset": dataset, "metric": metric}
+    wanted = {field: find(field, name) for field, name in names_by_field.items() if name is not None}
+    matching = []
+    for figure in _all_figures():
+        if all(getattr(figure, field) in values for field, values in wanted.items()):
+            matching.append(figure)
+    return tuple(matching)
 
 
 def published_data() -> str:
     """Return the digest of the ten data sets and their labels, as in a signature."""
-    cards = [get_card(name) for name in names()]
-    return short_digest([[card.digests.table if card.digests else "", list(card.label_space)] for card in cards])
+    contents = []
+    for name in names():
+        card = get_card(name)
+        table_digest = card.digests.table if card.digests else ""
+        contents.append([table_digest, list(card.label_space)])
+    return short_digest(contents)

@@ -25,13 +25,12 @@ Reservations are listed as cautions.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
-from StaICC.comparing.published import METHODS, PublishedFigure, find, published_data, published_figures
+from StaICC.comparing.published import PublishedFigure, find, published_data, published_figures
 from StaICC.errors import UnknownNameError
 from StaICC.layout import Block, Line, TextTable, layout
 from StaICC.metrics.scores import score_record
@@ -44,8 +43,12 @@ _REPEATS = {benchmark_names.TEMPLATE_SENSITIVITY: "1", benchmark_names.DEMONSTRA
 _OPTIONS = {benchmark_names.DOMAIN_BIAS: "domain_query_length=128", benchmark_names.GLER: "interpolations=5"}
 _FIELDS = ("datasets", "data", "k", "limit", "stopping", "template", "demonstrations", "repeats", "options", "failed")
 """The fields of a signature that the published prompts fix."""
-_UNSET = dict.fromkeys(_FIELDS, "none") | dict.fromkeys(("template", "demonstrations"), "the default")
-_UNSET["datasets"] = "the ten data sets"
+_UNSET = {
+    **dict.fromkeys(_FIELDS, "none"),
+    "datasets": "the ten data sets",
+    "template": "the default",
+    "demonstrations": "the default",
+}
 """What a field means that a signature does not have."""
 _RELEASED = "0.1.1"
 _CHANGED_BY = {
@@ -94,19 +97,26 @@ class PublishedComparison:
     @property
     def below(self) -> int:
         """Number of published figures that are smaller."""
-        value = -math.inf if self.value is None else self.value
-        return sum(figure.value < value for figure in self.figures if figure.value is not None)
+        if self.value is None:
+            return 0
+        return sum(figure.value < self.value for figure in self.figures if figure.value is not None)
 
     @property
     def better_than(self) -> int:
         """Number of published figures that are worse: smaller, or larger if lower is better."""
+        if not self.lower_is_better:
+            return self.below
         equal = sum(figure.value == self.value for figure in self.figures)
-        return len(self.figures) - self.below - equal if self.lower_is_better else self.below
+        return len(self.figures) - self.below - equal
 
     def nearest(self, count: int = 3) -> tuple[PublishedFigure, ...]:
         """Return the published figures nearest in value."""
-        value = self.value or 0.0
-        return tuple(sorted(self.figures, key=lambda figure: abs((figure.value or 0.0) - value))[:count])
+        own_value = self.value or 0.0
+
+        def distance(figure: PublishedFigure) -> float:
+            return abs((figure.value or 0.0) - own_value)
+
+        return tuple(sorted(self.figures, key=distance)[:count])
 
 
 class _Rule(NamedTuple):
@@ -159,117 +169,286 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
     """
     if result.benchmark == benchmark_names.LONG_ICL:
         return tuple(_compare_long_icl(result))
-    fields = result.signature.fields
-    chosen = METHODS[1] if fields.get("channel") == "noisy" else METHODS[0]
-    used = (fields.get("method") or "").split()
-    reason = None
+    published_method, reason = _published_method(result, method)
+    reason = _other_sample_count(result) or reason
+    reason = reason or _other_prompts(result, published_method)
+    rules = _RULES.get(result.benchmark, ())
+    return tuple(_compare_score(result, rule, published_method, reason) for rule in rules)
+
+
+# -- means over the ten data sets
+
+
+def _method_words(result: Result) -> list[str]:
+    """Return the method of a signature in words: its name, then its settings, such as ``n=128``."""
+    return (result.signature.fields.get("method") or "").split()
+
+
+def _published_method(result: Result, method: str | None) -> tuple[str, str | None]:
+    """Return the published method that a result is compared with, and why it is not comparable.
+
+    Raises:
+        UnknownNameError: A method is given, and there is no such published one.
+    """
+    if method is not None:
+        (published_method,) = find("method", method)
+        return published_method, None
+    default = "Noisy Channel" if result.signature.fields.get("channel") == "noisy" else "Vanilla ICL"
+    words = _method_words(result)
+    if not words:
+        return default, None
     try:
-        (chosen,) = find("method", method if method is not None else used[0] if used else chosen)
+        (published_method,) = find("method", words[0])
     except UnknownNameError:
-        if method is not None:
-            raise
-        reason = f"the paper does not have the method {used[0]}"
-    samples = next((part[2:] for part in used if part.startswith("n=")), "128")
-    if samples != "128":
-        reason = f"the published figures are for 128 calibration samples, this result has {samples}"
-    published = dict.fromkeys(_FIELDS) | {"data": published_data(), "k": "4", "options": _OPTIONS.get(result.benchmark)}
+        return default, f"the paper does not have the method {words[0]}"
+    return published_method, None
+
+
+def _other_sample_count(result: Result) -> str | None:
+    """Return that the method used another number of calibration samples; ``None`` if it did not."""
+    for word in _method_words(result):
+        if word.startswith("n="):
+            count = word.removeprefix("n=")
+            if count == "128":
+                return None
+            return f"the published figures are for 128 calibration samples, this result has {count}"
+    return None
+
+
+def _other_prompts(result: Result, method: str) -> str | None:
+    """Return in which setting the prompts differ from the published ones; ``None`` if in none."""
+    published: dict[str, str | None] = dict.fromkeys(_FIELDS)
+    published["data"] = published_data()
+    published["k"] = "4"
     published["repeats"] = _REPEATS.get(result.benchmark, "2")
-    changed = _CHANGED_BY.get(chosen, ())
-    reason = reason or _other_setting(fields, {key: published[key] for key in _FIELDS if key not in changed})
-    return tuple(_place(result, rule, chosen, reason) for rule in _RULES.get(result.benchmark, ()))
-
-
-def _other_scoring(result: Result) -> tuple[str, ...]:
-    """Return the differences in scoring from the published runs."""
-    scorings = (
-        "given predictions" if GIVEN in predictor.who else scoring_field(predictor.how)
-        for predictor in result.provenance.predictors
-        if predictor.how.get("label_scoring") != _PUBLISHED_SCORING
-    )
-    published = "the published runs score the last token of each label; this result has"
-    return tuple(f"{published} {scoring}" for scoring in dict.fromkeys(scorings))
+    published["options"] = _OPTIONS.get(result.benchmark)
+    for field in _CHANGED_BY.get(method, ()):
+        del published[field]
+    return _other_setting(result.signature.fields, published)
 
 
 def _other_setting(own: Mapping[str, Any], published: Mapping[str, Any]) -> str | None:
     """Return in which setting a result differs from the published ones; ``None`` if it does not."""
-    for name, expected in published.items():
-        if own.get(name) != expected:
-            given, wanted = (_UNSET.get(name) if value is None else value for value in (own.get(name), expected))
-            return f"the published figures are for {name} = {wanted}, this result has {given}"
+    for name, published_value in published.items():
+        own_value = own.get(name)
+        if own_value != published_value:
+            return (
+                f"the published figures are for {name} = {_setting_text(name, published_value)}, "
+                f"this result has {_setting_text(name, own_value)}"
+            )
     return None
 
 
-def _place(result: Result, rule: _Rule, method: str, reason: str | None) -> PublishedComparison:
-    fields, score = result.signature.fields, score_record(result.benchmark, rule.key)
-    released, normal = fields.get("metrics") == _RELEASED, result.benchmark == benchmark_names.NORMAL
-    key = (released and rule.released_key) or rule.key
-    value, left_out = result.averaged.get(key), result.left_out_of(key)
-    noisy = normal and (method == "Noisy Channel" or fields.get("channel") == "noisy")
-    by_softmax = normal and score.statistic is not None and score.statistic.reads == "probabilities"  # not twice
-    kinds = {record.output for details in result.details.values() for record in details.conditions}
-    reasons = (
-        (True, reason),
-        (released and rule.released_key, _RAW_AVERAGES),
-        (key not in result.averaged, f"this result has no {key}"),
-        (value is None, f"{key} is undefined in this result"),
-        (left_out, f"{left_out} queries without a prediction are left out of this result"),
-        (released and by_softmax and kinds - {"logits"}, _SOFTMAX_TWICE),
-        (noisy and by_softmax, _MEAN_LOSS),
-        (not normal and method != METHODS[0], f"the published diagnosis is for {METHODS[0]} only"),
+def _setting_text(name: str, value: Any) -> Any:
+    if value is None:
+        return _UNSET.get(name)
+    return value
+
+
+def _compare_score(result: Result, rule: _Rule, method: str, reason: str | None) -> PublishedComparison:
+    """Return a score of a result next to the published figures of its rule.
+
+    Args:
+        result: The result.
+        rule: The rule.
+        method: The published method.
+        reason: Why the result as a whole is not comparable; ``None`` if it is.
+    """
+    key = rule.key
+    if _is_released(result) and rule.released_key:
+        key = rule.released_key
+    score = score_record(result.benchmark, rule.key)
+    reason = reason or _why_score_not_comparable(result, rule, key, method)
+
+    known = _figures_of_rule(result, rule, method)
+    usable: list[PublishedFigure] = []
+    cautions: list[str] = []
+    if reason is None:
+        usable = [figure for figure in known if not figure.doubtful]
+        cautions = _cautions(result, rule, method, known)
+    return PublishedComparison(
+        benchmark=result.benchmark,
+        dataset=None,
+        metric=key,
+        value=result.averaged.get(key),
+        figures=_by_value(usable),
+        reason=reason,
+        cautions=tuple(cautions),
+        lower_is_better=not score.higher_is_better,
+        model=result.model,
+        differences=_other_scoring(result),
     )
-    reason = next((text for applies, text in reasons if applies and text), None)
-    wanted = {"metric": rule.published or rule.key, "method": method if normal else None}
-    known = published_figures(benchmark_names.NORMAL if normal else benchmark_names.DIAGNOSIS, **wanted)
-    known = tuple(figure for figure in known if figure.value is not None)
-    cautions = [*rule.cautions, *([_RATES] if released and result.benchmark == benchmark_names.GLER else [])]
-    cautions += sorted(set.intersection(*(set(figure.warnings) for figure in known)))
-    if "paper" in (fields.get("method") or "").split():
+
+
+def _is_released(result: Result) -> bool:
+    """Return whether a result has the metrics of the release."""
+    return result.signature.fields.get("metrics") == _RELEASED
+
+
+def _is_noisy_channel(result: Result, method: str) -> bool:
+    if result.benchmark != benchmark_names.NORMAL:
+        return False
+    return method == "Noisy Channel" or result.signature.fields.get("channel") == "noisy"
+
+
+def _why_score_not_comparable(result: Result, rule: _Rule, key: str, method: str) -> str | None:
+    """Return why a score is not comparable although the prompts are; ``None`` if it is.
+
+    Args:
+        result: The result.
+        rule: The rule of the score.
+        key: Its key in the result.
+        method: The published method.
+    """
+    if _is_released(result) and rule.released_key:
+        return _RAW_AVERAGES
+    if key not in result.averaged:
+        return f"this result has no {key}"
+    if result.averaged[key] is None:
+        return f"{key} is undefined in this result"
+    left_out = result.left_out_of(key)
+    if left_out > 0:
+        return f"{left_out} queries without a prediction are left out of this result"
+
+    is_normal = result.benchmark == benchmark_names.NORMAL
+    if is_normal and _reads_probabilities(rule):
+        outputs = {record.output for details in result.details.values() for record in details.conditions}
+        if _is_released(result) and outputs - {"logits"}:
+            return _SOFTMAX_TWICE
+        if _is_noisy_channel(result, method):
+            return _MEAN_LOSS
+    if not is_normal and method != "Vanilla ICL":
+        return "the published diagnosis is for Vanilla ICL only"
+    return None
+
+
+def _reads_probabilities(rule: _Rule) -> bool:
+    statistic = score_record(benchmark_names.NORMAL, rule.key).statistic
+    return statistic is not None and statistic.reads == "probabilities"
+
+
+def _figures_of_rule(result: Result, rule: _Rule, method: str) -> list[PublishedFigure]:
+    """Return the published figures of a rule that have a value."""
+    metric = rule.published or rule.key
+    if result.benchmark == benchmark_names.NORMAL:
+        figures = published_figures(benchmark_names.NORMAL, metric=metric, method=method)
+    else:
+        figures = published_figures(benchmark_names.DIAGNOSIS, metric=metric)
+    return [figure for figure in figures if figure.value is not None]
+
+
+def _cautions(result: Result, rule: _Rule, method: str, figures: Sequence[PublishedFigure]) -> list[str]:
+    """Return the reservations about a comparison with figures."""
+    cautions = list(rule.cautions)
+    if _is_released(result) and result.benchmark == benchmark_names.GLER:
+        cautions.append(_RATES)
+    warnings_of_all = set.intersection(*(set(figure.warnings) for figure in figures))
+    cautions += sorted(warnings_of_all)
+    if "paper" in _method_words(result):
         cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
-    if noisy:
+    if _is_noisy_channel(result, method):
         cautions.append("the published noisy channel is that of the release: mean loss, not the sum over the query")
-    usable = _ordered(figure for figure in known if not figure.doubtful and reason is None)
-    shown, lower = () if reason else tuple(cautions), not score.higher_is_better
-    scoring = _other_scoring(result)
-    return PublishedComparison(result.benchmark, None, key, value, usable, reason, shown, lower, result.model, scoring)
+    return cautions
 
 
-def _ordered(usable: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
-    return tuple(sorted(usable, key=lambda figure: figure.value or 0.0))
+def _other_scoring(result: Result) -> tuple[str, ...]:
+    """Return the differences in scoring from the published runs."""
+    differences: dict[str, None] = {}
+    for predictor in result.provenance.predictors:
+        if predictor.how.get("label_scoring") == _PUBLISHED_SCORING:
+            continue
+        scoring = "given predictions" if GIVEN in predictor.who else scoring_field(predictor.how)
+        text = f"the published runs score the last token of each label; this result has {scoring}"
+        differences[text] = None
+    return tuple(differences)
+
+
+def _by_value(figures: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
+    """Return figures, the smallest first."""
+    return tuple(sorted(figures, key=lambda figure: figure.value or 0.0))
+
+
+# -- LongICL, data set by data set
 
 
 def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
+    """Yield the score of each round of each data set next to the published figures."""
+    all_figures = published_figures(benchmark_names.LONG_ICL)
     for dataset, scores in result.divided.items():
-        details, settings = result.details[dataset], scores.get("settings") or {}
-        known = [
-            figure
-            for figure in published_figures(benchmark_names.LONG_ICL)
-            if figure.dataset == dataset and figure.value is not None
-        ]
-        choices = sorted({record.output for record in details.conditions} - {"text", "none"})
-        other = _other_setting(settings, _LONG_ICL_SETTINGS)
-        verified = all(file.get("verified") for file in settings.get("files", {}).values())
-        reasons = {
-            "this data set is not in the tables of the paper": not known,
-            "this data set was skipped": not settings,
-            other: other,
-            "the rows are synthetic": settings.get("made_up"),
-            "the files are not known to be the published ones": not verified,
-            f"the published models generated text, this result has {' and '.join(choices)}": choices,
-        }
-        reason = next((text for text, applies in reasons.items() if applies), None)
-        for key in (f"{number}R" for number in range(1, 6) if f"{number}R" in scores):
-            undefined = details.missing.get(key, "the round has no score") if scores[key] is None else None
-            why = reason or undefined
-            left_out = result.left_out_of(key, dataset)
-            if why is None and left_out:
-                why = f"{left_out} queries without a prediction are left out of this result"
-            matching = [figure for figure in known if figure.metric == key and why is None]
-            warnings = sorted({warning for figure in matching for warning in figure.warnings})
-            cautions = (_ZERO, *warnings) if matching else ()
-            ordered = _ordered(matching)
-            yield PublishedComparison(
-                benchmark_names.LONG_ICL, dataset, key, scores[key], ordered, why, cautions, model=result.model
-            )
+        figures = [figure for figure in all_figures if figure.dataset == dataset and figure.value is not None]
+        reason = _why_dataset_not_comparable(result, dataset, is_published=bool(figures))
+        for number in range(1, 6):
+            key = f"{number}R"
+            if key in scores:
+                of_round = [figure for figure in figures if figure.metric == key]
+                yield _compare_round(result, dataset, key, of_round, reason)
+
+
+def _why_dataset_not_comparable(result: Result, dataset: str, is_published: bool) -> str | None:
+    """Return why no score of a data set of LongICL is comparable; ``None`` if its rounds are."""
+    if not is_published:
+        return "this data set is not in the tables of the paper"
+    settings = result.divided[dataset].get("settings") or {}
+    if not settings:
+        return "this data set was skipped"
+    other_setting = _other_setting(settings, _LONG_ICL_SETTINGS)
+    if other_setting is not None:
+        return other_setting
+    if settings.get("made_up"):
+        return "the rows are synthetic"
+    if not all(file.get("verified") for file in settings.get("files", {}).values()):
+        return "the files are not known to be the published ones"
+    outputs = {record.output for record in result.details[dataset].conditions}
+    other_outputs = sorted(outputs - {"text", "none"})
+    if other_outputs:
+        return f"the published models generated text, this result has {' and '.join(other_outputs)}"
+    return None
+
+
+def _compare_round(
+    result: Result, dataset: str, key: str, figures: Sequence[PublishedFigure], reason: str | None
+) -> PublishedComparison:
+    """Return the score of a round of LongICL next to its published figures.
+
+    Args:
+        result: The result.
+        dataset: The data set.
+        key: The round, such as ``"1R"``.
+        figures: The published figures of the round.
+        reason: Why the data set is not comparable; ``None`` if it is.
+    """
+    value = result.divided[dataset][key]
+    reason = reason or _why_round_not_comparable(result, dataset, key)
+    usable: Sequence[PublishedFigure] = []
+    if reason is None:
+        usable = figures
+    cautions: list[str] = []
+    if usable:
+        warnings = {warning for figure in usable for warning in figure.warnings}
+        cautions = [_ZERO, *sorted(warnings)]
+    return PublishedComparison(
+        benchmark=benchmark_names.LONG_ICL,
+        dataset=dataset,
+        metric=key,
+        value=value,
+        figures=_by_value(usable),
+        reason=reason,
+        cautions=tuple(cautions),
+        model=result.model,
+    )
+
+
+def _why_round_not_comparable(result: Result, dataset: str, key: str) -> str | None:
+    """Return why the score of a round is not comparable although the data set is; ``None`` if it is."""
+    if result.divided[dataset][key] is None:
+        return result.details[dataset].missing.get(key, "the round has no score")
+    left_out = result.left_out_of(key, dataset)
+    if left_out > 0:
+        return f"{left_out} queries without a prediction are left out of this result"
+    return None
+
+
+# -- as text
 
 
 def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]:
@@ -284,18 +463,31 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
     differences: dict[str, None] = {}
     cautions: dict[str, None] = {}
     for comparison in comparisons:
-        place = comparison.metric if comparison.dataset is None else f"{comparison.dataset}, {comparison.metric}"
-        value = "-" if comparison.value is None else f"{comparison.value:.4f}"
-        counts, near = "-", f"not comparable: {comparison.reason}"
-        if comparison.reason is None:
-            counts = f"{comparison.better_than} of {len(comparison.figures)}"
-            near = "; ".join(f"{figure.model} {figure.value:.4f}" for figure in comparison.nearest())
-        rows.append([place, value, counts, near])
-        differences |= dict.fromkeys(f"differs: {difference}" for difference in comparison.differences)
-        cautions |= dict.fromkeys(f"{comparison.metric}: {caution}" for caution in comparison.cautions)
+        rows.append(_table_row(comparison))
+        for difference in comparison.differences:
+            differences[f"differs: {difference}"] = None
+        for caution in comparison.cautions:
+            cautions[f"{comparison.metric}: {caution}"] = None
     head = [comparisons[0].benchmark, "this result", "better than", "nearest published"]
-    above = [f"model: {comparisons[0].model}", *differences]
-    return [*map(Line, above), TextTable(head, rows, (0, len(head) - 1)), *map(Line, cautions)]
+    text_columns = (0, 3)
+    return [
+        Line(f"model: {comparisons[0].model}"),
+        *[Line(difference) for difference in differences],
+        TextTable(head, rows, text_columns),
+        *[Line(caution) for caution in cautions],
+    ]
+
+
+def _table_row(comparison: PublishedComparison) -> list[str]:
+    name = comparison.metric
+    if comparison.dataset is not None:
+        name = f"{comparison.dataset}, {comparison.metric}"
+    value = "-" if comparison.value is None else f"{comparison.value:.4f}"
+    if comparison.reason is not None:
+        return [name, value, "-", f"not comparable: {comparison.reason}"]
+    better_than = f"{comparison.better_than} of {len(comparison.figures)}"
+    nearest = [f"{figure.model} {figure.value:.4f}" for figure in comparison.nearest()]
+    return [name, value, better_than, "; ".join(nearest)]
 
 
 def format_published(comparisons: Sequence[PublishedComparison]) -> str:

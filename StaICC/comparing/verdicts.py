@@ -1,6 +1,7 @@
 """Verdicts about runs, as closed types.
 
-Both are closed types: every reader handles every case, and a missing value is never a verdict.
+The outcome of a test and the verdict about a run are unions of a few classes. Every reader handles every case, and a
+missing value is never a verdict.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Tested:
     case: str = field(default="tested", init=False)
     p_value: float
     holm: float
-    """The p-value, corrected by Holm's method."""
+    """The corrected p-value, by Holm's method unless the tests were chosen from others (then by Bonferroni's)."""
 
     @property
     def significant(self) -> bool:
@@ -74,7 +75,9 @@ def verdict_of(outcome: TestOutcome) -> Verdict:
     """
     if isinstance(outcome, Untested):
         return outcome
-    return Worse(outcome.holm) if outcome.significant else Tied(outcome.holm)
+    if outcome.significant:
+        return Worse(outcome.holm)
+    return Tied(outcome.holm)
 
 
 def p_text(p_value: float) -> str:
@@ -87,7 +90,9 @@ def p_text(p_value: float) -> str:
         >>> p_text(0.01234), p_text(1e-7)
         ('p = 0.0123', 'p < 0.0001')
     """
-    return f"p = {p_value:.3g}" if p_value >= 1e-4 else "p < 0.0001"
+    if p_value < 1e-4:
+        return "p < 0.0001"
+    return f"p = {p_value:.3g}"
 
 
 def describe(verdict: Verdict) -> str:
@@ -102,4 +107,6 @@ def describe(verdict: Verdict) -> str:
     """
     if isinstance(verdict, Best):
         return verdict.case
-    return f"{verdict.case} ({verdict.reason if isinstance(verdict, Untested) else p_text(verdict.p_value)})"
+    if isinstance(verdict, Untested):
+        return f"{verdict.case} ({verdict.reason})"
+    return f"{verdict.case} ({p_text(verdict.p_value)})"
