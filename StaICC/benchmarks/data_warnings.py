@@ -91,8 +91,8 @@ def _large_k(experimentor: Experimentor) -> str | None:
     if row_count == 0 or row_count >= k:
         return None
     return (
-        f"k = {k} is larger than the demonstration set ({row_count} rows), so demonstrations repeat within a prompt. Use a "
-        "smaller k or more rows"
+        f"k = {k} is larger than the demonstration set ({row_count} rows), so demonstrations repeat within a prompt. "
+        "Use a smaller k or more rows"
     )
 
 
@@ -154,8 +154,8 @@ def _shared_texts(test: Sequence[RowTexts], others: Sequence[RowTexts], part: st
         return None
     different_count = len({row.texts for row in shared})
     return (
-        f"{different_count} different test texts are also in the {part} set, with their labels (first: {shared[0]}). Remove "
-        "duplicate rows"
+        f"{different_count} different test texts are also in the {part} set, with their labels (first: {shared[0]}). "
+        "Remove duplicate rows"
     )
 
 
@@ -168,7 +168,8 @@ def _several_labels(rows: Sequence[RowTexts]) -> str | None:
     if not contradictory:
         return None
     text_count = len({row.texts for row in contradictory})
-    return f"{text_count} texts have two or more labels in different rows (first: {contradictory[0]}). Correct their labels"
+    first = contradictory[0]
+    return f"{text_count} texts have two or more labels in different rows (first: {first}). Correct their labels"
 
 
 def _labels_without_test_row(split: TripletSplit, space: Sequence[str]) -> str | None:
