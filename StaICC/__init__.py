@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.benchmark import Benchmark as Benchmark
     from StaICC.benchmarks.benchmark import TaskBenchmark as TaskBenchmark
     from StaICC.benchmarks.benchmark import classification_scores as classification_scores
+    from StaICC.benchmarks.benchmark import condition_intervals as condition_intervals
     from StaICC.benchmarks.benchmark import condition_missing as condition_missing
     from StaICC.benchmarks.builtin import Diagnosis as Diagnosis
     from StaICC.benchmarks.builtin import Suite as Suite
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
     from StaICC.metrics.diagnosis import negated_mean_entropy as negated_mean_entropy
     from StaICC.metrics.diagnosis import shares_of_correct_labels as shares_of_correct_labels
     from StaICC.metrics.intervals import Interval as Interval
+    from StaICC.metrics.intervals import NoInterval as NoInterval
     from StaICC.metrics.intervals import combine as combine
     from StaICC.metrics.intervals import ratio_part as ratio_part
     from StaICC.metrics.metric_set import Metric as Metric
@@ -217,7 +219,9 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
-    "StaICC.benchmarks.benchmark": "Benchmark TaskBenchmark classification_scores condition_missing",
+    "StaICC.benchmarks.benchmark": (
+        "Benchmark TaskBenchmark classification_scores condition_intervals condition_missing"
+    ),
     "StaICC.benchmarks.builtin": "Diagnosis Suite make_benchmark",
     "StaICC.benchmarks.exchange": "identified_queries prompt_records read_predictions score_predictions",
     "StaICC.benchmarks.experimentor": "Experimentor",
@@ -291,7 +295,7 @@ _HOMES = {
         "consistency empirical_bias entropy entropy_of_mean gler kl_divergence label_frequencies "
         "mean_distribution negated_mean_entropy shares_of_correct_labels"
     ),
-    "StaICC.metrics.intervals": "Interval combine ratio_part",
+    "StaICC.metrics.intervals": "Interval NoInterval combine ratio_part",
     "StaICC.metrics.metric_set": "Metric MetricSet metric_set",
     "StaICC.metrics.random_baselines": "RandomBaseline",
     "StaICC.metrics.statistics": "MeanOf",

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.context import EarlySettings, Predictions
     from StaICC.benchmarks.evaluation import RunsByDataset
     from StaICC.benchmarks.running import Goal
-    from StaICC.benchmarks.task import Outcome
+    from StaICC.benchmarks.score_intervals import Intervals
+    from StaICC.benchmarks.task import Outcome, Scoring
     from StaICC.inference.contract import Inference
     from StaICC.results.result import Result
     from StaICC.results.signature import Signature
@@ -347,3 +348,23 @@ def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict
 def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:
     """Prefix the reasons of one condition with its name."""
     return {f"{condition}.{name}": reason for name, reason in missing.items()}
+
+
+def condition_intervals(outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
+    """Return the intervals of the metrics of each condition.
+
+    Args:
+        outcomes: The outcome of each condition.
+        scoring: How the task scores.
+
+    Returns:
+        The intervals by key: the name of the condition and of the metric, joined by a dot.
+    """
+    from StaICC.benchmarks.score_intervals import score_intervals
+
+    intervals = {}
+    for outcome in outcomes:
+        of_condition = score_intervals(outcome, scoring.metric_set.statistics, scoring.statistics.level)
+        for metric, interval in of_condition.items():
+            intervals[f"{outcome.condition.name}.{metric}"] = interval
+    return intervals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -84,18 +85,21 @@ def texts_of(view: SubsetView) -> list[RowTexts]:
 
 
 def _large_k(experimentor: Experimentor) -> str | None:
-    k, pool = experimentor.get_k(), len(experimentor.demonstration_set())
-    if not 0 < pool < k:
+    """Warn where prompts have more demonstrations than there are rows to draw them from."""
+    k = experimentor.get_k()
+    row_count = len(experimentor.demonstration_set())
+    if row_count == 0 or row_count >= k:
         return None
     return (
-        f"k = {k} is larger than the demonstration set ({pool} rows), so demonstrations repeat within a prompt. Use a "
-        "smaller k or more rows"
+        f"k = {k} is larger than the demonstration set ({row_count} rows), so demonstrations repeat within a prompt. "
+        "Use a smaller k or more rows"
     )
 
 
 def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
     """Warn where a limit leaves a label without a row, which macro F1 counts as a label with F1 = 0."""
-    test, tested = experimentor.triplet_dataset.test, experimentor.row_count
+    test = experimentor.triplet_dataset.test
+    tested = experimentor.row_count
     scores_macro_f1 = experimentor.task.scores_metric_set and "macro_F1" in experimentor.metrics
     if tested == len(test) or not scores_macro_f1:
         return None
@@ -111,10 +115,12 @@ def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
 
 
 def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
+    """Warn of few tested rows, with half the width of the 95 % interval of an accuracy of 50 %, in points."""
     tested = experimentor.row_count
     if tested >= FEW_ROWS:
         return None
-    half_width = min(100 * 1.96 * math.sqrt(0.25 / tested), 50)
+    standard_error = math.sqrt(0.5 * (1 - 0.5) / tested)
+    half_width = min(100 * 1.96 * standard_error, 50)
     verb = "are" if tested > 1 else "is"
     advice = "Use more rows" if tested == len(split.test) else "Use a larger limit"
     return (
@@ -141,33 +147,39 @@ def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
 
 
 def _shared_texts(test: Sequence[RowTexts], others: Sequence[RowTexts], part: str) -> str | None:
-    known = {row.texts for row in others}
-    shared = [row for row in test if row.texts in known]
+    """Warn of test texts that are also in another part of the split."""
+    other_texts = {row.texts for row in others}
+    shared = [row for row in test if row.texts in other_texts]
     if not shared:
         return None
-    different = len({row.texts for row in shared})
+    different_count = len({row.texts for row in shared})
     return (
-        f"{different} different test texts are also in the {part} set, with their labels (first: {shared[0]}). Remove "
-        "duplicate rows"
+        f"{different_count} different test texts are also in the {part} set, with their labels (first: {shared[0]}). "
+        "Remove duplicate rows"
     )
 
 
 def _several_labels(rows: Sequence[RowTexts]) -> str | None:
-    labels: dict[tuple[str, ...], set[int]] = {}
+    """Warn of texts that have different labels in different rows."""
+    labels_of_texts = defaultdict[tuple[str, ...], set[int]](set)
     for row in rows:
-        labels.setdefault(row.texts, set()).add(row.label)
-    unclear = {texts for texts, of_texts in labels.items() if len(of_texts) > 1}
-    if not unclear:
+        labels_of_texts[row.texts].add(row.label)
+    contradictory = [row for row in rows if len(labels_of_texts[row.texts]) > 1]
+    if not contradictory:
         return None
-    first = next(row for row in rows if row.texts in unclear)
-    return f"{len(unclear)} texts have two or more labels in different rows (first: {first}). Correct their labels"
+    text_count = len({row.texts for row in contradictory})
+    first = contradictory[0]
+    return f"{text_count} texts have two or more labels in different rows (first: {first}). Correct their labels"
 
 
 def _labels_without_test_row(split: TripletSplit, space: Sequence[str]) -> str | None:
-    if len(split.test) < FEW_ROWS:  # few rows have a warning of their own
+    """Warn of labels that no test row has; few rows have a warning of their own."""
+    if len(split.test) < FEW_ROWS:
         return None
     missing = _missing_labels(split.test, len(split.test), space)
-    return f"{_sentence_about(missing)}. Use more rows" if missing else None
+    if not missing:
+        return None
+    return f"{_sentence_about(missing)}. Use more rows"
 
 
 def _missing_labels(test: SubsetView, row_count: int, space: Sequence[str]) -> list[str]:

@@ -296,11 +296,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         from StaICC.inference.runner import Part
 
         given = self.given_functions(list_of_forward_inference, forward_inference)
-        if (given is None) == (preentered_prediction is None):
-            raise ArgumentError(
-                f"got {'neither' if given is None else 'both'}, expected an inference function (the function itself, "
-                "not what it returns), a list with one for each data set, or preentered_prediction"
-            )
+        if given is None and preentered_prediction is None:
+            raise _not_one_source("neither")
+        if given is not None and preentered_prediction is not None:
+            raise _not_one_source("both")
         self._check_different_names()
         functions: Sequence[Any] = [None] * len(self)
         predictions_of_datasets: Sequence[Any] = [None] * len(self)
@@ -447,6 +446,14 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             "failed": str(failed_count) if failed_count > 0 else None,
             "version": __version__,
         }
+
+
+def _not_one_source(got: str) -> ArgumentError:
+    """Return the error of a run with neither functions nor predictions, or with both."""
+    return ArgumentError(
+        f"got {got}, expected an inference function (the function itself, not what it returns), a list with one for "
+        "each data set, or preentered_prediction"
+    )
 
 
 def _prompts_digest(experimentor: DatasetTask) -> str:

@@ -42,10 +42,12 @@ def test_the_table_shows_each_averaged_score_of_the_page(module_of_page: Path) -
     assert all(any(score in heads.split() for heads in table_heads) for score in scores)
 
 
-def test_the_conditions_of_the_page_have_baselines(module_of_page: Path) -> None:
+def test_the_conditions_of_the_page_have_baselines_and_intervals(module_of_page: Path) -> None:
     benchmark = make_benchmark(f"{module_of_page.stem}:SymbolLabels", datasets=["mini"])
     result = benchmark(load_kernel("ppm"))
     assert set(result.details["mini"].baselines) == {"names", "symbols"}
+    assert {"names.accuracy", "symbols.accuracy"} <= set(result.details["mini"].intervals)
+    assert set(result.means.intervals) == {"names.accuracy", "symbols.accuracy"}
 
 
 def test_the_page_passes_a_strict_type_check(module_of_page: Path) -> None:
