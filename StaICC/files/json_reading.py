@@ -16,7 +16,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -183,8 +183,10 @@ def _words(hint: Any) -> str:
     parts = get_args(hint)
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_words, parts))
-    if get_origin(hint) is tuple:
+    if get_origin(hint) is tuple and parts[-1] is Ellipsis:
         return f"a list, each item {_words(parts[0])}"
+    if get_origin(hint) is tuple:
+        return f"a list of {len(parts)} items ({', '.join(map(_words, parts))})"
     if get_origin(hint) in (Mapping, dict):
         return f"an object, each value {_words(parts[1])}"
     return _WORDS.get(hint, "a list" if hasattr(hint, "_fields") else "an object")
@@ -207,41 +209,99 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
         >>> read_value(tuple[float, ...], [1, 2.5], "weights")
         (1, 2.5)
     """
-    origin, parts = get_origin(hint), get_args(hint)
     if hint is object or hint is Any or type(value) in _TYPES.get(hint, ()):
         return value
+    origin = get_origin(hint)
+    parts = get_args(hint)
     if origin in (Union, UnionType):
-        for part in parts:
-            if type(value) in _TYPES.get(part, ()):
-                return value
-        others = [part for part in parts if part not in _TYPES]
-        if others and value is not None:
-            return read_value(others[0], value, where)
-    elif origin is tuple and isinstance(value, (list, tuple)) and (parts[1] is Ellipsis or len(value) == len(parts)):
-        kinds = get_args(parts[0]) if get_origin(parts[0]) in (Union, UnionType) else (parts[0],)
-        if set(map(type, value)) <= {kind for part in kinds for kind in _TYPES.get(part, ())}:  # long lists of numbers
-            return tuple(value)
-        return tuple(read_value(parts[0], item, f"{where}, item {place}") for place, item in enumerate(value))
+        return _read_union(hint, value, where)
+    if origin is tuple and isinstance(value, (list, tuple)):
+        has_any_length = parts[-1] is Ellipsis
+        if has_any_length:
+            return _read_items(parts[0], value, where)
+        if len(value) == len(parts):
+            return _read_fixed_items(parts, value, where)
     elif origin in (Mapping, dict) and isinstance(value, Mapping):
         return {key: read_value(parts[1], item, f"{where}, {key:.60}") for key, item in value.items()}
-    elif hasattr(hint, "_fields") and isinstance(value, (list, tuple)) and len(value) == len(hint._fields):
-        return hint(*map(read_value, hints_of(hint).values(), value, (f"{where}, {name}" for name in hint._fields)))
-    elif dataclasses.is_dataclass(hint) and isinstance(value, (Mapping, hint)):  # type: ignore[arg-type]
-        return _read_record(hint, value, where) if isinstance(value, Mapping) else value
-    raise SchemaError(f"{where} must be {_words(hint)}, not {value!r:.60}")
+    elif hasattr(hint, "_fields") and isinstance(value, (list, tuple)):
+        if len(value) == len(hint._fields):
+            return _read_named_tuple(hint, value, where)
+    elif dataclasses.is_dataclass(hint):
+        if isinstance(value, hint):  # type: ignore[arg-type]
+            return value
+        if isinstance(value, Mapping):
+            return _read_record(hint, value, where)
+    raise _type_error(hint, value, where)
+
+
+def _type_error(hint: Any, value: Any, where: str) -> SchemaError:
+    return SchemaError(f"{where} must be {_words(hint)}, not {value!r:.60}")
+
+
+def _read_union(hint: Any, value: Any, where: str) -> Any:
+    """Read a value of one of several types, of which at most one is a list, an object or a record."""
+    types = get_args(hint)
+    for simple_type in types:
+        if type(value) in _TYPES.get(simple_type, ()):
+            return value
+    composite_types = [part for part in types if part not in _TYPES]
+    if composite_types and value is not None:
+        return read_value(composite_types[0], value, where)
+    raise _type_error(hint, value, where)
+
+
+def _read_items(hint: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]:
+    """Read a list of any length, all items of one type."""
+    if _are_simple(hint, values):
+        return tuple(values)
+    return tuple(read_value(hint, value, f"{where}, item {position}") for position, value in enumerate(values))
+
+
+def _are_simple(hint: Any, values: Sequence[Any]) -> bool:
+    """Return whether all values have a simple type that fits; long lists of numbers are checked at once so."""
+    is_union = get_origin(hint) in (Union, UnionType)
+    hints = get_args(hint) if is_union else (hint,)
+    fitting_types: set[type] = set()
+    for single_hint in hints:
+        fitting_types.update(_TYPES.get(single_hint, ()))
+    return set(map(type, values)) <= fitting_types
+
+
+def _read_fixed_items(hints: Sequence[Any], values: Sequence[Any], where: str) -> tuple[Any, ...]:
+    """Read a list that has one item for each of several types."""
+    items = []
+    for position, (hint, value) in enumerate(zip(hints, values, strict=True)):
+        items.append(read_value(hint, value, f"{where}, item {position}"))
+    return tuple(items)
+
+
+def _read_named_tuple(kind: Any, values: Sequence[Any], where: str) -> Any:
+    """Read a list as a named tuple."""
+    fields = []
+    for (name, hint), value in zip(hints_of(kind).items(), values, strict=True):
+        fields.append(read_value(hint, value, f"{where}, {name}"))
+    return kind(*fields)
 
 
 def _read_record(kind: Any, data: Mapping[str, Any], where: str) -> Any:
+    """Read an object as a dataclass, by the names of its fields."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
+    checks_itself = hasattr(kind, "check_saved")
     for name, field in fields.items():
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory
-        if name not in data and (default is dataclasses.MISSING or hasattr(kind, "check_saved")):
+        is_optional = _has_default(field) and not checks_itself
+        if name not in data and not is_optional:
             raise SchemaError(f"{where} cannot be read: the field {name!r} is missing")
     for name in data:
         if name not in fields:
             raise SchemaError(f"{where} cannot be read: there is no field {name!r:.60}")
+
     hints = hints_of(kind)
-    record = kind(**{name: read_value(hints[name], value, f"{where}, {name}") for name, value in data.items()})
-    if check := getattr(record, "check_saved", None):
-        check(where)
+    values = {name: read_value(hints[name], value, f"{where}, {name}") for name, value in data.items()}
+    record = kind(**values)
+    if checks_itself:
+        record.check_saved(where)
     return record
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING

@@ -94,6 +94,16 @@ def test_values_of_another_type_are_named_with_their_place(hint: Any, value: Any
         read_value(hint, value, "x")
 
 
+def test_a_list_with_a_type_for_each_item_is_read_by_position() -> None:
+    """All items were read as the first type: a saved LongICL result with a failed query could not be loaded."""
+    hint = tuple[int, int | None, str]
+    assert read_value(hint, [1, None, "a"], "x") == (1, None, "a")
+    with pytest.raises(SchemaError, match="x, item 0 must be a whole number, not None"):
+        read_value(hint, [None, 1, "a"], "x")
+    with pytest.raises(SchemaError, match=r"x must be a list of 3 items \(a whole number, a whole number or null, a text\)"):
+        read_value(hint, [1, None], "x")
+
+
 def test_a_large_file_that_is_no_result_is_refused_by_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     path.write_bytes(b'{"numbers": [' + b"1," * (LARGE // 2) + b"1]}")

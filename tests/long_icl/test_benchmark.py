@@ -28,7 +28,7 @@ from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.prompts import write_query
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.random_baselines import RandomBaseline
-from StaICC.results.result import Result
+from StaICC.results.result import Result, load
 from tests.long_icl.conftest import SETS, make, right_answers, scored
 from tests.result_edits import edited, value_at
 
@@ -258,6 +258,17 @@ def test_collected_failures(small_files: Path) -> None:
     assert (details.scored, details.failed) == (12, 3)
     assert details.missing["2R"].startswith("not scored: 3 of 12 queries were not answered")
     assert sum(counts["gold"] for counts in own["rounds"]["2R"]["labels"].values()) == 9
+
+
+def test_a_result_with_failed_queries_of_items_with_several_labels_can_be_saved_and_loaded(
+    small_files: Path, tmp_path: Path
+) -> None:
+    benchmark = make(small_files, ["few_nerd"])
+    failing = set(benchmark[0].prompt_set()[::5])
+    result = benchmark(lambda prompt, label_space: None if prompt in failing else "no idea", on_error="collect")
+    assert result.details["few_nerd"].failed == len(failing)
+    result.save(tmp_path / "r.json")
+    assert load(tmp_path / "r.json") == result
 
 
 # -- replies in the habits of model families
