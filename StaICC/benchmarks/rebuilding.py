@@ -166,9 +166,7 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
     for part in reversed(parts):  # Of an option that several parts have, the value of the first part remains.
         for name, value in part.arguments["options"].items():
             recorded_options[name] = value
-    options: dict[str, int] = {}
-    for name, value in recorded_options.items():
-        options[name] = validate_integer(name, value, 0, _LARGEST_OPTION)
+    options = {name: _checked_option(name, value) for name, value in recorded_options.items()}
 
     recorded = parts[0].arguments
     metrics = _metrics(recorded["metrics"])
@@ -188,6 +186,17 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
         if name in parameters:
             arguments[name] = value
     return arguments
+
+
+def _checked_option(name: str, value: Any) -> int | str:
+    """Return a recorded option of a task: an integer that costs little, or a text, which the task checks itself.
+
+    Raises:
+        ArgumentError: It is neither.
+    """
+    if isinstance(value, str):
+        return value
+    return validate_integer(name, value, 0, _LARGEST_OPTION)
 
 
 def _metrics(recorded: Mapping[str, Any]) -> MetricSet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import pytest
 
 from StaICC import Condition, Outcome, Scores, Scoring, Task, TaskBenchmark, TaskInput, load_kernel
 from StaICC.benchmarks.builtin import make_benchmark
+from StaICC.benchmarks.rebuilding import rebuild
 from StaICC.cli import main
 from StaICC.errors import ArgumentError
+from StaICC.results.signature import Signature
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "adding_a_benchmark.md"
@@ -69,6 +72,18 @@ def test_the_commands_need_no_other_file(module_of_page: Path, capsys: pytest.Ca
     assert "names.accuracy" in capsys.readouterr().out
     (result,) = Path("results").glob("*.json")
     assert main(["report", str(result), "--output", "report"]) == 0
+
+
+def test_a_benchmark_of_this_library_may_have_an_option_that_is_a_text(
+    module_of_page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verification contradicted its results: it made the benchmark again from integers only."""
+    page = importlib.import_module(module_of_page.stem)
+    monkeypatch.setattr("StaICC.benchmarks.rebuilding.BENCHMARKS", {"symbol-labels": page.SymbolLabels})
+    result = page.SymbolLabels(datasets=["mini"])(load_kernel("ppm"))
+    result.signature = Signature({**result.signature.fields, "benchmark": "Symbol_labels"})  # as one of this library
+    assert result.arguments["options"]["symbols"].startswith("ABC")
+    assert rebuild(result).arguments() == result.arguments
 
 
 class _AveragingTask(Task):

@@ -100,7 +100,8 @@ def test_a_list_with_a_type_for_each_item_is_read_by_position() -> None:
     assert read_value(hint, [1, None, "a"], "x") == (1, None, "a")
     with pytest.raises(SchemaError, match="x, item 0 must be a whole number, not None"):
         read_value(hint, [None, 1, "a"], "x")
-    with pytest.raises(SchemaError, match=r"x must be a list of 3 items \(a whole number, a whole number or null, a text\)"):
+    expected = r"x must be a list of 3 items \(a whole number, a whole number or null, a text\)"
+    with pytest.raises(SchemaError, match=expected):
         read_value(hint, [1, None], "x")
 
 

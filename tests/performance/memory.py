@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -63,6 +62,8 @@ def work_in_this_process(work: str, folder: Path, datasets: int, test_rows: int)
         run(folder, datasets, test_rows)
     else:
         verify_file(folder / "result.json")
+    import resource  # Windows has none
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"processor seconds": time.process_time(), "peak, MiB": peak}))
 
