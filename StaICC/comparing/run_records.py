@@ -10,7 +10,7 @@ from StaICC import benchmark_names
 from StaICC.comparing.comparable_scores import saved_value
 from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
-from StaICC.metrics.scores import CONSISTENCY
+from StaICC.metrics.scores import CONSISTENCY, score_of_condition
 from StaICC.metrics.statistics import Statistic, lacks_score
 from StaICC.results.details import ConditionRecord, DatasetDetails, QueryPosition, QueryScores, query_positions
 from StaICC.results.result import Result
@@ -107,14 +107,22 @@ def _reason_for_missing(details: DatasetDetails, metric: str) -> str:
 
 
 def _read_conditions(result: Result, dataset: str, metric: str, statistic: Statistic) -> RunRecords:
-    """Return the records of all conditions of a benchmark of classification."""
+    """Return the records of the conditions of a benchmark of classification that a metric is about.
+
+    These are all, or the one that a score such as ``names.accuracy`` names.
+    """
     details = result.details[dataset]
     if not details.conditions:
         raise NotComparableError("the file has no records of its queries")
+    of_condition = score_of_condition(metric)
     conditions: dict[str, Queries] = {}
     for record in details.conditions:
+        if of_condition is not None and record.name != of_condition.condition:
+            continue
         predictions = _predictions_for(metric, statistic, result, dataset, record)
         conditions[record.name] = _by_position(record.rows, record.truth, predictions)
+    if not conditions:
+        raise NotComparableError(f"the run has no condition that {metric} is about")
     return RunRecords(
         conditions,
         labels=details.labels,

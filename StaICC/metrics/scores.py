@@ -156,6 +156,29 @@ for _column in COLUMNS:
 """The score that is compared by default, by benchmark; for other benchmarks it is the first."""
 
 
+class ScoreOfCondition(NamedTuple):
+    """A metric of this library on one condition of a benchmark, such as ``names.accuracy``."""
+
+    condition: str
+    metric: str
+
+
+def score_of_condition(key: str) -> ScoreOfCondition | None:
+    """Return the condition and the metric of a key such as ``names.accuracy``; ``None`` for other keys.
+
+    Benchmarks of one's own average such scores. Those of this library do not.
+
+    Example:
+        >>> score_of_condition("names.accuracy")
+        ScoreOfCondition(condition='names', metric='accuracy')
+    """
+    condition, dot, metric = key.rpartition(".")
+    is_slope = condition == "sensitivity"  # of GLER, over all conditions
+    if not dot or metric not in SCORES or is_slope:
+        return None
+    return ScoreOfCondition(condition, metric)
+
+
 def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {}) -> ScoreRecord:
     """Return the record of a score of a benchmark.
 
@@ -172,13 +195,21 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         False
         >>> score_record("Normal", "brier", {"brier": False}).higher_is_better
         False
+        >>> score_record("My_benchmark", "names.accuracy").higher_is_better
+        True
     """
     if benchmark == benchmark_names.LONG_ICL:
         record = ScoreRecord(key, key, higher_is_better=True, statistic=_ACCURACY)
-    elif key in stated or key not in SCORES:
-        record = ScoreRecord(key, key, higher_is_better=stated.get(key))
-    else:
+    elif key in stated:
+        record = ScoreRecord(key, key, higher_is_better=stated[key])
+    elif key in SCORES:
         record = SCORES[key]
+    else:
+        record = ScoreRecord(key, key, higher_is_better=None)
+        of_condition = score_of_condition(key)
+        if of_condition is not None:
+            metric = SCORES[of_condition.metric]
+            record = replace(record, higher_is_better=metric.higher_is_better, statistic=metric.statistic)
 
     for column in COLUMNS:
         if column.benchmark == benchmark and column.key == key:

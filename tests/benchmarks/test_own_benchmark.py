@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from StaICC import Condition, Outcome, Scores, Scoring, Task, TaskBenchmark, TaskInput, load_kernel
+from StaICC import Condition, Normal, Outcome, Scores, Scoring, Task, TaskBenchmark, TaskInput, load_kernel
 from StaICC.benchmarks.builtin import make_benchmark
 from StaICC.benchmarks.rebuilding import rebuild
 from StaICC.cli import main
+from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError
 from StaICC.results.signature import Signature
 
@@ -72,6 +73,21 @@ def test_the_commands_need_no_other_file(module_of_page: Path, capsys: pytest.Ca
     assert "names.accuracy" in capsys.readouterr().out
     (result,) = Path("results").glob("*.json")
     assert main(["report", str(result), "--output", "report"]) == 0
+
+
+def test_runs_of_the_page_are_compared_on_one_condition_as_runs_of_normal_are(module_of_page: Path) -> None:
+    """The condition "names" has the prompts of Normal: same difference, same p-value, same direction."""
+    page = importlib.import_module(module_of_page.stem)
+    models = {"ppm": load_kernel("ppm"), "first label": lambda prompt, label_space: [0.6, 0.3, 0.1]}
+    of_page = [page.SymbolLabels(datasets=["mini"])(model) for model in models.values()]
+    of_normal = [Normal(datasets=["mini"])(model) for model in models.values()]
+    own = compare(*of_page, "names.accuracy")
+    expected = compare(*of_normal, "accuracy")
+    assert own.higher_is_better
+    assert own.datasets == expected.datasets
+    on_symbols = compare(*of_page, "symbols.accuracy").overall
+    saved = [result["Averaged results"]["symbols.accuracy"] for result in of_page]
+    assert list(on_symbols.values) == pytest.approx(saved)
 
 
 def test_a_benchmark_of_this_library_may_have_an_option_that_is_a_text(
