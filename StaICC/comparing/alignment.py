@@ -166,8 +166,10 @@ def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tupl
 def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
     """Return a metric of a result, by default its main one, and whether higher values are better.
 
+    A score of a benchmark of the user's own may have no direction. It cannot be tested, and counts as lower is better.
+
     Raises:
-        ArgumentError: There is no default, or the metric has no direction.
+        ArgumentError: There is no default; or a metric of the user's own, which could be tested, has no direction.
         UnknownNameError: The result has no such metric.
     """
     known = metrics_of(result)
@@ -241,7 +243,11 @@ def _without(runs: Mapping[str, Result], left_out: Collection[str]) -> dict[str,
 
 
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
-    """Return the pairs that are compared, and from how many they were chosen by their values; 0 if they were not."""
+    """Return the pairs of runs that are compared, and the number of pairs from which they were chosen.
+
+    Of up to :data:`MOST_RUNS` runs, or with a reference, the pairs do not depend on the values of the runs, and this
+    number is 0. Of more runs, the pairs with the best run are chosen from all pairs by their values.
+    """
     runs = list(aligned.runs)
     if reference is not None:
         return _pairs_with([reference], runs), 0

@@ -181,8 +181,9 @@ _CSV_COLUMNS: Mapping[str, Callable[[_CsvLine], str | float | None]] = {
 
 
 def _csv_note(pair: Comparison, line: DatasetComparison) -> str:
-    """Return what the text says of a line, and on the last line of a pair what it says below the table."""
-    if line is pair.claims[-1]:
+    """Return the note of a line: why it is untested. The last line of a pair has the notes about the whole pair."""
+    is_last_line = line is pair.claims[-1]
+    if is_last_line:
         return "; ".join([*pair.left_out, *pair.conclusion()])
     if isinstance(line.outcome, Untested):
         return line.outcome.reason
@@ -214,11 +215,11 @@ def _csv_value(value: str | float | None) -> str | float | None:
 
 
 TABLE_FORMATS: Mapping[str, Callable[[Sequence[Block]], str]] = {"text": layout, "markdown": _markdown, "latex": _latex}
-"""What writes a table down, by format."""
+"""The formats of tables, each with the function that writes one."""
 FORMATS = (*TABLE_FORMATS, "csv", "json")
-"""What :func:`format_comparisons` can write."""
+"""The formats of :func:`format_comparisons`."""
 RANKING_FORMATS = (*TABLE_FORMATS, "json")
-"""What :func:`format_rankings` can write."""
+"""The formats of :func:`format_rankings`."""
 
 
 def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "text") -> str:

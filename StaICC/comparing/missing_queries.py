@@ -80,7 +80,7 @@ class RunDifference:
         )
 
     def at_worst(self, higher_is_better: bool) -> float | None:
-        """Return the value of a run with each missing query at its worst; of a difference, that of the first run.
+        """Return the difference, or the value of a single run, with each missing query at its worst for the first run.
 
         Returns:
             The value; ``None`` if it is not known, because queries are missing and the metric is no mean over queries.
@@ -177,23 +177,31 @@ def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
 
 
 def interval_of_difference(difference: RunDifference, level: float) -> Interval | None:
-    """Return the interval of a difference, whatever the scores of missing queries; ``None`` if it has no bound."""
+    """Return the confidence interval of a difference, which holds whatever the scores of missing queries are.
+
+    It is from the lower end for the lowest difference to the upper end for the highest one.
+
+    Returns:
+        The interval; ``None`` if one of these ends has no bound.
+    """
     if difference.bounds is None:
         return None
     lowest, highest = difference.bounds
-    below = paired_tests.difference_interval(lowest, level)
-    if difference.missing == (0, 0) or below is None:
-        return below
-    above = paired_tests.difference_interval(highest, level)
-    if above is None:
+    of_lowest = paired_tests.difference_interval(lowest, level)
+    if difference.missing == (0, 0) or of_lowest is None:
+        return of_lowest
+    of_highest = paired_tests.difference_interval(highest, level)
+    if of_highest is None:
         return None
-    return Interval(below.low, above.high, level, f"{below.method}; {MEANING}")
+    return Interval(of_lowest.low, of_highest.high, level, f"{of_lowest.method}; {MEANING}")
 
 
 def detectable_difference(difference: RunDifference) -> float | None:
     """Return the smallest true difference that the test finds with probability 0.8 at level 0.05.
 
-    It is that of both directions: a difference must also outweigh what the missing queries could take from it.
+    A claim that the first run is better is tested on the lowest difference. Missing queries take
+    ``difference - lowest`` from it, so the true difference must be larger by as much. Likewise for the second run and
+    the highest difference. The larger of the two is returned, since it is not known which run is better.
 
     Returns:
         The difference; ``None`` if too few rows differ to state one, or if a value is undefined.
@@ -207,11 +215,10 @@ def detectable_difference(difference: RunDifference) -> float | None:
     second_better = paired_tests.detectable_difference(highest)
     if first_better is None or second_better is None or difference.difference is None:
         return None
-    # What missing queries can take from each direction is added.
-    detectable = max(
-        first_better + difference.difference - lowest.difference,
-        second_better + highest.difference - difference.difference,
-    )
-    if detectable > lowest.span:  # no difference can be so large
+    taken_from_first = difference.difference - lowest.difference
+    taken_from_second = highest.difference - difference.difference
+    detectable = max(first_better + taken_from_first, second_better + taken_from_second)
+    largest_possible = lowest.span
+    if detectable > largest_possible:
         return None
     return detectable

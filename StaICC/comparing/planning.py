@@ -38,6 +38,8 @@ _DRAWS = (3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 """The numbers of draws among which a plan chooses."""
 _POINTS = 128
 """Number of quasi-random points over which precision and power are means."""
+_LEAST_VARIANCE = 1e-18
+"""Takes the place of a variance of 0, with which no normal distribution can be made."""
 _NORMAL = NormalDist()
 _QUANTILE = _NORMAL.inv_cdf((1.0 + CONFIDENCE_LEVEL) / 2.0)
 _VARYING = ((1,), (2,), (1, 2))
@@ -132,7 +134,7 @@ def _shared_variance(effects: Sequence[CrossedEffects], templates: float) -> flo
 
 @dataclass(frozen=True, slots=True)
 class SampleDesign:
-    """The sizes of a run, and what it will reach."""
+    """The sizes of a run, with the half width of its interval and its power."""
 
     datasets: int
     rows: int
@@ -153,7 +155,7 @@ class SampleDesign:
 def evaluate_design(
     components: Components, sizes: tuple[int, int, int], datasets: int = 1, difference: float | None = None
 ) -> SampleDesign:
-    """Return what a design will reach.
+    """Return a design with the half width of its interval and its power, both as means over possible mean squares.
 
     Args:
         components: The components of variance.
@@ -171,8 +173,9 @@ def evaluate_design(
     power = None
     if difference is not None:
         # A difference is found if its estimate is larger than the least significant one.
-        variance = max(1e-18, math.fsum(effects.contributions.values()))
-        estimate = NormalDist(abs(difference), math.sqrt(variance))
+        variance = math.fsum(effects.contributions.values())
+        positive_variance = max(_LEAST_VARIANCE, variance)
+        estimate = NormalDist(abs(difference), math.sqrt(positive_variance))
         power = math.fsum(1.0 - estimate.cdf(width) for width in widths) / len(widths)
     rows, draws, templates = sizes
     return SampleDesign(datasets, rows, draws, templates, half_width=math.fsum(widths) / len(widths), power=power)
@@ -419,7 +422,7 @@ class _Search:
         return low
 
     def design(self, datasets: int, draws: int, templates: int, rows: int) -> SampleDesign:
-        """Return a design with what it will reach."""
+        """Return a design with the half width of its interval and its power."""
         return evaluate_design(self.components, (rows, draws, templates), datasets, self.difference)
 
     def _reaches_target(self, design: SampleDesign) -> bool:

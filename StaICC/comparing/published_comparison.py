@@ -135,7 +135,7 @@ _LOW_SLOPE = (
     "a low slope means robustness to wrong labels, but a model that ignores its demonstrations also has a low slope; "
     "the slope of the published models increases with size"
 )
-_RATES = "the release's slope is over wrong noise rates"
+_CAUTION_ABOUT_NOISE_RATES = "the release's slope is over wrong noise rates"
 _CLOSED_BIN = "the release's last confidence bin is open, so certain answers counted nowhere; here they count"
 _RULES: dict[str, tuple[_Rule, ...]] = {
     benchmark_names.NORMAL: (
@@ -338,12 +338,14 @@ def _figures_of_rule(result: Result, rule: _Rule, method: str) -> list[Published
 
 
 def _cautions(result: Result, rule: _Rule, method: str, figures: Sequence[PublishedFigure]) -> list[str]:
-    """Return the reservations about a comparison with figures."""
+    """Return what a reader must know about a comparison: the cautions of the score, the warnings of all figures."""
     cautions = list(rule.cautions)
     if _is_released(result) and result.benchmark == benchmark_names.GLER:
-        cautions.append(_RATES)
-    warnings_of_all = set.intersection(*(set(figure.warnings) for figure in figures))
-    cautions += sorted(warnings_of_all)
+        cautions.append(_CAUTION_ABOUT_NOISE_RATES)
+    shared_warnings = set(figures[0].warnings)
+    for figure in figures[1:]:
+        shared_warnings &= set(figure.warnings)
+    cautions += sorted(shared_warnings)
     if "paper" in _method_words(result):
         cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
     if _is_noisy_channel(result, method):

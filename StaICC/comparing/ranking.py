@@ -275,7 +275,7 @@ def ranks_of(
         reason = aligned.means[run].reason
         if reason is not None:
             # Of two runs one is this one (see align), so no pair can be tested.
-            return tuple(_rank(aligned, other, letters="", verdict=Untested(reason)) for other in order)
+            return tuple(_rank(aligned, other, group_letters="", verdict=Untested(reason)) for other in order)
 
     outcomes_by_pair: dict[frozenset[str], TestOutcome] = {}
     for pair, outcome in zip(pairs, outcomes, strict=True):
@@ -318,16 +318,30 @@ def _strongest_first(outcome: TestOutcome) -> tuple[float, str]:
 
 
 def _rank(
-    aligned: AlignedRuns, run: str, letters: str, verdict: Verdict, interval: tuple[int, int] | None = None
+    aligned: AlignedRuns,
+    run: str,
+    group_letters: str,
+    verdict: Verdict,
+    rank_interval: tuple[int, int] | None = None,
 ) -> Rank:
-    """Return a run with its value, and with its value if missing queries are at their worst."""
-    mean = aligned.means[run]
-    value, _ = mean.values
-    missing, _ = mean.missing
+    """Return the line of a run in a ranking.
+
+    Args:
+        aligned: The runs.
+        run: The name of the run.
+        group_letters: The letters of the groups that it is in.
+        verdict: The verdict about it.
+        rank_interval: The interval of its rank; ``None`` without one.
+    """
+    mean = aligned.means[run]  # of a single run: its difference from 0, whose first value is that of the run
+    value = mean.values[0]
+    missing = mean.missing[0]
     at_worst = None
     if missing > 0 and mean.bounds is not None:
         at_worst = aligned.at_worst(run)
-    return Rank(run, value, groups=letters, verdict=verdict, ranks=interval, missing=missing, at_worst=at_worst)
+    return Rank(
+        run, value, groups=group_letters, verdict=verdict, ranks=rank_interval, missing=missing, at_worst=at_worst
+    )
 
 
 def _letter(number: int) -> str:
