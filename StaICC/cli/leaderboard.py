@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from StaICC.benchmarks import verify as checks
 from StaICC.benchmarks.findings import Contradicted, Unchecked, status_of
 from StaICC.benchmarks.verdict_cache import VerdictCache, digest_of_inputs
-from StaICC.benchmarks.verify import RECORDED
+from StaICC.benchmarks.verify import RECORDED, verify_file
 from StaICC.cli import output, saved_results
 from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.source import data_file_digest
@@ -25,51 +24,6 @@ from StaICC.results.copies import SAME_SCORES, Place, places_of, ranked_runs
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.results.runs import split_runs
 from StaICC.safe_text import one_line
-
-
-def add_leaderboard(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    text = "folders with results saved by run, or such files"
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULT", help=text)
-    parser.add_argument("--output", "-o", type=Path, default=Path("site"), metavar="SITE", help="default: site")
-    parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of a leaderboard."""
-
-    status: str
-    found: str
-    """The reason for the status, or who shares its place."""
-    result: Result | ResultGroup | None = None
-    """Its result; ``None`` if it is not ranked."""
-
-
-def _read(path: Path, verdicts: VerdictCache) -> _File:
-    """Return a file, verified unless it was before; a new verdict is added.
-
-    Args:
-        path: The file.
-        verdicts: Those of earlier verifications.
-    """
-    try:
-        digest = data_file_digest(path)
-        result = load(path)
-        split_runs({path.name: result})
-        inputs = digest_of_inputs(digest, result, [path.parent, Path()])
-        if verdicts.has(digest, inputs):
-            return _File("recomputed", "", result)
-        status = status_of(checks.verify_file(path))
-    except (StaICCError, OSError) as error:
-        return _File("UNREADABLE", one_line(str(error)))
-    if isinstance(status, Contradicted):
-        return _File("CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
-    if isinstance(status, Unchecked):
-        return _File("UNCHECKED: not ranked", one_line(status.reason))
-    verdicts.add(digest, inputs)
-    return _File("recomputed", "", result)
-
 
 COPIES = (
     "Results of one leaderboard with equal labels in all queries, and label scores that differ by at most "
@@ -85,26 +39,24 @@ COPIES = (
 """What a leaderboard says about copies."""
 
 
-def _said_of_places(places: Sequence[Place]) -> dict[str, list[str]]:
-    """Return, for each run, with which others it shares a place, and which have equal labels but other scores."""
-    said: dict[str, list[str]] = {}
-    for place in places:
-        for name in place.holders:
-            others = [other for other in place.holders if other != name]
-            if others:
-                said.setdefault(name, []).append(f"{place.benchmark}: one place with {', '.join(others)}")
-            ranges = place.score_ranges()
-            if ranges:
-                listed = ", ".join(f"{key} {low:.4f} to {high:.4f}" for key, (low, high) in ranges.items())
-                said.setdefault(name, []).append(
-                    f"{place.benchmark}: scores of this place differ ({listed}), those of {place.shown} are shown"
-                )
-            if place.other_scores:
-                listed = ", ".join(place.other_scores)
-                said.setdefault(name, []).append(
-                    f"{place.benchmark}: equal labels in all queries as {listed}, other scores"
-                )
-    return said
+def add_leaderboard(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULT", help="folders with results saved by run, or such files"
+    )
+    parser.add_argument("--output", "-o", type=Path, default=Path("site"), metavar="SITE", help="default: site")
+    parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedFile:
+    """A file of a leaderboard, verified."""
+
+    status: str
+    remark: str
+    """The reason for the status, or who shares its place."""
+    result: Result | ResultGroup | None = None
+    """Its result; ``None`` if it is not ranked."""
 
 
 def leaderboard(args: argparse.Namespace) -> output.Printed:
@@ -122,59 +74,172 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     examples:
       python -m StaICC leaderboard runs -o site
     """
-    own, index = (args.output / "results").resolve(), args.output / "index.html"
-    given = [path.resolve() for path in args.results]
-    if own.is_dir() and (any(own in (path, *path.parents) for path in given) or not index.exists()):
+    copies_folder = (args.output / "results").resolve()
+    index = args.output / "index.html"
+    _refuse_other_folder(args, copies_folder, index)
+    names = _names_of_files(args.results, copies_folder)
+
+    verdicts = VerdictCache()
+    files = {name: _check_file(path, verdicts) for path, name in names.items()}
+    results = {name: file.result for name, file in files.items() if file.result is not None}
+    if not results:
+        raise ArgumentError(f"no result is recomputed. {'; '.join(file.remark for file in files.values())}")
+
+    runs_by_file = {name: split_runs({name: result}) for name, result in results.items()}
+    places = places_of({run: parts for runs in runs_by_file.values() for run, parts in runs.items()})
+    remarks = _remarks_on_places(places)
+    for name, runs in runs_by_file.items():
+        remarks_on_file = [remark for run in runs for remark in remarks.get(run, ())]
+        files[name] = replace(files[name], remark="; ".join(remarks_on_file))
+
+    args.output.mkdir(parents=True, exist_ok=True)
+    output.check_output(index, inputs=names)
+    ranked = {name: ResultGroup(name, parts) for name, parts in ranked_runs(places).items()}
+    has_too_many_runs = len(ranked) > MOST_RUNS
+    page = report_html(ranked, args.title, _section_of_files(files), summary=has_too_many_runs)
+
+    # The page is written last, so that its links are those of the copies.
+    _copy_results({name: path for path, name in names.items() if name in results}, copies_folder)
+    _remove_old_copies(copies_folder, kept=results, known_digests=verdicts.files)
+    verdicts.save()
+    write_output(index, [page.encode("utf-8")])
+    print(f"{index}: {len(results)} of {len(files)} files recomputed", file=sys.stderr)
+    document = []
+    for path, name in names.items():
+        document.append({"file": str(path), "status": files[name].status, "found": files[name].remark})
+    return output.Printed(document, (), status=1 if len(results) < len(files) else 0)
+
+
+# The files.
+
+
+def _refuse_other_folder(args: argparse.Namespace, copies_folder: Path, index: Path) -> None:
+    """Refuse to write copies into a folder that is not of an earlier site, or whose results are to be read.
+
+    Raises:
+        ArgumentError: It is such a folder.
+    """
+    if not copies_folder.is_dir():
+        return
+    reads_copies = any(copies_folder in (path, *path.parents) for path in map(Path.resolve, args.results))
+    if reads_copies or not index.exists():
         raise ArgumentError(
             f"{args.output / 'results'} is not the one of an earlier site; copies of results could replace its saving. "
             "Give another folder with -o"
         )
+
+
+def _names_of_files(given: Sequence[Path], copies_folder: Path) -> dict[Path, str]:
+    """Return the files of results, without copies of an earlier site, each with its path in its folder as its name.
+
+    Raises:
+        ArgumentError: Two files have the same name.
+    """
     names: dict[Path, str] = {}
-    for folder in args.results:
+    for folder in given:
         for path in saved_results.result_files([folder]):
-            if own not in path.resolve().parents:
-                place = path.relative_to(folder if folder.is_dir() else folder.parent)
-                names[path] = place.with_suffix("").as_posix()
-    if len({*names.values()}) < len(names):
+            if copies_folder in path.resolve().parents:
+                continue
+            relative_path = path.relative_to(folder if folder.is_dir() else folder.parent)
+            names[path] = relative_path.with_suffix("").as_posix()
+    if len(set(names.values())) < len(names):
         raise ArgumentError("two results have the same name. Give the folder that contains both")
-    verdicts = VerdictCache()
-    read = {name: _read(path, verdicts) for path, name in names.items()}
-    results = {name: file.result for name, file in read.items() if file.result is not None}
-    if not results:
-        raise ArgumentError(f"no result is recomputed. {'; '.join(file.found for file in read.values())}")
-    runs_of = {name: split_runs({name: result}) for name, result in results.items()}
-    places = places_of({run: parts for runs in runs_of.values() for run, parts in runs.items()})
-    said = _said_of_places(places)
-    for name, runs in runs_of.items():
-        found = "; ".join(text for run in runs for text in said.get(run, ()))
-        read[name] = replace(read[name], found=found)
-    args.output.mkdir(parents=True, exist_ok=True)
-    output.check_output(index, inputs=names)
-    rows = []
-    for name in sorted(read, key=lambda name: name in results):
-        link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
-        rows.append([link if name in results else element("bdi", name), read[name].status, read[name].found])
-    lost = f"{len(read) - len(results)} of {len(read)} files are not ranked."
-    recorded = element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft")
-    copies = element("p", COPIES, class_="soft")
-    listed = table("Files", ["file", "status", "what was found"], rows, words=(1, 2))
-    warned = element("p", lost, class_="warn") if len(results) < len(read) else ""
-    section = Section("files", "Files", join([warned, listed, copies, recorded]))
-    ranked = {name: ResultGroup(name, parts) for name, parts in ranked_runs(places).items()}
-    page = report_html(ranked, args.title, section, summary=len(ranked) > MOST_RUNS)
-    for path, name in names.items():
-        if name in results:
-            copy = own / f"{name}.json"
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            write_output(copy, [path.read_bytes()])
-    for copy in own.rglob("*.json"):  # of files that are no longer ranked
-        name = copy.relative_to(own).with_suffix("").as_posix()
-        if name not in results and data_file_digest(copy) in verdicts.files:
+    return names
+
+
+def _check_file(path: Path, verdicts: VerdictCache) -> _CheckedFile:
+    """Return a file, verified unless it was before; a new verdict is added.
+
+    Args:
+        path: The file.
+        verdicts: Those of earlier verifications.
+    """
+    try:
+        digest = data_file_digest(path)
+        result = load(path)
+        split_runs({path.name: result})
+        inputs = digest_of_inputs(digest, result, [path.parent, Path()])
+        if verdicts.has(digest, inputs):
+            return _CheckedFile("recomputed", "", result)
+        status = status_of(verify_file(path))
+    except (StaICCError, OSError) as error:
+        return _CheckedFile("UNREADABLE", one_line(str(error)))
+    if isinstance(status, Contradicted):
+        return _CheckedFile("CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
+    if isinstance(status, Unchecked):
+        return _CheckedFile("UNCHECKED: not ranked", one_line(status.reason))
+    verdicts.add(digest, inputs)
+    return _CheckedFile("recomputed", "", result)
+
+
+def _copy_results(paths: Mapping[str, Path], folder: Path) -> None:
+    """Copy results into a folder, by name."""
+    for name, path in paths.items():
+        copy = folder / f"{name}.json"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_output(copy, [path.read_bytes()])
+
+
+def _remove_old_copies(folder: Path, kept: Collection[str], known_digests: Container[str]) -> None:
+    """Remove copies of results that are no longer ranked.
+
+    Args:
+        folder: The folder of the copies.
+        kept: The names of those that are ranked.
+        known_digests: The digests of files that were verified once. Other files are the user's, and stay.
+    """
+    for copy in folder.rglob("*.json"):
+        name = copy.relative_to(folder).with_suffix("").as_posix()
+        if name not in kept and data_file_digest(copy) in known_digests:
             copy.unlink()
-    verdicts.save()
-    write_output(index, [page.encode("utf-8")])
-    print(f"{index}: {len(results)} of {len(read)} files recomputed", file=sys.stderr)
-    listing = [
-        {"file": str(path), "status": read[name].status, "found": read[name].found} for path, name in names.items()
-    ]
-    return output.Printed(listing, (), 1 if len(results) < len(read) else 0)
+
+
+# The page.
+
+
+def _remarks_on_places(places: Sequence[Place]) -> dict[str, list[str]]:
+    """Return, for each run, with which others it shares a place, and which have equal labels but other scores."""
+    remarks: dict[str, list[str]] = {}
+    for place in places:
+        for run in place.holders:
+            remarks_on_run = _remarks_on_place(place, run)
+            if remarks_on_run:
+                remarks.setdefault(run, []).extend(remarks_on_run)
+    return remarks
+
+
+def _remarks_on_place(place: Place, run: str) -> list[str]:
+    """Return what is remarkable about a place for one of the runs that hold it."""
+    remarks = []
+    others = [holder for holder in place.holders if holder != run]
+    if others:
+        remarks.append(f"{place.benchmark}: one place with {', '.join(others)}")
+    ranges = place.score_ranges()
+    if ranges:
+        listed = ", ".join(f"{key} {low:.4f} to {high:.4f}" for key, (low, high) in ranges.items())
+        remarks.append(f"{place.benchmark}: scores of this place differ ({listed}), those of {place.shown} are shown")
+    if place.other_scores:
+        listed = ", ".join(place.other_scores)
+        remarks.append(f"{place.benchmark}: equal labels in all queries as {listed}, other scores")
+    return remarks
+
+
+def _section_of_files(files: Mapping[str, _CheckedFile]) -> Section:
+    """Return the section with the status of each file; those that are ranked come last, with links to their copies."""
+    rows = []
+    for name in sorted(files, key=lambda name: files[name].result is not None):
+        file = files[name]
+        if file.result is None:
+            shown_name = element("bdi", name)
+        else:
+            shown_name = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
+        rows.append([shown_name, file.status, file.remark])
+
+    unranked = sum(file.result is None for file in files.values())
+    parts = []
+    if unranked > 0:
+        parts.append(element("p", f"{unranked} of {len(files)} files are not ranked.", class_="warn"))
+    parts.append(table("Files", ["file", "status", "what was found"], rows, words=(1, 2)))
+    parts.append(element("p", COPIES, class_="soft"))
+    parts.append(element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft"))
+    return Section("files", "Files", join(parts))

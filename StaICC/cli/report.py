@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.cli import output, saved_results
 from StaICC.report.page import query_section, write_report
+from StaICC.results.result import Result, ResultGroup
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -17,8 +19,11 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     saved_results.add_results(parser, "one run each")
     output.add_output(parser, "default: report.html", Path("report.html"))
     parser.add_argument("--title", default="StaICC report", help="title of the page")
-    text = "add a view of every query with its prompt; the file then contains texts of the data sets"
-    parser.add_argument("--queries", action="store_true", help=text)
+    parser.add_argument(
+        "--queries",
+        action="store_true",
+        help="add a view of every query with its prompt; the file then contains texts of the data sets",
+    )
 
 
 def report(args: argparse.Namespace) -> output.Printed:
@@ -33,11 +38,22 @@ def report(args: argparse.Namespace) -> output.Printed:
     """
     output.check_output(args.output, inputs=args.results)
     results = saved_results.load_named(args.results)
+    # Files of own data are searched next to the results and in the current folder. The page must not replace them.
     folders = [*dict.fromkeys(Path(path).parent for path in args.results), Path()]
-    parts = [part for result in results.values() for part in result.results()]
-    data = [folder / str(file["file"]) for folder in folders for part in parts for file in part.files.values()]
-    output.check_output(args.output, inputs=[*args.results, *data])
-    prompts = partial(written_prompts, data_files=folders)
-    size = write_report(results, args.output, args.title, query_section(results, prompts) if args.queries else None)
+    output.check_output(args.output, inputs=[*args.results, *_data_files(results.values(), folders)])
+
+    queries = None
+    if args.queries:
+        queries = query_section(results, partial(written_prompts, data_files=folders))
+    size = write_report(results, args.output, args.title, queries)
     print(f"{args.output}: {size / 1e6:.2f} MB", file=sys.stderr)
     return output.Printed({"path": str(args.output), "bytes": size, "runs": list(results)}, ())
+
+
+def _data_files(results: Iterable[Result | ResultGroup], folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield where the files of own data of results may be: in each of the folders."""
+    for result in results:
+        for single_result in result.results():
+            for file in single_result.files.values():
+                for folder in folders:
+                    yield folder / str(file["file"])

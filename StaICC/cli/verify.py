@@ -4,42 +4,57 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from StaICC import benchmark_names
-from StaICC.benchmarks import verify as checks
 from StaICC.benchmarks.findings import Contradicted, Recomputed, Status, Unchecked, Verification, status_of
 from StaICC.benchmarks.rerunning import Rerun
-from StaICC.benchmarks.verify import RECORDED
+from StaICC.benchmarks.verify import RECORDED, matching_files, verify_file
 from StaICC.cli import model_options, output, saved_results
 from StaICC.errors import ArgumentError, StaICCError
+from StaICC.files.output import StrPath
+from StaICC.inference.contract import Inference
 from StaICC.layout import Block, Line
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
-_EXIT: dict[type[Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
+_EXIT_STATUS: Mapping[type[Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
+"""The exit status for each status of a result; of several results, the first of these that occurs decides."""
+
+_UNREAD = 2
+"""The exit status if a file cannot be read."""
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add = parser.add_argument
     saved_results.add_results(parser, skip=False)
-    add("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
-    text = "files of own data, under any name (default: searched next to the result and in the current folder)"
-    add("--data", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=text)
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="data of LongICL (default: as installed)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="files of own data, under any name (default: searched next to the result and in the current folder)",
+    )
     group = parser.add_argument_group("predict again")
     group.add_argument("--rerun", type=int, metavar="N", help="predict N random queries of each result again")
     model_options.add_model(group, "the model of the results, as for run")
     group.add_argument("--seed", type=int, metavar="N", help="choose the queries of an earlier --rerun again")
     model_options.add_text_options(group)
-    text = "write the result with the predictions of --rerun in the place of the saved ones, such as to rank it"
-    group.add_argument("--output", "-o", type=Path, metavar="FILE", help=text)
+    group.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        metavar="FILE",
+        help="write the result with the predictions of --rerun in the place of the saved ones, such as to rank it",
+    )
 
 
 def verify(args: argparse.Namespace) -> output.Printed:
@@ -59,71 +74,143 @@ def verify(args: argparse.Namespace) -> output.Printed:
       python -m StaICC verify a.json b.json --json
       python -m StaICC verify result.json --rerun 20 --model hf:gpt2
     """
-    checked: dict[Path, list[Verification]] = {}
-    data = _data_files(args)
+    data_files = _data_files(args)
     args.model = model_options.model_of(args)
-    if (args.rerun is None) is not (not args.model):
-        raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
-    if args.output is not None:
-        if args.rerun is None or len(args.results) > 1:
-            raise ArgumentError("-o writes the result of one --rerun: give --rerun N, and one result")
-        output.check_output(args.output, inputs=args.results)
-    model = cache(lambda of_long_icl: model_options.load_model(args, of_long_icl).function)
+    _check_options(args)
+
+    findings: dict[Path, list[Verification]] = {}
+    load_model = _model_loader(args)
     for path in args.results:
         try:
-            rerun = None if args.rerun is None else _rerun(args, path, model)
-            checked[path] = checks.verify_file(path, data_dir=args.data_dir, data_files=data.get(path, ()), rerun=rerun)
+            rerun = None if args.rerun is None else _rerun(args, path, load_model)
+            findings[path] = verify_file(path, data_dir=args.data_dir, data_files=data_files.get(path, ()), rerun=rerun)
         except (StaICCError, OSError) as error:
             if len(args.results) == 1:
                 raise
-            reason = one_line(getattr(error, "strerror", None) or str(error)).removeprefix(f"{path}: ")
-            print(f"staicc: {path}: {reason}", file=sys.stderr)
-    for parts in checked.values():
-        recomputed = parts[-1].recomputed
-        if args.output is not None and recomputed is not None:
-            recomputed.save(args.output)
-    document = [_plain(path, part) for path, parts in checked.items() for part in parts]
-    blocks: list[Block] = []
-    for path, parts in checked.items():
-        blocks += [Line(f"{path}:", "code")] * (len(args.results) > 1)
-        blocks += [Line(line, "code") for part in parts for line in _lines(part)]
-    blocks += [Line(f"recorded by the run, not computed again: {RECORDED}", "code")] * bool(checked)
-    kinds = {type(status_of(parts)) for parts in checked.values()}
-    unread = len(checked) < len({*args.results})
-    return output.Printed(document, blocks, 2 if unread else next(_EXIT[kind] for kind in _EXIT if kind in kinds))
+            print(f"staicc: {path}: {_reason(error, path)}", file=sys.stderr)
+
+    if args.output is not None:
+        _save_recomputed(findings, args.output)
+    document = [_record(path, finding) for path, of_file in findings.items() for finding in of_file]
+    blocks = _blocks(findings, with_paths=len(args.results) > 1)
+    some_are_unread = len(findings) < len(set(args.results))
+    status = _UNREAD if some_are_unread else _exit_status(findings)
+    return output.Printed(document, blocks, status)
 
 
-def _rerun(args: argparse.Namespace, path: Path, model: Callable[[bool], Any]) -> Rerun:
-    """Return which queries to predict again, with the model as ``run`` loads it for the benchmark of the result."""
-    of_long_icl = any(part.benchmark == benchmark_names.LONG_ICL for part in load(path).results())
-    return Rerun(model(of_long_icl), args.rerun, **({} if args.seed is None else {"seed": args.seed}))
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse options of a rerun that do not belong together.
+
+    Raises:
+        ArgumentError: One of them is given without another that it needs.
+    """
+    has_rerun = args.rerun is not None
+    has_model = bool(args.model)
+    if has_rerun != has_model:
+        raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
+    if args.output is not None:
+        if not has_rerun or len(args.results) > 1:
+            raise ArgumentError("-o writes the result of one --rerun: give --rerun N, and one result")
+        output.check_output(args.output, inputs=args.results)
 
 
-def _data_files(args: argparse.Namespace) -> dict[Path, list[str | os.PathLike[str]]]:
+def _data_files(args: argparse.Namespace) -> dict[Path, list[StrPath]]:
     """Return the files and folders of ``--data`` for each result that can be read.
 
     Raises:
         StaICCError: A file is not there, or belongs to none of the results.
     """
+    if not args.data:
+        return {}
     results: dict[Path, Result | ResultGroup] = {}
-    for path in args.results if args.data else ():
-        with contextlib.suppress(StaICCError, OSError):  # named when it is verified
+    for path in args.results:
+        with contextlib.suppress(StaICCError, OSError):  # the error is printed when the result is verified
             results[path] = load(path)
-    files_of = checks.matching_files(list(results.values()), args.data) if results else []
-    return dict(zip(results, files_of, strict=True))
+    if not results:
+        return {}
+    files_of_results = matching_files(list(results.values()), args.data)
+    return dict(zip(results, files_of_results, strict=True))
 
 
-def _plain(path: Path, part: Verification) -> dict[str, Any]:
-    fields = ("benchmark", "dataset", "status", "message", "same", "first_difference", "contradicted", "unchecked")
-    values = {field: getattr(part, field) for field in fields}
-    values |= {field: list(values[field]) for field in ("contradicted", "unchecked")}
-    if part.scores:
-        values["scores"] = [asdict(score) for score in part.scores]
-    return {"file": str(path), **values, "status": type(part.status).__name__.lower()}
+def _model_loader(args: argparse.Namespace) -> Callable[[bool], Inference]:
+    """Return a function that loads the model once, as ``run`` does for LongICL (``True``) or another benchmark."""
+
+    @cache
+    def load_model(for_long_icl: bool) -> Inference:
+        return model_options.load_model(args, for_long_icl).function
+
+    return load_model
 
 
-def _lines(part: Verification) -> list[str]:
-    status = type(part.status)
-    word = status.__name__.lower() if status is Recomputed else status.__name__.upper()
-    head = f"{word}  {', '.join(filter(None, (part.benchmark, part.dataset)))}: {part.message}"
-    return [head, *(f"    {line}" for line in (*part.contradicted, *(f"unchecked: {line}" for line in part.unchecked)))]
+def _rerun(args: argparse.Namespace, path: Path, load_model: Callable[[bool], Inference]) -> Rerun:
+    """Return which queries of a result to predict again, with the model as ``run`` loads it for its benchmark."""
+    is_long_icl = any(part.benchmark == benchmark_names.LONG_ICL for part in load(path).results())
+    model = load_model(is_long_icl)
+    if args.seed is None:
+        return Rerun(model, args.rerun)
+    return Rerun(model, args.rerun, seed=args.seed)
+
+
+def _reason(error: Exception, path: Path) -> str:
+    """Return why a file cannot be verified, without the path at the start."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return one_line(reason or str(error)).removeprefix(f"{path}: ")
+
+
+def _save_recomputed(findings: Mapping[Path, Sequence[Verification]], path: Path) -> None:
+    """Save the result with the predictions of a rerun, if there is one: the last finding of its file has it."""
+    for of_file in findings.values():
+        recomputed = of_file[-1].recomputed
+        if recomputed is not None:
+            recomputed.save(path)
+
+
+def _exit_status(findings: Mapping[Path, Sequence[Verification]]) -> int:
+    """Return the exit status for the results that were read."""
+    statuses = {type(status_of(of_file)) for of_file in findings.values()}
+    for kind, exit_status in _EXIT_STATUS.items():
+        if kind in statuses:
+            return exit_status
+    raise AssertionError("no result was verified")
+
+
+def _record(path: Path, finding: Verification) -> dict[str, Any]:
+    """Return a finding as JSON values."""
+    record: dict[str, Any] = {
+        "file": str(path),
+        "benchmark": finding.benchmark,
+        "dataset": finding.dataset,
+        "status": type(finding.status).__name__.lower(),
+        "message": finding.message,
+        "same": finding.same,
+        "first_difference": finding.first_difference,
+        "contradicted": list(finding.contradicted),
+        "unchecked": list(finding.unchecked),
+    }
+    if finding.scores:
+        record["scores"] = [asdict(score) for score in finding.scores]
+    return record
+
+
+def _blocks(findings: Mapping[Path, Sequence[Verification]], with_paths: bool) -> list[Block]:
+    """Return the findings as lines, below the path of their file if there are several files."""
+    blocks: list[Block] = []
+    for path, of_file in findings.items():
+        if with_paths:
+            blocks.append(Line(f"{path}:", "code"))
+        for finding in of_file:
+            blocks += [Line(line, "code") for line in _lines(finding)]
+    if findings:
+        blocks.append(Line(f"recorded by the run, not computed again: {RECORDED}", "code"))
+    return blocks
+
+
+def _lines(finding: Verification) -> list[str]:
+    """Return a finding as text: its status in capitals unless all is well, then what was found."""
+    kind = type(finding.status)
+    word = kind.__name__.lower() if kind is Recomputed else kind.__name__.upper()
+    names = [name for name in (finding.benchmark, finding.dataset) if name]
+    lines = [f"{word}  {', '.join(names)}: {finding.message}"]
+    lines += [f"    {line}" for line in finding.contradicted]
+    lines += [f"    unchecked: {line}" for line in finding.unchecked]
+    return lines
