@@ -162,7 +162,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(path.name)
         return verify_file(path)
 
-    monkeypatch.setattr("StaICC.benchmarks.verify.verify_file", verify_and_note)
+    monkeypatch.setattr("StaICC.cli.leaderboard.verify_file", verify_and_note)
     return names
 
 
