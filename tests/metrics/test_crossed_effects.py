@@ -18,6 +18,7 @@ from StaICC.metrics.crossed_effects import (
     SOURCES,
     chi_square_quantile,
     crossed_effects,
+    expected_effects,
     generalise,
     generalising_p_value,
     mean_effects,
@@ -177,6 +178,16 @@ def test_variance_between_levels_is_never_below_that_of_draws_or_of_templates() 
         parts = squares[1,] - squares[0, 1], squares[2,] - squares[0, 2]  # each with the interaction of both
         assert variance >= max(*parts, sum(parts) - max(0.0, squares[1, 2] - squares[0, 1, 2])) - 1e-15
         assert 2 <= freedom <= 5 or variance == 0
+
+
+def test_variance_between_levels_counts_the_interaction_of_draws_and_templates_once() -> None:
+    """That of a mean of independent effects: four of draws, three of templates, twelve of both."""
+    variances = {"draws": 0.04, "templates": 0.09, "draws x templates": 0.24}
+    with_rows = {"rows": 0.5, "rows x draws": 0.3, "rows x templates": 0.2, "rest": 0.6}
+    expected = 0.04 / 4 + 0.09 / 3 + 0.24 / 12
+    for components in (variances, {**variances, **with_rows}):
+        variance, _ = expected_effects(components, sizes=(50, 4, 3)).between_levels
+        assert variance == pytest.approx(expected)
 
 
 def test_interval_of_draws_only_is_that_of_a_mean_of_draws() -> None:

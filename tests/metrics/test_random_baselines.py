@@ -265,6 +265,23 @@ def test_p_values_and_best_scores_equal_enumeration(shapes: list[tuple[int, int,
         assert best[p_values <= level].sum() <= level * 1.001
 
 
+def test_guesses_that_are_right_as_often_as_the_run_reach_its_mean_accuracy_however_it_is_rounded() -> None:
+    """Ten queries with two labels, seven with three: some means of two accuracies are an ulp above the exact one."""
+    guesses = [(1 / 20, 2, 10), (1 / 14, 3, 7)]
+    chances = {
+        (first, second): stats.binom.pmf(first, 10, 1 / 2) * stats.binom.pmf(second, 7, 1 / 3)
+        for first, second in itertools.product(range(11), range(8))
+    }
+    exact_scores = {counts: Fraction(counts[0], 20) + Fraction(counts[1], 14) for counts in chances}
+    rounded_up = 0
+    for counts, exact_score in exact_scores.items():
+        score = math.fsum([counts[0] / 10, counts[1] / 7]) / 2
+        rounded_up += score > exact_score
+        at_least = math.fsum(chance for other, chance in chances.items() if exact_scores[other] >= exact_score)
+        assert guessing_p_value(guesses, score) == pytest.approx(at_least, rel=1e-9)
+    assert rounded_up > 5
+
+
 def test_tails_on_a_grid_next_to_enumeration() -> None:
     """Thin ones, too: all outcomes of the three other groups, and the exact tail of the third."""
     guesses = [(1 / 4096, 2, 1024), (1 / 4092, 2, 1023), (1 / 4088, 2, 1022), (1 / 24, 2, 6)]

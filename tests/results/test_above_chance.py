@@ -88,6 +88,19 @@ def test_the_test_decides_and_a_sentence_says_where_the_interval_does_not_agree(
     assert interval_disagreements(result) == []
 
 
+@pytest.mark.parametrize(("p_value", "beaten"), [(0.0499, True), (0.05, True), (0.0501, False)])
+def test_a_p_value_of_exactly_5_percent_beats_a_baseline(p_value: float, beaten: bool) -> None:
+    """At most 0.05 is significant: in the verdicts of all baselines, and in the remark, which says "p > 0.05"."""
+    own = Baselines(100, 2, 0.5, 0.55, 1, 0.5, p_value, 0.001, p_value, 0.52, p_value)
+    assert [verdict.beaten for verdict in verdicts_of(own)] == [beaten] * 3
+    details = SimpleNamespace(baselines={"normal": own}, intervals={})
+    result: Any = SimpleNamespace(divided={"own": {}}, details={"own": details}, means=MeanDetails())
+    found = above_chance(result)
+    assert found is not None
+    assert found.beaten_on == int(beaten)
+    assert (found.short == "beats every baseline") is beaten
+
+
 def test_the_headline_names_the_strongest_baseline_that_is_not_beaten() -> None:
     own = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.2, 0.3, 0.4, 0.6, 0.5)
     details = SimpleNamespace(baselines={"normal": own}, intervals={})

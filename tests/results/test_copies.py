@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from StaICC import Normal, Suite
+from StaICC import GLER, Normal, Suite
 from StaICC.results.copies import places_of, ranked_runs
 from StaICC.results.result import Result, ResultGroup
 
@@ -69,6 +69,39 @@ def test_a_copy_under_other_prompts_shares_the_place(settings: dict[str, Any]) -
     assert original.signature.fields["prompts"] != copy.signature.fields["prompts"]
     (place,) = places_of({"original": {"Normal": original}, "copy": {"Normal": copy}})
     assert [*place.holders] == ["copy", "original"]
+
+
+@pytest.mark.parametrize("rules", [{"unparsed": "wrong"}, {"unparsed": "excluded"}, {"metrics": "0.1.1"}])
+def test_runs_that_are_scored_by_other_rules_share_no_place(rules: dict[str, Any]) -> None:
+    """Their labels and scores are the same in all queries, but what a score counts is not: two leaderboards."""
+    usual, other = first_label_everywhere(mini()), first_label_everywhere(mini(**rules))
+    assert usual.details["mini"].conditions[0].scores == other.details["mini"].conditions[0].scores
+    places = places_of({"usual": {"Normal": usual}, "other": {"Normal": other}})
+    assert sorted([*place.holders] for place in places) == [["other"], ["usual"]]
+    assert [place.other_scores for place in places] == [[], []]
+
+
+@pytest.mark.parametrize("differing_condition", range(5))
+def test_equal_scores_in_all_conditions_but_one_are_no_copy(differing_condition: int) -> None:
+    benchmark = GLER(datasets=["mini"], limit=6)
+    prompts = [str(query.prompt) for query in benchmark[0].all_queries()]
+    queries_of_condition = len(prompts) // 5
+    first = differing_condition * queries_of_condition
+    others = {*prompts[:first], *prompts[first + queries_of_condition :]}
+
+    def unsure(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.6, 0.2, 0.2]
+
+    def surer_in_one_condition(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.6, 0.2, 0.2] if prompt in others else [0.9, 0.05, 0.05]
+
+    first_run, second_run = benchmark(unsure), benchmark(surer_in_one_condition)
+    for first_record, second_record in zip(
+        first_run.details["mini"].conditions, second_run.details["mini"].conditions, strict=True
+    ):
+        assert first_record.predictions == second_record.predictions
+    places = places_of({"first": {"GLER": first_run}, "second": {"GLER": second_run}})
+    assert {place.shown: place.other_scores for place in places} == {"first": ["second"], "second": ["first"]}
 
 
 def suite_run(label: int, bias_label: int) -> dict[str, Result]:

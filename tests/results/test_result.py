@@ -27,6 +27,8 @@ from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.metrics.classification import confidence_bins, softmax
+from StaICC.metrics.metric_set import Metric
+from StaICC.metrics.statistics import MeanOf
 from StaICC.results.files import AVERAGED
 from StaICC.results.predictor import GIVEN
 from StaICC.results.query_records import save_records
@@ -119,6 +121,24 @@ def test_what_is_saved_is_loaded(
     assert loaded._repr_html_() == original._repr_html_()
     loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_no_attribute_of_a_result_is_lost_in_its_file(tmp_path: Path, make_model: Any) -> None:
+    """Compared one by one: equality compares what both results would save, and finds nothing that no file has."""
+    table = tmp_path / "own.csv"
+    table.write_text("text,label\n" + "".join(f"text {row},{('no', 'yes')[row % 2]}\n" for row in range(60)))
+    brier = Metric("brier", MeanOf(lambda label, row: (1 - row[label]) ** 2), True, higher_is_better=False)
+    own_metric = StaICC.Normal(datasets=["mini", Dataset.from_file(table)], limit=4, metrics={"brier": brier})
+    runs = [own_metric(make_model), StaICC.Normal(datasets=["mini"])(make_model, precision=0.2)]
+    assert runs[0].query_scores["brier"].values["mini"]
+    assert runs[0].files
+    assert runs[1].stopping is not None
+    for original in runs:
+        original.save(tmp_path / "result.json")
+        loaded = load(tmp_path / "result.json")
+        for attribute in dataclasses.fields(Result):
+            if attribute.name != "outputs":
+                assert getattr(loaded, attribute.name) == getattr(original, attribute.name), attribute.name
 
 
 def test_no_nan_reaches_json(tmp_path: Path, make_model: Any) -> None:
@@ -263,6 +283,22 @@ def test_given_predictions_have_a_digest_in_any_order_and_form() -> None:
     assert isinstance(other, Result)
     assert other.averaged["accuracy"] == result.averaged["accuracy"]
     assert other.provenance != result.provenance
+
+
+def test_predictions_are_counted_once_however_many_data_sets_share_the_run(tmp_path: Path) -> None:
+    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
+    prompts = []
+
+    def model(prompt: str, label_space: list[str]) -> int:
+        prompts.append(prompt)
+        return 0
+
+    for names in (["mini"], ["mini", own]):
+        prompts.clear()
+        result = StaICC.Normal(datasets=names, limit=6)(model)
+        (predictor,) = result.provenance.predictors
+        assert len(predictor.datasets) == len(names)
+        assert (predictor.computed, predictor.reused) == (len(prompts), 0)
 
 
 def test_which_queries_failed_is_in_the_provenance() -> None:
@@ -415,6 +451,22 @@ def test_bounds_of_unparsed_replies_are_the_accuracies_if_all_were_wrong_or_righ
     assert unparsed[0] > unparsed[1] == 0
 
 
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_the_share_of_unparsed_replies_is_that_of_all_queries(policy: Any) -> None:
+    """Also where they are excluded, and count in no score."""
+    own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        return "?" if "no" not in label_space and len(prompt) % 3 == 0 else label_space[0]
+
+    benchmark = StaICC.Normal(datasets=["mini", own], limit=9, unparsed=policy)
+    unparsed = sum(len(str(query.prompt)) % 3 == 0 for query in benchmark[0].all_queries())
+    assert 0 < unparsed < 18
+    head, rows = result_rows(benchmark(model))
+    cells = [row[head.index("unparsed")] for row in rows]
+    assert cells == [f"{unparsed} ({unparsed / 18:.1%})", "0 (0.0%)", f"{unparsed} ({unparsed / 36:.1%})"]
+
+
 # -- flat records of results, runs taken apart, and citations
 
 
@@ -505,6 +557,26 @@ def test_a_condition_has_its_own_queries_and_a_slope_no_baseline(partial: Result
         assert (found["n"], found["majority"]) == (count, details.baselines[name].majority)
     slope = records[None, "accuracy"]
     assert (slope["n"], slope["random"], slope["majority"]) == (details.scored, None, None)
+
+
+@pytest.mark.parametrize("policy", ["wrong", "excluded"])
+def test_a_score_of_a_condition_leaves_out_its_replies_without_a_label_only_if_they_are_excluded(policy: Any) -> None:
+    def model(prompt: str, label_space: list[str]) -> str:
+        return "nothing" if len(prompt) % 3 == 0 else label_space[0]
+
+    benchmark = StaICC.GLER(datasets=["mini"], limit=6, unparsed=policy)
+    prompts = [str(query.prompt) for query in benchmark[0].all_queries()]
+    result = benchmark(model)
+    records = {(record["dataset"], record["metric"]): record for record in score_records(result)}
+    names = [condition.name for condition in result.details["mini"].conditions]
+    of_condition = len(prompts) // len(names)
+    for number, name in enumerate(names):
+        asked = prompts[number * of_condition : (number + 1) * of_condition]
+        without_label = sum(len(prompt) % 3 == 0 for prompt in asked)
+        assert 0 < without_label < of_condition
+        left_out = without_label if policy == "excluded" else 0
+        record = records["mini", f"{name}.accuracy"]
+        assert (record["n"], record["left_out"]) == (of_condition - left_out, left_out)
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])
