@@ -56,7 +56,7 @@ _NEGLIGIBLE = 1e-18
 """Terms that change no digit of a sum."""
 
 _LARGEST_TILT = 800.0
-"""Bound of theta in the tilting of a trial. A chance of `_ZERO` has the log-odds -691: a theta of 800 makes it certain."""
+"""Bound of theta in tilting: it makes even a chance of `_ZERO`, which has the log-odds -691, almost certain."""
 
 # -- sums of independent trials
 
