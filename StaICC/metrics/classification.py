@@ -5,8 +5,7 @@ query with one number per label. The width of the rows is the size of the label 
 prediction of a row is its *first* maximum (:func:`predicted_labels`).
 
 Accuracy and macro F1 depend on the order within a row only, so probabilities, logits and one-hot rows are all valid.
-Likelihood and calibration error need probabilities (:func:`normalise`) and are undefined for bare
-labels.
+Likelihood and calibration error need probabilities (:func:`normalise`) and are undefined for bare labels.
 
 Arguments of all metrics: ``ground_truth`` is one label index per query; ``prediction`` is one row per query with one
 number per label, which for likelihood and calibration error must be a probability distribution. Errors of all:
@@ -17,34 +16,35 @@ All sums are exact (integers, `math.fsum`), so the result does not depend on the
 Cho and Inoue (2025), section 3.2.
 
 **Probabilities or logits** (:func:`normalise`). A function may return probabilities or logits, and nothing in a row of
-numbers says which. The kind is therefore decided once for the *whole matrix* (one row per query, one column per label),
-with a tolerance, by a stated rule. It names what is known to be probabilities and what is known to be logits;
-everything else is ambiguous:
+numbers says which. The kind is therefore decided once for the *whole matrix* (one row per query, one column per label).
+Three rules are tried in this order:
 
 ================================================================== =================================================
-the matrix                                                         taken as
+the matrix                                                         kind
 ================================================================== =================================================
 every row is non-negative and sums to 1 within `SUM_TOLERANCE`     probabilities
 some value is negative, and few rows look like probabilities       logits
 everything else: no value is negative and a row does not sum to 1, ambiguous
-or a mixture
+or a mixture of both kinds of rows
 ================================================================== =================================================
 
 A value is negative if it is below minus `EXACT_TOLERANCE`. A value between that and zero is a probability of zero with
 a rounding error, and counts as zero.
 
 Non-negative rows that are no probabilities can be logits, counts, ratings, percentages, votes, weights, probabilities
-cut from a vocabulary, or negative log-likelihoods. Their values do not tell which, so they are ambiguous, always.
+cut from a vocabulary, or negative log-likelihoods. Their values do not tell which, so they are always ambiguous.
 
 A row of logits can look like probabilities by chance, but rarely. A matrix with values outside [0, 1] is called a
-mixture when 1 % of its rows or more sum to 1 within `EXACT_TOLERANCE` (by chance, two normal logits do so in a few rows
-of a million in single precision, in less than two of a thousand on the coarse grid of bfloat16), or 10 % within
-`SUM_TOLERANCE` (by chance less than 2 %), or when more than half of its rows lie in [0, 1] altogether (two logits
-around zero: at most a quarter).
+mixture in three cases:
 
-An ambiguous matrix is never reshaped: there are then no probabilities but a reason, metrics that need probabilities are
+- 1 % of its rows or more sum to 1 within `EXACT_TOLERANCE`. (By chance, two normal logits do so in a few rows of a
+  million in single precision, in less than two of a thousand on the coarse grid of bfloat16.)
+- 10 % of its rows or more sum to 1 within `SUM_TOLERANCE`. (By chance, less than 2 %.)
+- More than half of its rows lie in [0, 1] altogether. (By chance, at most a quarter for two logits around zero.)
+
+An ambiguous matrix is not converted: there are then no probabilities but a reason, metrics that need probabilities are
 undefined, and metrics that only look at the order within a row still work on the rows as they are. A caller who knows
-the kind forces it. Rows that are already a distribution to within rounding stay as they are, bit for bit.
+the kind states it. Rows that are already a distribution to within rounding stay as they are, bit for bit.
 
 NaN, plus infinity and rows of unequal length are errors that name the row. Minus infinity is a logit: probability zero.
 """
@@ -63,7 +63,7 @@ from StaICC.arguments import known_name, validate_integer, whole_number
 from StaICC.errors import ArgumentError, OutputError, UndefinedMetricError
 
 Kind = Literal["auto", "probabilities", "logits"]
-"""What a matrix holds: decided from its values, or forced."""
+"""The kind of a matrix of predictions. ``"auto"``: it is decided from the values."""
 
 SUM_TOLERANCE = 2.0**-7
 """How far from 1 the sum of a row of probabilities may be.
@@ -86,13 +86,19 @@ By chance, two normal logits do so in less than two rows of a thousand, even in 
 """
 
 _ROUGH_SHARE = 0.1
-"""Share of rows that sum to 1 within `SUM_TOLERANCE` from which on it is a mixture; by chance less than 0.02."""
+"""Share of rows that sum to 1 within `SUM_TOLERANCE` from which on such a matrix is a mixture.
+
+By chance, it is less than 0.02.
+"""
 
 _RANGE_SHARE = 0.5
-"""Share of rows within [0, 1] above which it is a mixture; by chance at most a quarter for two logits around zero."""
+"""Share of rows within [0, 1] above which such a matrix is a mixture.
+
+By chance, it is at most a quarter for two logits around zero.
+"""
 
 _SUM_ROUNDING = 2.0**-50
-"""A row whose sum is this near to 1 is left bit for bit: dividing would only add rounding."""
+"""A row whose sum is this near to 1 stays unchanged, bit for bit: dividing would only add rounding."""
 
 _ADVICE = "say what they are: outputs='probabilities' divides each row by its sum, outputs='logits' takes the softmax"
 
@@ -114,7 +120,7 @@ class Normalised:
 
 @dataclass(frozen=True, slots=True)
 class _Matrix:
-    """A matrix of predictions after reading: all rows have the same length."""
+    """A matrix of predictions that was read as floats; all rows have the same length."""
 
     rows: list[list[float]]
     totals: list[float]
@@ -123,7 +129,7 @@ class _Matrix:
 
 @dataclass(frozen=True, slots=True)
 class _RowGroups:
-    """The indexes of the rows of a matrix, by what the row looks like. A row is in one group."""
+    """The indexes of the rows of a matrix, in three groups by the values of the row. Each row is in one group."""
 
     sum_to_one: list[int]
     """No value is negative, and the sum is 1 within `SUM_TOLERANCE`."""
@@ -133,6 +139,7 @@ class _RowGroups:
 
 
 def _row_error(row_index: int, row: Sequence[float], problem: str) -> OutputError:
+    """Return the error for a row that cannot be read as numbers; ``problem`` is the verb phrase about the row."""
     return OutputError(
         f"row {row_index} of the predictions {problem}: {reprlib.repr(row)}; expected one finite number per label"
     )
@@ -151,7 +158,16 @@ def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
 
 
 def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]:
-    """Return the values of one row as floats, and their sum as in :class:`_Matrix`."""
+    """Return the values of one row as floats, and their sum as in :class:`_Matrix`.
+
+    Args:
+        row_index: Its index, for error messages.
+        row: The row as the inference function returned it.
+
+    Raises:
+        OutputError: The row is not a sequence of numbers, is empty, has NaN or plus infinity, or has minus infinity for
+            every label.
+    """
     if isinstance(row, (str, bytes)):
         raise _row_error(row_index, row, "is text")
     try:
@@ -172,7 +188,7 @@ def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]
 
 
 def _read_matrix(matrix: Sequence[Sequence[float]]) -> _Matrix:
-    """Copy a matrix as lists of floats, after checking that it is one (see :func:`numeric_rows`)."""
+    """Return a copy of a matrix as lists of floats, after checking it (see :func:`numeric_rows`)."""
     rows: list[list[float]] = []
     totals: list[float] = []
     for row_index, row in enumerate(matrix):
@@ -188,7 +204,11 @@ def _read_matrix(matrix: Sequence[Sequence[float]]) -> _Matrix:
 
 
 def _group_rows(matrix: _Matrix) -> _RowGroups:
-    """Sort the rows by what they look like. Rounding errors below zero must have been replaced by zero."""
+    """Return the rows in groups by their values.
+
+    Args:
+        matrix: The matrix. Rounding errors below zero must have been replaced by zero (:func:`_rounded_to_zero`).
+    """
     groups = _RowGroups(sum_to_one=[], within_0_and_1=[], others=[])
     for row_index, (row, total) in enumerate(zip(matrix.rows, matrix.totals, strict=True)):
         is_non_negative = min(row) >= 0
@@ -202,11 +222,16 @@ def _group_rows(matrix: _Matrix) -> _RowGroups:
 
 
 def _has_negative_value(rows: list[list[float]]) -> bool:
+    """Return whether any value of any row is negative."""
     return min(map(min, rows)) < 0
 
 
 def _is_mixture(matrix: _Matrix, groups: _RowGroups) -> bool:
-    """Return whether too many rows of a matrix with negative values look like probabilities to be logits by chance."""
+    """Return whether a matrix with negative values has rows of probabilities, too, so that not all rows are logits.
+
+    Some rows of logits look like probabilities by chance. The matrix is a mixture if the share of such rows is larger
+    than chance explains, in one of three ways of counting them (see the top of this module).
+    """
     exact_count = 0
     for row_index in groups.sum_to_one:
         if abs(matrix.totals[row_index] - 1.0) <= EXACT_TOLERANCE:
@@ -221,7 +246,7 @@ def _is_mixture(matrix: _Matrix, groups: _RowGroups) -> bool:
 
 
 def _decide_kind(matrix: _Matrix, groups: _RowGroups) -> Literal["probabilities", "logits", "ambiguous"]:
-    """Decide what a matrix holds by the rule at the top of this module."""
+    """Return what a matrix holds by the rules at the top of this module."""
     if len(groups.sum_to_one) == len(matrix.rows):
         return "probabilities"
     if _has_negative_value(matrix.rows) and not _is_mixture(matrix, groups):
@@ -230,7 +255,7 @@ def _decide_kind(matrix: _Matrix, groups: _RowGroups) -> Literal["probabilities"
 
 
 def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
-    """Return why the kind of a matrix is ambiguous, with the first row that shows it."""
+    """Return the reason why the kind of a matrix is ambiguous, with the first row that shows it."""
     if not _has_negative_value(matrix.rows):
         first = min([*groups.within_0_and_1, *groups.others])
         return (
@@ -249,6 +274,7 @@ def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
             f"{len(groups.within_0_and_1)} of {row_count} rows lie in [0, 1] "
             f"(the first is row {groups.within_0_and_1[0]})"
         )
+    # A matrix with a negative value has at least one row in the group of others.
     first = groups.others[0]
     outside = [value for value in matrix.rows[first] if not 0 <= value <= 1]
     return (
@@ -258,9 +284,10 @@ def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
 
 
 def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
-    """Return rows with zero in place of values that are negative by a rounding error, if no value is really negative.
+    """Return rows with zero in place of negative values, if all negative values are rounding errors.
 
-    ``1 - p`` of a computed probability p can be -1e-17.
+    ``1 - p`` of a computed probability p can be -1e-17. If any value is below minus `EXACT_TOLERANCE`, or none is
+    negative, the same list is returned.
     """
     lowest = min(map(min, rows))
     if lowest >= 0 or lowest < -EXACT_TOLERANCE:
@@ -271,7 +298,7 @@ def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
 def _rounded_to_zero(matrix: _Matrix) -> _Matrix:
     """Return a matrix with zero in place of rounding errors below zero, and with the sums of its new rows."""
     rows = _without_rounding_below_zero(matrix.rows)
-    if rows is matrix.rows:
+    if rows is matrix.rows:  # nothing was replaced
         return matrix
     totals = []
     for row, total in zip(rows, matrix.totals, strict=True):
@@ -282,7 +309,16 @@ def _rounded_to_zero(matrix: _Matrix) -> _Matrix:
 
 
 def _divide_by_sum(row_index: int, row: list[float], total: float) -> tuple[float, ...]:
-    """Divide non-negative numbers by their sum."""
+    """Return probabilities: non-negative numbers divided by their sum.
+
+    Args:
+        row_index: The index of the row, for error messages.
+        row: The numbers.
+        total: Their sum; infinite if it is beyond the range of floats.
+
+    Raises:
+        OutputError: A number is negative, or all are zero.
+    """
     lowest = min(row)
     if lowest < 0:
         raise OutputError(
@@ -295,7 +331,7 @@ def _divide_by_sum(row_index: int, row: list[float], total: float) -> tuple[floa
         )
     if abs(total - 1.0) <= _SUM_ROUNDING:
         return tuple(row)
-    if math.isinf(total):
+    if math.isinf(total):  # divided by the largest number first, the row has a finite sum
         largest = max(row)
         row = [value / largest for value in row]
         total = math.fsum(row)
@@ -303,7 +339,7 @@ def _divide_by_sum(row_index: int, row: list[float], total: float) -> tuple[floa
 
 
 def numeric_rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Copy a matrix of predictions as lists of floats, after checking that it is one.
+    """Return a copy of a matrix of predictions as lists of floats, after checking its rows.
 
     Args:
         matrix: One row per query, one real number per label. Arrays and tensors will do.
@@ -313,7 +349,7 @@ def numeric_rows(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
 
     Raises:
         OutputError: A row is not a sequence of real numbers, is empty, differs in length from the first, has NaN or
-            plus infinity, or is minus infinity throughout. The message names row and column.
+            plus infinity, or has minus infinity for every label. The message names row and column.
 
     Example:
         >>> numeric_rows([(1, 0), (0.25, 0.75)])
@@ -332,7 +368,8 @@ def softmax(row: Sequence[float]) -> list[float]:
         Probabilities in the same order; they sum to 1 to within rounding.
 
     Raises:
-        OutputError: The row is empty or holds what is not a number, NaN, plus infinity, or minus infinity throughout.
+        OutputError: The row is empty, holds something that is no number, NaN or plus infinity, or has minus infinity
+            for every label.
 
     Example:
         >>> softmax([1000.0, 1000.0, float("-inf")])
@@ -397,9 +434,9 @@ class ConfidenceBin(NamedTuple):
     queries: int
     """Queries in the bin."""
     confidence: float
-    """Their confidences, summed."""
+    """The sum of their confidences."""
     correct: int
-    """How many of them were answered right."""
+    """How many of them are predicted correctly."""
 
 
 def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list[int]:
@@ -414,8 +451,8 @@ def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list
         The indexes as integers.
 
     Raises:
-        ArgumentError: An entry is not an integer or not an index of the label space, or their number is not that of the
-            queries.
+        ArgumentError: An entry is not an integer or not an index of the label space, or there are more or fewer entries
+            than queries.
 
     Example:
         >>> check_labels((0, 1), queries=2, labels=2)
@@ -447,8 +484,8 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
         The rows as lists of floats.
 
     Raises:
-        OutputError: A row is not readable as numbers, or is not a distribution to within the tolerance of
-            the module.
+        OutputError: A row cannot be read as numbers, has a value below minus `EXACT_TOLERANCE`, or does not sum to 1
+            within `SUM_TOLERANCE`.
 
     Example:
         >>> check_probabilities([(0.5, 0.5)])
@@ -469,12 +506,17 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def _check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[int]:
-    """Return the true labels after checking them against the rows, of which there must be at least one."""
+    """Return the true labels after checking them against the rows.
+
+    Raises:
+        ArgumentError: The true labels do not fit the rows.
+        UndefinedMetricError: There are neither rows nor labels.
+    """
     if rows:
         return check_labels(ground_truth, queries=len(rows), labels=len(rows[0]))
     if len(ground_truth) == 0:
         raise UndefinedMetricError("there are no predictions to score; a metric of nothing is undefined")
-    return check_labels(ground_truth, queries=0, labels=0)  # an error: there are labels, but no rows
+    return check_labels(ground_truth, queries=0, labels=0)  # raises: there are labels, but no rows
 
 
 def _first_maxima(rows: list[list[float]]) -> list[int]:
@@ -576,7 +618,7 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
 
 
 def confidence_bin(confidence: float, bins: int = 10) -> int:
-    """Return the number of the bin of a confidence, see :func:`confidence_bins`.
+    """Return the index of the bin that holds a confidence (see :func:`confidence_bins`).
 
     Args:
         confidence: Highest probability of a row.
@@ -591,8 +633,8 @@ def confidence_bins(
 ) -> tuple[ConfidenceBin, ...]:
     """Sort the queries into bins of equal width by confidence, the highest probability of their row.
 
-    Bin b of B holds the confidences from b/B to (b + 1)/B, without the upper end; the last bin is closed, so that
-    certainty counts.
+    Bin b of B holds the confidences from b/B to (b + 1)/B, without the upper end. The last bin includes its upper end,
+    so that a confidence of 1 is in a bin.
 
     Args:
         ground_truth: One label index per query.
@@ -600,7 +642,7 @@ def confidence_bins(
         bins: The number of bins; the benchmark has 10.
 
     Returns:
-        The bins, from no confidence to certainty.
+        The bins, in ascending order of confidence.
 
     Raises:
         ArgumentError: ``bins`` is not a positive integer.
@@ -612,20 +654,19 @@ def confidence_bins(
     bins = validate_integer("bins", bins, minimum=1)
     rows = check_probabilities(prediction)
     truth = _check_truth(ground_truth, rows)
-    confidences: list[list[float]] = [[] for _ in range(bins)]
-    correct = [0] * bins
+    confidences_by_bin: list[list[float]] = [[] for _ in range(bins)]
+    correct_by_bin = [0] * bins
     for true_label, row in zip(truth, rows, strict=True):
         confidence = max(row)
         bin_index = confidence_bin(confidence, bins)
-        confidences[bin_index].append(confidence)
+        confidences_by_bin[bin_index].append(confidence)
         if row.index(confidence) == true_label:
-            correct[bin_index] += 1
+            correct_by_bin[bin_index] += 1
 
     sums_by_bin = []
-    for bin_index in range(bins):
-        inside = confidences[bin_index]
-        sums = ConfidenceBin(queries=len(inside), confidence=math.fsum(inside), correct=correct[bin_index])
-        sums_by_bin.append(sums)
+    for confidences, correct in zip(confidences_by_bin, correct_by_bin, strict=True):
+        confidence_sum = math.fsum(confidences)
+        sums_by_bin.append(ConfidenceBin(queries=len(confidences), confidence=confidence_sum, correct=correct))
     return tuple(sums_by_bin)
 
 

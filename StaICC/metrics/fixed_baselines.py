@@ -1,10 +1,12 @@
 """Tests of a run against predictions that are known without a model: one label for all queries, or a copied label.
 
 Such predictions are no guesses: on frozen prompts they are fixed. So a run is compared with them on the same queries,
-as with another run, by the paired test of all comparisons (:mod:`StaICC.metrics.paired_tests`): the unit is the test
-row, and means over data sets weigh the rows of each data set by its size. A test that only changes signs of the
-observed differences would not be valid for data sets of different sizes: if the small one shows no difference, its
-rare large ones are missing from every sign.
+as with another run, by the paired test of all comparisons (:mod:`StaICC.metrics.paired_tests`). The unit is the test
+row. In a mean over data sets, the rows of a small data set have a larger weight than those of a large one.
+
+A simpler test would only change the signs of the observed differences. It would not be valid for data sets of different
+sizes: a small data set whose sample shows no difference may have rare differences, and these are large in the mean. No
+change of signs shows them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class CorrectPredictions:
 
 
 def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 1) -> float:
-    """Return the one-sided p-value of "the run is not better than the baseline", in the mean accuracy of data sets.
+    """Return the p-value of the one-sided paired test of the mean accuracy of a run against that of a baseline.
+
+    The null hypothesis is that the run is not better than the baseline.
 
     Args:
         datasets: The correct predictions of each data set.
@@ -46,7 +50,7 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
     for dataset in datasets:
         run = _accuracy(dataset.sample, dataset.of_run)
         baseline = _accuracy(dataset.sample, dataset.of_baseline)
-        # A weighted sum of one term: the accuracy itself.
+        # A paired difference is one of two weighted sums. Here each sum has one term, the accuracy, with the weight 1.
         difference = paired_difference(first=[(1.0, run)], second=[(1.0, baseline)])
         differences.append(difference)
     p_value = upper_p_value(mean_difference(differences))
@@ -54,6 +58,11 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
 
 
 def _accuracy(sample: Sample, correct: Sequence[bool]) -> Contributions:
-    """Return the accuracy, and what each test row contributes to it."""
+    """Return the accuracy with the contribution of each test row.
+
+    Args:
+        sample: The queries.
+        correct: For each query whether its prediction is correct.
+    """
     scores = [float(is_correct) for is_correct in correct]
     return mean_contributions(sample, scores, ends=(0.0, 1.0))

@@ -1,19 +1,29 @@
 """Confidence intervals of scores, with the test row as the unit, without random draws.
 
-The population is that of the test rows: intervals say how a score could move with other rows from the same source,
-queried in the same way. All queries of a row (repeats, conditions) are summed first; their correlation needs no model.
+The population is that of the test rows: an interval says how a score could differ on other rows from the same source,
+queried in the same way. All queries of a row (repeats, conditions) are summed first, so that their correlation needs no
+model.
 
-Three tools make all intervals:
+Three methods make all intervals:
 
 - :func:`ratio_part`: a ratio of sums over rows (accuracy, consistency, F1 of one label) has the score interval of
-  Wilson (1927). The number of rows is divided by a design effect, estimated from the rows (Rao and Scott 1992), mixed
-  with one pseudo-event in which all queries of a row agree. Without any event the interval is therefore that of the
-  rows, and never a point. Student's t replaces the normal quantile.
-- :func:`combine`: sums of correlated parts (labels of a macro average, conditions of a slope, data sets of a mean) by
-  the method of variance estimates recovery (Zou and Donner 2008): each part contributes the distance to its own limits,
-  and the correlation comes from the rows.
-- Scores with an end of their range nearby are biased. The calibration error and divergences are inverted as tests: the
-  limits are the values under which the estimate, with its bias, would be just significant.
+  Wilson (1927). The number of rows is divided by the design effect, which is the ratio of the observed variance to the
+  binomial one (Rao and Scott 1992). Student's t replaces the normal quantile.
+- :func:`combine`: a sum of correlated parts (labels of a macro average, conditions of a slope, data sets of a mean) has
+  the limits of Zou's method of variance estimates recovery, MOVER (Zou and Donner 2008). Each part contributes the
+  distance to its own limits. The correlation comes from the influences of the rows.
+- The calibration error and divergences are never negative, so that chance raises them: their estimates are biased.
+  Their limits come from inverted tests. A limit is the true value under which the estimate, with its bias, would be
+  just significant.
+
+Words of this module:
+
+- The *influence* of a row on an estimate is the change that the row makes, to first order. The sum of the squared
+  influences estimates the variance.
+- An *event* is a row with the rarer outcome, such as a wrong prediction where most predictions are right.
+- A *pseudo-row* is a row that was not observed and is added to the computation. With it, a sample without any event
+  still has a variance, as other samples would have events.
+- A *hidden* variance is the part of an assumed variance that the rows of the sample do not show.
 
 `tests/performance/interval_coverage.py` measures the coverage; docs/metrics.md has its table.
 """
@@ -64,6 +74,10 @@ _FEW_EVENTS = 1.5
 """Below this number of events, an exact limit replaces that of Wilson. One event is below it, two events are not."""
 
 _LARGEST_DESIGN_EFFECT = 2.0
+"""Bound of the design effect. It exceeds 1 only where rows with many queries have other ratios than the rest."""
+
+_FEWEST_ROWS = 0.5
+"""Least effective number of rows: Wilson's limits divide by it."""
 
 _FOLDED_CORRELATION = 1.0 - 2.0 / math.pi
 """The variance of the absolute value of a normal variable with mean 0, as a share of that of the variable."""
@@ -90,11 +104,20 @@ class MetricTerm:
     centre: float | None = None
 
     def interval(self, level: float, method: str, low: float = 0.0, high: float = 1.0) -> Interval:
-        """Return the interval, cut off at the ends of the score's range."""
+        """Return the interval of the estimate; its ends are within the range of the score.
+
+        Args:
+            level: Nominal coverage.
+            method: How the limits were computed, in words.
+            low: Lowest possible score.
+            high: Highest possible score.
+        """
         value = min(high, max(low, self.value))
+        lower_limit = value - max(0.0, self.below)
+        upper_limit = value + max(0.0, self.above)
         return Interval(
-            low=max(low, value - max(0.0, self.below)),
-            high=min(high, value + max(0.0, self.above)),
+            low=max(low, lower_limit),
+            high=min(high, upper_limit),
             level=level,
             method=method,
             centre=self.centre,
@@ -103,12 +126,12 @@ class MetricTerm:
 
 @dataclass(frozen=True, slots=True)
 class NoInterval:
-    """An interval that is too unreliable to be reported for one data set.
+    """The reason why a score has no interval for one data set: the interval would be too unreliable.
 
     Attributes:
         reason: Why.
-        approximate: The interval all the same, for the mean over data sets; None if labels have no test rows at all,
-            for the score is then far from that of the population.
+        approximate: The unreliable interval, which the mean over data sets uses, where such errors average out. It is
+            None if labels have no test rows at all, because the score is then far from that of the population.
     """
 
     reason: str
@@ -122,6 +145,8 @@ class NoInterval:
 def student_quantile(level: float, rows: int) -> float:
     """Return the quantile of Student's t for a two-sided interval from a number of rows.
 
+    The quantile is found by bisection of the distribution function.
+
     Args:
         level: Nominal coverage.
         rows: Number of test rows; the degrees of freedom are one less.
@@ -129,44 +154,41 @@ def student_quantile(level: float, rows: int) -> float:
     Raises:
         UndefinedMetricError: There are fewer than two rows.
 
-    Source:
-        Bisection of the distribution function, which is a finite sum for an integer number of degrees of freedom
-        (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
-
     Example:
         >>> round(student_quantile(0.95, 20), 4)
         2.093
     """
     if rows < 2:
         raise UndefinedMetricError(f"an interval needs at least two test rows, not {rows}")
-    degrees = rows - 1
+    degrees_of_freedom = rows - 1
     low = 0.0
     high = 2.0
-    while _student_probability_within(high, degrees) < level:
+    while _student_probability_within(high, degrees_of_freedom) < level:
         low = high
         high *= 2.0
     while True:
         middle = (low + high) / 2.0
         if middle in (low, high):  # no number lies between them
             return high
-        if _student_probability_within(middle, degrees) < level:
+        if _student_probability_within(middle, degrees_of_freedom) < level:
             low = middle
         else:
             high = middle
 
 
-def _student_probability_within(t: float, degrees: int) -> float:
-    """Return the probability that a variable of Student's t is between ``-t`` and ``t``.
+def _student_probability_within(t: float, degrees_of_freedom: int) -> float:
+    """Return the probability that a variable with Student's t distribution is between ``-t`` and ``t``.
 
-    With ``tan(angle) = t / sqrt(degrees)`` and ``c = cos(angle) ** 2``, the series is
+    For an integer number n of degrees of freedom, it is a finite sum (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4).
+    With ``tan(angle) = t / sqrt(n)`` and ``c = cos(angle) ** 2``, the series is
 
-        odd degrees:   sqrt(c) * (1 + 2/3 c + 2*4/(3*5) c^2 + ...), of (degrees - 1) / 2 terms
-        even degrees:  1 + 1/2 c + 1*3/(2*4) c^2 + ..., of degrees / 2 terms
+        odd n:   sqrt(c) * (1 + 2/3 c + 2*4/(3*5) c^2 + ...), of (n - 1) / 2 terms
+        even n:  1 + 1/2 c + 1*3/(2*4) c^2 + ..., of n / 2 terms
 
-    and the probability ``(angle + sin(angle) * series) * 2 / pi`` for odd degrees, ``sin(angle) * series`` for even.
+    and the probability ``(angle + sin(angle) * series) * 2 / pi`` for odd n, ``sin(angle) * series`` for even n.
     """
-    squared_cosine = degrees / (degrees + t * t)
-    is_odd = degrees % 2 == 1
+    squared_cosine = degrees_of_freedom / (degrees_of_freedom + t * t)
+    is_odd = degrees_of_freedom % 2 == 1
     if is_odd:
         term = math.sqrt(squared_cosine)
         first_power = 1
@@ -175,13 +197,13 @@ def _student_probability_within(t: float, degrees: int) -> float:
         first_power = 0
 
     series = 0.0
-    for power in range(first_power, degrees - 1, 2):
+    for power in range(first_power, degrees_of_freedom - 1, 2):
         series += term
         term *= (power + 1) / (power + 2) * squared_cosine
 
-    sine = t / math.sqrt(degrees + t * t)
+    sine = t / math.sqrt(degrees_of_freedom + t * t)
     if is_odd:
-        angle = math.atan(t / math.sqrt(degrees))
+        angle = math.atan(t / math.sqrt(degrees_of_freedom))
         return (angle + series * sine) * 2.0 / math.pi
     return series * sine
 
@@ -190,13 +212,14 @@ def _student_probability_within(t: float, degrees: int) -> float:
 
 
 def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float]:
-    """Return the distances from a share to its lower and its upper limit.
+    """Return the distances from a share to its lower and its upper limit, by Wilson (1927).
 
-    The limits of Wilson (1927) are the solutions x of ``|share - x| = q * sqrt(x * (1 - x) / rows)``.
+    The limits are the solutions x of ``|share - x| = q * sqrt(x * (1 - x) / rows)``. On the side of very few events,
+    an exact limit replaces a limit that is closer.
 
     Args:
         share: The share, from 0 to 1.
-        rows: Number of independent rows with the same variance; it need not be whole.
+        rows: Effective number of independent rows; it need not be an integer.
         q: Quantile of the interval.
     """
     scale = 1.0 + q * q / rows
@@ -206,7 +229,8 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
     high = min(1.0, centre + half_width)
 
     # For one event, Wilson's limit on its side covers only 0.84 (Brown, Cai and DasGupta 2001). The exact one-sided
-    # limit of a Poisson variable replaces it.
+    # limit of a Poisson variable replaces it: the mean m with P(no event) = exp(-m) = level. The level of a normal
+    # quantile q is erf(q / sqrt(2)). One event in n rows is the share 1/n, and its limit is m/n.
     poisson_limit = -math.log(math.erf(q / math.sqrt(2.0)))
     if share * rows < _FEW_EVENTS:
         low = min(low, share * poisson_limit)
@@ -219,12 +243,21 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
 
 
 def wilson_distances(share: float, variance: float, q: float) -> tuple[float, float]:
-    """Return the distances to the Wilson limits of a share with a given variance; none at the ends of its range."""
+    """Return the distances from a share to its lower and its upper Wilson limit, from the variance of the share.
+
+    A binomial share has the variance ``share * (1 - share) / n``. Solved for n, this is the effective number of rows.
+    Both distances are 0 if there is no variance, and for shares of 0 or 1, which have no effective number of rows.
+
+    Args:
+        share: The share.
+        variance: Its variance.
+        q: Quantile of the interval.
+    """
     if variance <= _TINY**2:
         return 0.0, 0.0
     if not 0.0 < share < 1.0:
         return 0.0, 0.0
-    effective_rows = max(0.5, share * (1.0 - share) / variance)
+    effective_rows = max(_FEWEST_ROWS, share * (1.0 - share) / variance)
     return _wilson_distances(share, effective_rows, q)
 
 
@@ -244,14 +277,16 @@ def _by_row(columns: Iterable[Rows]) -> list[tuple[float, ...]]:
 
 
 def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous: bool = False) -> MetricTerm:
-    """Return a ratio of sums over rows, between 0 and 1, with its limits.
+    """Return a ratio of sums over rows, between 0 and 1, with its Wilson limits.
+
+    The limits are those of an effective number of rows: fewer than there are if their denominators differ, or if the
+    queries of a row agree more than independent ones (design effect).
 
     Args:
         numerators: Numerator of each row (such as correct queries), from 0 to its denominator.
         denominators: Denominator of each row (such as queries).
         level: Nominal coverage.
-        continuous: The numerators are no counts. Small values are then no events, and a rare large one may be missing
-            in the sample: the pseudo-event weighs more.
+        continuous: Whether the numerators can be any numbers, such as probabilities, instead of counts.
 
     Raises:
         UndefinedMetricError: There are fewer than two rows.
@@ -263,9 +298,10 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     """
     q = student_quantile(level, len(denominators))
     total = math.fsum(denominators)
-    if not total:  # nothing is known of the ratio
+    if not total:  # the ratio can have any value from 0 to 1
         return MetricTerm(value=0.0, below=0.0, above=1.0, influence=[0.0] * len(denominators), variance=0.0)
 
+    # A row with numerator a and denominator b changes the ratio r of sums A / B by (a - r b) / B, to first order.
     value = min(1.0, math.fsum(numerators) / total)
     influence = [(a - value * b) / total for a, b in zip(numerators, denominators, strict=True)]
     observed_variance = _squares(influence)
@@ -274,25 +310,30 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     squared_denominators = _squares(denominators)
     binomial_variance = value * (1.0 - value) * squared_denominators / total**2
     events = _number_of_events(numerators, denominators, value, total, continuous=continuous)
-    effect = _design_effect(events, observed_variance, binomial_variance)
+    design_effect = _design_effect(events, observed_variance, binomial_variance)
 
-    effective_rows = max(0.5, total**2 / squared_denominators / effect)
+    # Rows of different sizes are as good as (sum of sizes)^2 / (sum of squared sizes) rows of equal size (Kish 1965).
+    effective_rows = max(_FEWEST_ROWS, total**2 / squared_denominators / design_effect)
     below, above = _wilson_distances(value, effective_rows, q)
-    return MetricTerm(value, below, above, influence, variance=max(observed_variance, effect * binomial_variance))
+    assumed_variance = max(observed_variance, design_effect * binomial_variance)
+    return MetricTerm(value, below, above, influence, variance=assumed_variance)
 
 
 def _number_of_events(numerators: Rows, denominators: Rows, value: float, total: float, *, continuous: bool) -> float:
     """Return the effective number of rows that have the rarer outcome of a ratio, such as wrong predictions.
 
-    It is ``(sum over rows)^2 / (sum of squares)``: for rows that are all or nothing, their number.
+    For counts, it is ``(sum over rows)^2 / (sum of squares)``. If each row has the outcome in all of its queries or in
+    none, this is the number of rows that have it.
+
+    For continuous numerators, it is the number of rows times the mean of the rarer outcome. This number is smaller:
+    small values are no events, and the sample may lack a rare large one. The pseudo-event then weighs more.
 
     Args:
         numerators: Numerator of each row.
         denominators: Denominator of each row.
         value: The ratio.
         total: The sum of the denominators.
-        continuous: Whether the numerators are no counts. Small ones are then no events: the number is that of rows,
-            times the mean of the rarer outcome.
+        continuous: Whether the numerators can be any numbers instead of counts.
     """
     if value < 0.5:
         rarer = numerators
@@ -307,9 +348,10 @@ def _number_of_events(numerators: Rows, denominators: Rows, value: float, total:
 
 
 def _design_effect(events: float, observed_variance: float, binomial_variance: float) -> float:
-    """Return the ratio of the observed to the binomial variance, averaged over the events and one pseudo-event.
+    """Return the design effect: the ratio of the observed to the binomial variance (Rao and Scott 1992).
 
-    The pseudo-event has the ratio 1, so that the effect of few events is near 1.
+    A ratio from few events is unreliable. So it is averaged over the events and one pseudo-event, whose ratio is 1: a
+    row in which all queries agree. Without any event the design effect is therefore 1, and the interval is no point.
     """
     ratio = 0.0
     if binomial_variance > _TINY**2:
@@ -318,21 +360,27 @@ def _design_effect(events: float, observed_variance: float, binomial_variance: f
 
 
 def expected_distances(value: float, variance: float, rows: int, level: float) -> tuple[float, float]:
-    """Return the distances to the limits that :func:`ratio_part` is expected to have for rows of equal size.
+    """Return the distances from a ratio to its lower and its upper limit that a planned run can expect.
+
+    They are the distances of :func:`ratio_part` for rows of equal size. Planning has no rows yet, so the design effect
+    comes from the expected mean and variance.
 
     Args:
         value: The expected ratio.
-        variance: The variance of the ratio of a row.
+        variance: The expected variance of the ratio of a single row.
         rows: Number of rows.
         level: Nominal coverage.
     """
-    # With m the mean of the rarer outcome, its sum is rows * m, and its sum of squares rows * (variance + m^2).
-    squared_mean = min(value, 1.0 - value) ** 2
+    # The number of events is (sum over rows)^2 / (sum of squares), for the rarer outcome of each row. If its mean is m,
+    # the sum is rows * m, and the sum of squares rows * (variance + m^2).
+    rarer_mean = min(value, 1.0 - value)
+    squared_mean = rarer_mean**2
     events = 0.0
     if squared_mean > _TINY:
         events = rows * squared_mean / (variance + squared_mean)
-    effect = _design_effect(events, variance, value * (1.0 - value))
-    effective_rows = max(0.5, rows / effect)
+    binomial_variance = value * (1.0 - value)
+    design_effect = _design_effect(events, variance, binomial_variance)
+    effective_rows = max(_FEWEST_ROWS, rows / design_effect)
     return _wilson_distances(value, effective_rows, student_quantile(level, rows))
 
 
@@ -340,12 +388,7 @@ def expected_distances(value: float, variance: float, rows: int, level: float) -
 
 
 def combine(parts: Sequence[MetricTerm], weights: Sequence[float]) -> MetricTerm:
-    """Return the weighted sum of parts over the same rows, with its limits.
-
-    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So the
-    variance is at least that of two pseudo-rows: one is correct only in the parts with positive weights, one only in
-    those with negative weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights has no
-    pseudo-rows.
+    """Return the weighted sum of parts over the same rows, with its limits by Zou's MOVER.
 
     Args:
         parts: The parts.
@@ -377,10 +420,11 @@ def combine(parts: Sequence[MetricTerm], weights: Sequence[float]) -> MetricTerm
 def _combined_distance(
     parts: Sequence[MetricTerm], distances: Sequence[float], influences_by_row: Sequence[Sequence[float]]
 ) -> float:
-    """Return the distance from a weighted sum of parts to one of its limits.
+    """Return the distance from a weighted sum of parts to one of its limits (MOVER).
 
-    The squared distance of a part to its limit has two terms. One is explained by the influences of the rows, which
-    correlate the parts; the other one is independent of the other parts.
+    For uncorrelated parts, MOVER takes the root of the sum of the squared distances of the parts. Here, each squared
+    distance is split. One share is explained by the influences of the rows on the part: the rows correlate the parts,
+    so their influences are added before squaring. The other share is independent of the other parts.
 
     Args:
         parts: The parts.
@@ -398,19 +442,38 @@ def _combined_distance(
         explained_share = min(1.0, _squares(part.influence) / part.variance)
         unexplained.append(distance**2 * (1.0 - explained_share))
     explained = _squares([_dot(scales, influences) for influences in influences_by_row])
-
-    # Each pseudo-row is correct in the parts with one sign only. The smaller sum of their scales counts for both.
-    positive = math.fsum([scale for scale in scales if scale > 0.0])
-    negative = math.fsum([-scale for scale in scales if scale < 0.0])
-    pseudo_rows = 2.0 * (min(positive, negative) / max(1, len(influences_by_row))) ** 2
+    pseudo_rows = _square_from_pseudo_rows(scales, n_rows=len(influences_by_row))
     return math.sqrt(explained + max(pseudo_rows, math.fsum(unexplained)))
 
 
-def of_difference(part: MetricTerm, level: float) -> MetricTerm:
-    """Return a part of a difference: its limits are no closer than a normal variable's, for a difference has no ends.
+def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
+    """Return the least squared distance from a sum of parts to its limit, by two pseudo-rows.
+
+    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So two
+    pseudo-rows are added: one is correct only in the parts with positive weights, one only in those with negative
+    weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights has no pseudo-rows.
 
     Args:
-        part: A share, whose own limits are drawn towards the middle of its range.
+        scales: For each part the distance from the sum to its limit, in standard deviations of the part, times its
+            weight.
+        n_rows: Number of test rows.
+    """
+    positive = math.fsum([scale for scale in scales if scale > 0.0])
+    negative = math.fsum([-scale for scale in scales if scale < 0.0])
+    # A row has the influence 1 / n_rows on a mean over rows. The smaller sum of scales counts for both pseudo-rows.
+    scale = min(positive, negative)
+    influence = scale / max(1, n_rows)
+    return 2.0 * influence**2
+
+
+def of_difference(part: MetricTerm, level: float) -> MetricTerm:
+    """Return a share for use in a difference: its limits are at least as far away as those of a normal variable.
+
+    Wilson limits of a share near an end of its range are drawn towards the middle, so that one of them is close. The
+    difference of two such shares is not near an end of its range, and a close limit would be too optimistic.
+
+    Args:
+        part: The share.
         level: Nominal coverage.
     """
     deviation = math.sqrt(_squares(part.influence))
@@ -419,28 +482,33 @@ def of_difference(part: MetricTerm, level: float) -> MetricTerm:
 
 
 def macro_part(hits: Sequence[Rows], sizes: Sequence[Rows], level: float) -> MetricTerm:
-    """Return the mean of ratios, such as macro F1, with its limits.
+    """Return the mean of the ratios of all labels, such as macro F1, with its limits.
 
-    The limits are the wider ones of two: from the limits of each label (for labels with few events), and of the mean as
-    one share (for few events in all).
+    The limits are computed in two ways, and on each side the limit that is farther away counts. MOVER combines the
+    limits of the labels, which matters if single labels have few events. The Wilson limits of the mean, taken as a
+    single share with the variance of the mean, matter if all labels together have few events.
 
     Args:
         hits: For each label the numerators of the rows: for F1 two times the true positives.
         sizes: For each label the denominators of the rows: for F1 predicted plus true.
         level: Nominal coverage.
     """
-    parts = [ratio_part(a, b, level) for a, b in zip(hits, sizes, strict=True)]
-    macro = combine(parts, weights=[1.0 / len(parts)] * len(parts))
+    label_parts = []
+    for label_hits, label_sizes in zip(hits, sizes, strict=True):
+        label_parts.append(ratio_part(label_hits, label_sizes, level))
+    macro = combine(label_parts, weights=[1.0 / len(label_parts)] * len(label_parts))
+
     q = student_quantile(level, len(macro.influence))
-    below, above = wilson_distances(macro.value, macro.variance, q)
-    wider = replace(macro, below=max(macro.below, below), above=max(macro.above, above))
+    wilson_below, wilson_above = wilson_distances(macro.value, macro.variance, q)
+    wider = replace(macro, below=max(macro.below, wilson_below), above=max(macro.above, wilson_above))
     return _with_implied_variance(wider, level)
 
 
 def _with_implied_variance(part: MetricTerm, level: float) -> MetricTerm:
-    """Return a part with the variance that its limits imply, at least that of its influences.
+    """Return a part with the variance that its limits imply, or that of the influences if this is larger.
 
-    The limits imply that their mean distance is ``q`` standard deviations.
+    Limits of a normal variable are ``q`` standard deviations away. The mean distance to the two limits, divided by
+    ``q``, is therefore the standard deviation that the limits imply.
     """
     q = student_quantile(level, len(part.influence))
     implied_deviation = (part.below + part.above) / (2.0 * q)
@@ -450,9 +518,10 @@ def _with_implied_variance(part: MetricTerm, level: float) -> MetricTerm:
 def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries: Rows, level: float) -> MetricTerm:
     """Return the mean true-label likelihood with its limits.
 
-    Wrong predictions of a certain model are rare and cost a likelihood of almost 1 each. So the limits have two
-    sources: those of the accuracy, times the difference of the likelihoods of correct and wrong predictions (with one
-    pseudo-row each, of 1 and 0), and the variation of the likelihood within both kinds.
+    Wrong predictions of a certain model are rare, and each lowers the likelihood by almost 1. A small sample may have
+    none of them, so the variance of the likelihoods alone is too small. The limits therefore have two sources, which
+    are added as independent errors (the root of the sum of squares): the limits of the accuracy, times the difference
+    between the mean likelihoods of correct and wrong predictions; and the variation around these two means.
 
     Args:
         likelihoods: Sum over the queries of each row.
@@ -473,7 +542,8 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     correct_mean = correct_sum / n_correct if n_correct else 1.0
     wrong_mean = wrong_sum / n_wrong if n_wrong else 0.0
 
-    # First source: the accuracy. The pseudo-rows bound the gap between both kinds of predictions.
+    # First source: the accuracy. Each kind of predictions gets a pseudo-row, with the likelihood 1 if correct and 0 if
+    # wrong. The gap between the means is thus wide where a kind is rare.
     correct_mean_with_pseudo_row = (correct_sum + queries_per_row) / (n_correct + queries_per_row)
     wrong_mean_with_pseudo_row = wrong_sum / (n_wrong + queries_per_row)
     gap = correct_mean_with_pseudo_row - wrong_mean_with_pseudo_row
@@ -487,7 +557,8 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     q = student_quantile(level, len(queries))
     within_below, within_above = wilson_distances(share, _squares(deviations), q)
 
-    # Queries of one row correlate, and so do the sources. The variance of the rows' sums includes that.
+    # The two sources can be correlated in a row. The variance of the sums of the rows includes that, so that its Wilson
+    # limits are the closest ones possible.
     least_below, least_above = wilson_distances(share, _squares(mean.influence), q)
     below = max(math.hypot(gap * accuracy.below, within_below), least_below)
     above = max(math.hypot(gap * accuracy.above, within_above), least_above)
@@ -498,7 +569,7 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
 
 
 def folded_moments(mean: float, deviation: float) -> tuple[float, float]:
-    """Return mean and variance of the absolute value of a normal variable.
+    """Return mean and variance of the absolute value of a normal variable (folded normal distribution).
 
     Args:
         mean: Mean of the variable.
@@ -533,12 +604,12 @@ class _BinError:
 
 
 def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float) -> MetricTerm:
-    """Return the expected calibration error with its limits.
+    """Return the expected calibration error with its limits, by inverting a test.
 
-    The estimate, a sum of absolute values, is larger than the truth on average. A limit is the error under which the
-    estimate is as far from its mean as the quantile of Student's t says; it is reached by moving the gaps of all bins
-    together in the likeliest way. Queries of one row may be in different bins, whose gaps are then correlated as their
-    influences are. A calibrated model has the lower limit 0.
+    The estimate is a sum of absolute values, one for each confidence bin, so it is larger than the truth on average. A
+    limit is the true error under which the estimate is q standard deviations from its own mean, where q is the quantile
+    of Student's t. The errors of bins are correlated, because the queries of one row may be in different bins. A
+    calibrated model has the lower limit 0.
 
     Args:
         bins: For each confidence bin with queries, by row: the correct predictions in the bin, the queries, and the sum
@@ -553,24 +624,12 @@ def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float
     lower_covariances = _covariances(errors, lower_deviations)
     upper_covariances = _covariances(errors, [error.upper_deviation for error in errors])
     value = math.fsum(sizes)
-
-    # The lower limit is at least as far away as that of a sum whose signs are known.
-    variance_with_signs = max(0.0, math.fsum(map(math.fsum, lower_covariances)))
-    least_distance = min(value, q * math.sqrt(variance_with_signs))
     lower_limit = _calibration_limit(value, sizes, lower_covariances, q, direction=-1.0)
     upper_limit = _calibration_limit(value, sizes, upper_covariances, q, direction=1.0)
 
-    # The estimate of a calibrated model has this mean. A smaller estimate is the mean of no error: its unbiased value
-    # is negative.
-    means_if_calibrated = []
-    for deviation in lower_deviations:
-        folded_mean, _ = folded_moments(mean=0.0, deviation=deviation)
-        means_if_calibrated.append(folded_mean)
-    mean_if_calibrated = math.fsum(means_if_calibrated)
-    if value < mean_if_calibrated:
-        unbiased = value - mean_if_calibrated
-    else:
-        unbiased = _calibration_limit(value, sizes, lower_covariances, 0.0, direction=-1.0)
+    # The lower limit is at least as far away as that of a sum whose signs are known: a normal variable.
+    variance_with_signs = max(0.0, math.fsum(map(math.fsum, lower_covariances)))
+    least_distance = min(value, q * math.sqrt(variance_with_signs))
 
     influences_by_row = _by_row(error.influence for error in errors)
     part = MetricTerm(
@@ -579,9 +638,33 @@ def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float
         above=max(0.0, min(1.0, upper_limit) - value),
         influence=list(map(math.fsum, influences_by_row)),
         variance=0.0,
-        centre=unbiased,
+        centre=_unbiased_calibration_error(value, sizes, lower_deviations, lower_covariances),
     )
     return _with_implied_variance(part, level)
+
+
+def _unbiased_calibration_error(
+    value: float, sizes: Sequence[float], deviations: Sequence[float], covariances: Sequence[Sequence[float]]
+) -> float:
+    """Return the calibration error without its bias: the true error whose estimates have the mean ``value``.
+
+    No true error has a mean estimate below that of a calibrated model. For a smaller estimate, the distance to this
+    mean is returned, which is negative: means over data sets would otherwise keep a bias.
+
+    Args:
+        value: The observed estimate.
+        sizes: The observed error of each bin.
+        deviations: The standard deviation of each error.
+        covariances: Covariances of the errors.
+    """
+    means_if_calibrated = []
+    for deviation in deviations:
+        folded_mean, _ = folded_moments(mean=0.0, deviation=deviation)
+        means_if_calibrated.append(folded_mean)
+    mean_if_calibrated = math.fsum(means_if_calibrated)
+    if value < mean_if_calibrated:
+        return value - mean_if_calibrated
+    return _calibration_limit(value, sizes, covariances, q=0.0, direction=-1.0)
 
 
 def _bin_error(hits: Rows, bin_queries: Rows, excess: Rows, queries: Rows, level: float) -> _BinError:
@@ -599,7 +682,8 @@ def _bin_error(hits: Rows, bin_queries: Rows, excess: Rows, queries: Rows, level
     gap = math.fsum(excess) / total
     share = math.fsum(bin_queries) / total
 
-    # Two things vary: the accuracy in the bin, and the share of the queries that are in it.
+    # Two things vary: the accuracy in the bin, and the share of the queries that are in the bin. The gap is share times
+    # (accuracy - confidence), so its derivative by the accuracy is share, and by the share it is gap / share.
     accuracy = ratio_part(hits, bin_queries, level)
     influence_on_share = [(a - share * b) / total for a, b in zip(bin_queries, queries, strict=True)]
     variance_from_share = (gap / share) ** 2 * _squares(influence_on_share)
@@ -613,7 +697,8 @@ def _bin_error(hits: Rows, bin_queries: Rows, excess: Rows, queries: Rows, level
     else:
         towards_zero = deviation_below
         away_from_zero = deviation_above
-    # The true gap may have the other sign: q deviations towards 0 and past it increase the error by twice the gap less.
+    # The true gap may have the other sign. A move by q deviations towards 0 and past it ends at the absolute value
+    # q * towards_zero - |gap|, which is an increase by q * towards_zero - 2 |gap|.
     past_zero = towards_zero - 2.0 * abs(gap) / q
     sign = -1.0 if gap < 0.0 else 1.0
     return _BinError(
@@ -626,10 +711,15 @@ def _bin_error(hits: Rows, bin_queries: Rows, excess: Rows, queries: Rows, level
 
 
 def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> list[list[float]]:
-    """Return the covariances of the errors of bins that have the given standard deviations.
+    """Return the covariance matrix of the errors of all bins.
 
-    The part of the deviations that is observed is correlated as the influences are. The other part, from errors that
-    the sample may lack, is correlated as the bins share rows: such a row is wrong in all its bins.
+    The variance of an error is the sum of an observed and a hidden part. The observed parts of two bins are correlated
+    as the influences of the rows are. The hidden parts come from wrong predictions that the sample may lack. Such a row
+    would be wrong in all bins that it has queries in, so the hidden parts are correlated as the numbers of queries are.
+
+    Args:
+        errors: The error of each bin.
+        deviations: The standard deviation of each error.
     """
     observed_scales = []
     hidden_scales = []
@@ -655,10 +745,15 @@ def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> li
 
 
 def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Return mean and variance of the sum of the absolute values of normal variables with means from 0 on.
+    """Return mean and variance of the sum of the absolute values of normal variables.
 
-    The covariance of two absolute values is that of the variables where both keep their signs, and at most 1 - 2 / pi
-    of its size where the signs are free.
+    The covariance of two absolute values depends on how certain the signs of both variables are. If they are certain,
+    it is the covariance of the variables. If they are free, it is at most 1 - 2 / pi times its size. In between, the
+    two are mixed by the probability that both variables keep their signs.
+
+    Args:
+        means: The means of the variables, none of them negative.
+        covariances: Their covariance matrix.
     """
     folded_means = []
     variances = []
@@ -675,15 +770,18 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
         for second in range(first):
             covariance = row[second]
             both_certain = sign_certainties[first] * sign_certainties[second]
-            free = (1.0 - both_certain) * _FOLDED_CORRELATION * abs(covariance)
-            variance += 2.0 * (both_certain * covariance + free)
+            with_free_signs = (1.0 - both_certain) * _FOLDED_CORRELATION * abs(covariance)
+            variance += 2.0 * (both_certain * covariance + with_free_signs)
     return math.fsum(folded_means), max(0.0, variance)
 
 
 def _calibration_limit(
     value: float, sizes: Sequence[float], covariances: Sequence[Sequence[float]], q: float, *, direction: float
 ) -> float:
-    """Return the calibration error from whose mean estimate the observed one is ``q`` standard deviations away.
+    """Return the true calibration error whose mean estimate is ``q`` standard deviations from the observed estimate.
+
+    Many combinations of true errors of the bins have the same sum. Of these, the likeliest one under the covariances is
+    taken. It moves each bin in proportion to the covariance of its error with the sum.
 
     Args:
         value: The observed estimate.
@@ -692,26 +790,30 @@ def _calibration_limit(
         q: Number of standard deviations.
         direction: 1 for the upper limit, -1 for the lower one.
     """
-    moves = [max(0.0, math.fsum(row)) for row in covariances]
-    scale = math.sqrt(math.fsum(moves))
-    if scale < _TINY:
+    covariances_with_sum = [max(0.0, math.fsum(row)) for row in covariances]
+    deviation_of_sum = math.sqrt(math.fsum(covariances_with_sum))
+    if deviation_of_sum < _TINY:
         return value
 
-    def moved(step: float) -> list[float]:
-        """Return the errors of the bins if their sum moves by some standard deviations, in the likeliest way."""
-        return [max(0.0, size + direction * step * move / scale) for size, move in zip(sizes, moves, strict=True)]
+    def true_errors(step: float) -> list[float]:
+        """Return the errors of the bins after their sum moved by a number of its standard deviations."""
+        errors = []
+        for size, covariance_with_sum in zip(sizes, covariances_with_sum, strict=True):
+            moved = size + direction * step * covariance_with_sum / deviation_of_sum
+            errors.append(max(0.0, moved))
+        return errors
 
-    # Bisection of the number of standard deviations.
+    # Bisection of the number of standard deviations; 40 halvings of 60 leave less than 1e-10.
     low = 0.0
     high = 60.0
     for _ in range(40):
         middle = (low + high) / 2.0
-        mean, variance = _folded_sum(moved(middle), covariances)
-        if direction * (mean - value) > q * math.sqrt(variance):
+        mean_estimate, variance = _folded_sum(true_errors(middle), covariances)
+        if direction * (mean_estimate - value) > q * math.sqrt(variance):
             high = middle
         else:
             low = middle
-    return math.fsum(moved(high))
+    return math.fsum(true_errors(high))
 
 
 # -- divergence
@@ -727,9 +829,9 @@ class _LabelTerm:
         divergence: ``p * log(p / f)``.
         gradient: For each row its influence on the divergence, by the derivative at p and f.
         deviation: For each row its influence on u, the change of p relative to f, divided by ``sqrt(p)``. Near 0, the
-            divergence is half the sum of the squared u of all labels.
+            divergence is half the sum of the squared u of all labels (its second-order Taylor series).
         hidden_variance: Variance of the divergence from predictions that the sample may lack.
-        hidden_deviation_variance: Variance of u from them.
+        hidden_deviation_variance: Variance of u from such predictions.
     """
 
     divergence: float
@@ -744,10 +846,12 @@ def divergence_interval(
 ) -> Interval:
     """Return the interval of the divergence of the mean prediction from label frequencies, or from uniform ones.
 
-    The estimate is larger than the truth on average, by its mean if there is no divergence (a second-order term). A
-    limit is the divergence under which the estimate without this bias is just significant, with the variance that it
-    has under that divergence. The lower limit is 0 unless the estimate exceeds the quantile of a chi-square (Wilson and
-    Hilferty 1931) with the mean and the variance that it has if there is no divergence.
+    A divergence is never negative, so its estimate is larger than the truth on average. This bias is a second-order
+    term: the mean that the estimate has if there is no divergence. A limit is the true divergence under which the
+    estimate without bias is just significant, with the variance that it has under that divergence.
+
+    The lower limit is 0 if the estimate is no larger than estimates of a zero divergence usually are. These have nearly
+    a chi-square distribution.
 
     Args:
         probabilities: For each label the sum of its probabilities over the queries of each row.
@@ -766,6 +870,7 @@ def divergence_interval(
         terms.append(_label_term(probabilities[label], label_frequencies, n_labels, queries, level))
     moments = _divergence_moments(terms)
 
+    # From the uniform distribution, a divergence is at most the logarithm of the number of labels.
     largest = math.log(n_labels) if frequencies is None else math.inf
     return Interval(
         low=_lower_divergence_limit(moments, q),
@@ -800,13 +905,14 @@ def _label_term(
             (count - frequency * size) / total for count, size in zip(frequencies, queries, strict=True)
         ]
 
-    # A pseudo-row with equal probabilities keeps the mean above 0.
+    # A pseudo-row with equal probabilities keeps the mean above 0. The derivatives of p log(p / f) are log(p / f) + 1
+    # by p, and -p / f by f.
     mean = (n_rows * part.value + 1.0 / n_labels) / (n_rows + 1.0)
     ratio = mean / frequency
     slope = math.log(mean / frequency) + 1.0
 
-    # The limits of the mean probability assume more variance than the rows show. The least is that of a pseudo-row
-    # whose prediction is another label than the true one.
+    # The limits of the mean probability assume more variance than the rows show: the difference is hidden. It is at
+    # least that of a pseudo-row whose prediction is another label than the true one.
     pseudo_row_variance = 0.5 / n_rows**2
     assumed_variance = _with_implied_variance(part, level).variance
     hidden_variance = max(pseudo_row_variance, assumed_variance - _squares(part.influence))
@@ -819,6 +925,7 @@ def _label_term(
         divergence=divergence,
         gradient=[slope * a - ratio * b for a, b in influences],
         deviation=[(a - ratio * b) / math.sqrt(mean) for a, b in influences],
+        # A hidden row changes p alone. The probabilities of all labels sum to 1, so the constant 1 of the slope drops.
         hidden_variance=(slope - 1.0) ** 2 * hidden_variance,
         hidden_deviation_variance=hidden_variance / mean,
     )
@@ -844,8 +951,8 @@ class _DivergenceMoments:
 def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
     """Return a divergence and its moments from the terms of the labels.
 
-    If there is no divergence, it is ``sum(u^2) / 2``. For normal u with the covariances C, its mean is half the sum of
-    the variances, and its variance half the sum of all squared C.
+    Near 0, the divergence is ``sum(u^2) / 2``. If u has a normal distribution with mean 0 and covariances C, the mean
+    of this sum is half the sum of the variances, and its variance half the sum of all squared elements of C.
     """
     observed = [_squares(term.deviation) for term in terms]
     hidden = [term.hidden_deviation_variance for term in terms]
@@ -869,43 +976,61 @@ def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
 
 
 def _growth(moments: _DivergenceMoments, q: float) -> float:
-    """Return how fast the variance of an estimate grows with the divergence, times ``q^2 / 2``.
+    """Return ``q^2 / 2`` times the first-order variance of an estimate for each unit of the true divergence.
 
-    The first-order variance of an estimate is proportional to the divergence. ``q^2`` times the variance under a
-    divergence D is therefore ``2 * growth * D``.
+    The first-order variance is proportional to the true divergence D, so ``q^2`` times it is ``2 * growth * D``. The
+    factor is estimated at the observed divergence.
     """
-    least_value = 0.01 * moments.bias  # the variance of an estimate near 0 is too uncertain to divide by it
-    return q * q * moments.variance / max(moments.value, least_value) / 2.0
+    # A division by an estimate near 0 would be too uncertain.
+    observed_divergence = max(moments.value, 0.01 * moments.bias)
+    return q * q * moments.variance / observed_divergence / 2.0
 
 
 def _upper_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
-    """Return the largest divergence that the estimate does not reject.
+    """Return the largest true divergence D that the estimate does not reject.
 
-    It solves ``(D - unbiased)^2 = 2 * growth * D + q^2 * null_variance`` for D.
+    Under D, the estimate without bias has the mean D, and the variance is the sum of the first-order variance and the
+    one without divergence. So D is ``q`` standard deviations away if
+    ``(D - unbiased)^2 = 2 * growth * D + q^2 * null_variance``. The larger solution of this quadratic equation is
+    ``unbiased + growth + sqrt(growth^2 + 2 * growth * unbiased + q^2 * null_variance)``.
     """
     growth = _growth(moments, q)
+    unbiased = moments.value - moments.bias
+    positive_unbiased = max(0.0, unbiased)
+    half_width = math.sqrt(growth * growth + 2.0 * growth * positive_unbiased + q * q * moments.null_variance)
+
+    # An estimate below its bias lowers the limit, but by no more than q standard deviations of a zero divergence.
     null_distance = q * math.sqrt(moments.null_variance)
-    unbiased = max(0.0, moments.value - moments.bias)
-    distance = math.sqrt(growth * growth + 2.0 * growth * unbiased + q * q * moments.null_variance)
-    # An estimate below its bias lowers the limit, but by no more than chance explains.
-    centre = max(moments.value - moments.bias, -null_distance) + growth
-    return max(moments.value, centre + distance)
+    centre = max(unbiased, -null_distance) + growth
+    return max(moments.value, centre + half_width)
 
 
 def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
-    """Return the smallest divergence that the estimate does not reject."""
-    # Without divergence, the estimate is a scaled chi-square. This is its quantile of Wilson and Hilferty.
-    degrees = 2.0 * moments.bias * moments.bias / max(moments.null_variance, _TINY**2)
-    significant = moments.bias * (1.0 - 2.0 / (9.0 * degrees) + q * math.sqrt(2.0 / (9.0 * degrees))) ** 3
-    if moments.value <= significant:
+    """Return the smallest true divergence that the estimate does not reject."""
+    if moments.value <= _quantile_without_divergence(moments, q):
         return 0.0
 
     # With u the deviation in the direction of the divergence, the estimate is u^2 / 2 plus the bias from the other
     # directions. u is nearly normal with the variance growth / q^2, of which half is the bias from its own direction.
+    # So sqrt(2 * limit) is q standard deviations, or sqrt(growth), below the observed u.
     growth = _growth(moments, q)
-    other_bias = max(0.0, moments.bias - growth / (2.0 * q * q))
-    root = math.sqrt(2.0 * max(0.0, moments.value - other_bias)) - math.sqrt(growth)
-    return max(0.0, root) ** 2 / 2.0
+    own_bias = growth / (2.0 * q * q)
+    other_bias = max(0.0, moments.bias - own_bias)
+    observed_u = math.sqrt(2.0 * max(0.0, moments.value - other_bias))
+    lowest_u = max(0.0, observed_u - math.sqrt(growth))
+    return lowest_u**2 / 2.0
+
+
+def _quantile_without_divergence(moments: _DivergenceMoments, q: float) -> float:
+    """Return the upper quantile of the estimates of a divergence of 0, for the normal quantile ``q``.
+
+    Such an estimate is nearly a multiple of a chi-square variable. The multiple and the degrees of freedom follow from
+    its mean and its variance. The quantile is the approximation of Wilson and Hilferty (1931):
+    ``mean * (1 - c + q * sqrt(c))^3`` with ``c = 2 / (9 * degrees_of_freedom)``.
+    """
+    degrees_of_freedom = 2.0 * moments.bias * moments.bias / max(moments.null_variance, _TINY**2)
+    c = 2.0 / (9.0 * degrees_of_freedom)
+    return moments.bias * (1.0 - c + q * math.sqrt(c)) ** 3
 
 
 # -- means over data sets
@@ -914,12 +1039,8 @@ def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
 def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float = 1.0) -> Interval:
     """Return the interval of a mean over data sets, whose rows are independent of each other.
 
-    The limits of a share near an end of its range are skewed, and their skewness must shrink with the number of data
-    sets. With b and a the distances of a data set to its lower and upper limit, its level is ``a b`` and its slope
-    ``a - b``: the limits are ``value + slope / 2 -+ sqrt(level + slope^2 / 4)``. The mean has the sum of the levels,
-    divided by the squared number of data sets, and the mean slope (weighted with the squared widths, which also exist
-    without any event), divided by their number. One data set keeps its interval; many data sets have nearly the Wilson
-    interval of all rows.
+    The mean of one data set has the interval of that data set. The mean of many data sets has nearly the Wilson
+    interval of all their rows. A biased score is averaged without its bias.
 
     Args:
         values: The score of each data set.
@@ -937,12 +1058,13 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
 
     below = [max(0.0, value - interval.low) for value, interval in zip(values, intervals, strict=True)]
     above = [max(0.0, interval.high - value) for value, interval in zip(values, intervals, strict=True)]
-    # Scores at both ends of their ranges have no level, and their slopes cancel out: the mean would have no width.
-    at_lowest = any(up and not down for down, up in zip(below, above, strict=True))
-    at_highest = any(down and not up for down, up in zip(below, above, strict=True))
-    if at_lowest and at_highest:
+    # A score at an end of its range has a distance of 0 on that side. If there are scores at both ends, their opposite
+    # skewness would cancel out, and the mean would have an interval without width. Each side is then averaged alone.
+    any_at_lowest = any(up and not down for down, up in zip(below, above, strict=True))
+    any_at_highest = any(down and not up for down, up in zip(below, above, strict=True))
+    if any_at_lowest and any_at_highest:
         is_skewed_down = [up < down for down, up in zip(below, above, strict=True)]
-        return _mean_interval_of_halves(values, intervals, is_skewed_down)
+        return _mean_interval_by_skewness(values, intervals, is_skewed_down)
     return _skewed_mean_interval(values, intervals, below, above)
 
 
@@ -950,6 +1072,14 @@ def _skewed_mean_interval(
     values: Sequence[float], intervals: Sequence[Interval], below: Sequence[float], above: Sequence[float]
 ) -> Interval:
     """Return the interval of a mean over data sets from the distances of their scores to the limits.
+
+    The limits of a share near an end of its range are skewed, and the skewness must shrink with the number of data
+    sets. So each interval is described by two numbers. With the distances b and a to the lower and the upper limit, the
+    skewness is ``a - b``, and the spread is ``a b``, since the limits are
+    ``value + skewness / 2 -+ sqrt(spread + skewness^2 / 4)``.
+
+    The mean has the sum of the spreads, divided by the squared number of data sets. Its skewness is the mean skewness,
+    divided by their number. The mean weighs each data set with its squared width, which is positive without any event.
 
     Args:
         values: The score of each data set.
@@ -959,41 +1089,61 @@ def _skewed_mean_interval(
     """
     count = len(values)
     mean = math.fsum(values) / count
-    slopes = [up - down for down, up in zip(below, above, strict=True)]
+    skewnesses = [up - down for down, up in zip(below, above, strict=True)]
     squared_widths = [(up + down) ** 2 for down, up in zip(below, above, strict=True)]
     total_weight = max(math.fsum(squared_widths), _TINY**2)
-    slope = _dot(slopes, squared_widths) / total_weight / count
+    skewness = _dot(skewnesses, squared_widths) / total_weight / count
 
-    # With k = q^2 / rows, a Wilson interval of a share p has the slope s (1 - 2 p) and the level s p (1 - p), where the
-    # shrinkage s is k / (1 + k). So level / (1 - s) is k p (1 - p), which is q^2 times the variance and adds up. The
-    # mean has the rows of all data sets, so that its shrinkage is about 1 / count of theirs.
-    shrinkages = []
-    for value, down, up, own_slope in zip(values, below, above, slopes, strict=True):
-        shrinkage = abs(own_slope)
-        if 0.0 < value < 1.0:
-            shrinkage = max(shrinkage, down * up / (value * (1.0 - value)))
-        shrinkages.append(min(0.5, shrinkage))
-    remaining_share = 1.0 - _dot(shrinkages, squared_widths) / total_weight / count
-    level = math.fsum(
+    # A Wilson interval draws the limits towards the middle. With k = q^2 / rows and the shrinkage s = k / (1 + k), a
+    # share p has the skewness s (1 - 2 p) and the spread s p (1 - p). So spread / (1 - s) is k p (1 - p), which is q^2
+    # times the variance and adds up. The mean has the rows of all data sets: its shrinkage is about theirs / count.
+    shrinkages = _shrinkages(values, below, above)
+    mean_shrinkage = _dot(shrinkages, squared_widths) / total_weight / count
+    remaining_share = 1.0 - mean_shrinkage
+    spread = math.fsum(
         down * up * remaining_share / (1.0 - shrinkage)
         for down, up, shrinkage in zip(below, above, shrinkages, strict=True)
     )
 
-    half_width = math.sqrt(level / count**2 + slope * slope / 4.0)
-    centre = mean + slope / 2.0
+    half_width = math.sqrt(spread / count**2 + skewness * skewness / 4.0)
+    centre = mean + skewness / 2.0
+    # The interval is no wider than the mean of the intervals, and contains the mean.
     mean_low = math.fsum(interval.low for interval in intervals) / count
     mean_high = math.fsum(interval.high for interval in intervals) / count
     low = max(mean_low, centre - half_width)
     high = min(mean_high, centre + half_width)
-    return _interval_of_mean(intervals, min(mean, low), max(mean, high))
+    return _interval_of_mean(intervals, low=min(mean, low), high=max(mean, high))
 
 
-def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float) -> Interval:
-    """Return the interval of the mean over data sets of a score that chance raises or lowers.
+def _shrinkages(values: Sequence[float], below: Sequence[float], above: Sequence[float]) -> list[float]:
+    """Return how far the limits of each data set are drawn to the middle, as a share of the distance to it.
+
+    For a share p, the skewness of the limits is ``s (1 - 2 p)`` and the product of their distances ``s p (1 - p)``. The
+    first one gives a lower bound of the shrinkage s, the second one gives s if p is no end of the range.
 
     Args:
         values: The score of each data set.
-        intervals: Its interval.
+        below: The distance to its lower limit.
+        above: The distance to its upper limit.
+    """
+    shrinkages = []
+    for value, down, up in zip(values, below, above, strict=True):
+        shrinkage = abs(up - down)
+        if 0.0 < value < 1.0:
+            shrinkage = max(shrinkage, down * up / (value * (1.0 - value)))
+        shrinkages.append(min(0.5, shrinkage))
+    return shrinkages
+
+
+def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval], highest: float) -> Interval:
+    """Return the interval of the mean over data sets of a biased score, such as a calibration error.
+
+    The interval is around the mean of the estimates without bias. Its half width is the root of the sum of the squared
+    half widths of the data sets (MOVER), plus an allowance for the error of the estimated bias.
+
+    Args:
+        values: The score of each data set.
+        intervals: Its interval. Its ``centre`` is the estimate without bias; without a centre, the bias is 0.
         highest: Largest possible mean.
     """
     count = len(values)
@@ -1008,24 +1158,33 @@ def _biased_mean_interval(values: Sequence[float], intervals: Sequence[Interval]
         squared_distances.append(distance * distance)
     half_width = math.sqrt(math.fsum(squared_distances) / count**2)
 
-    # The bias is estimated, and uncertain by about its size: it may be twice that, or nothing.
+    # The bias is estimated, and uncertain by about its size: it may be twice that, or nothing. If it is twice that, the
+    # truth is farther from the observed mean than the centre is. On that side the whole bias is added, which is the
+    # cautious choice. On the side of the observed mean, it is added as an independent error.
     mean_centre = math.fsum(centres) / count
     bias = mean - mean_centre
-    with_whole_bias = half_width + abs(bias)
-    with_uncertain_bias = math.hypot(half_width, bias)
+    cautious_half_width = half_width + abs(bias)
+    usual_half_width = math.hypot(half_width, bias)
     if bias > 0.0:
-        low = mean_centre - with_whole_bias
-        high = mean_centre + with_uncertain_bias
+        low = mean_centre - cautious_half_width
+        high = mean_centre + usual_half_width
     else:
-        low = mean_centre - with_uncertain_bias
-        high = mean_centre + with_whole_bias
-    return _interval_of_mean(intervals, min(mean, max(0.0, low)), max(mean, min(highest, high)))
+        low = mean_centre - usual_half_width
+        high = mean_centre + cautious_half_width
+
+    # The limits are within the range of the score, and the interval contains the observed mean.
+    low_in_range = max(0.0, low)
+    high_in_range = min(highest, high)
+    return _interval_of_mean(intervals, low=min(mean, low_in_range), high=max(mean, high_in_range))
 
 
-def _mean_interval_of_halves(
+def _mean_interval_by_skewness(
     values: Sequence[float], intervals: Sequence[Interval], is_skewed_down: Sequence[bool]
 ) -> Interval:
-    """Return the interval of a mean from those of its two halves, which are skewed to different sides (MOVER).
+    """Return the interval of a mean over data sets whose intervals are skewed to different sides.
+
+    The data sets are divided by the side of their skewness. Each of the two groups has the interval of its mean. MOVER
+    combines both: a squared distance is the sum of the squared distances of the groups, weighted by their size.
 
     Args:
         values: The score of each data set.
@@ -1036,20 +1195,20 @@ def _mean_interval_of_halves(
     below = 0.0
     above = 0.0
     for direction in (False, True):
-        half_values = []
-        half_intervals = []
+        group_values = []
+        group_intervals = []
         for value, interval, skewed_down in zip(values, intervals, is_skewed_down, strict=True):
             if skewed_down == direction:
-                half_values.append(value)
-                half_intervals.append(interval)
-        half = mean_interval(half_values, half_intervals)
-        share = len(half_values) / len(values)
-        half_mean = math.fsum(half_values) / len(half_values)
-        below = math.hypot(below, share * (half_mean - half.low))
-        above = math.hypot(above, share * (half.high - half_mean))
+                group_values.append(value)
+                group_intervals.append(interval)
+        group_interval = mean_interval(group_values, group_intervals)
+        group_mean = math.fsum(group_values) / len(group_values)
+        share = len(group_values) / len(values)
+        below = math.hypot(below, share * (group_mean - group_interval.low))
+        above = math.hypot(above, share * (group_interval.high - group_mean))
     return _interval_of_mean(intervals, mean - below, mean + above)
 
 
 def _interval_of_mean(intervals: Sequence[Interval], low: float, high: float) -> Interval:
-    """Return an interval with the level of the intervals of the data sets."""
-    return Interval(low, high, intervals[0].level, method="variance recovery over data sets")
+    """Return an interval of a mean, with the level of the intervals of the data sets."""
+    return Interval(low, high, level=intervals[0].level, method="variance recovery over data sets")

@@ -1,13 +1,12 @@
 """Named sets of metrics.
 
 A :class:`Metric` is a function with a few facts about it; a :class:`MetricSet` scores one matrix of predictions with
-all of its metrics, and its name is in the signature of the run. Two sets exist: ``"standard"``, the metrics of
-:mod:`StaICC.metrics.classification` on rows that are normalised once, and ``"0.1.1"``, the release bug for bug
-(:mod:`StaICC.metrics.released`).
+all of its metrics, and its name is in the signature of the run. Two sets exist. ``"standard"`` has the metrics of
+:mod:`StaICC.metrics.classification`, on rows that are normalised once. ``"0.1.1"`` has the metrics of StaICC 0.1.1, the
+released version, with its bugs (:mod:`StaICC.metrics.released`).
 
 Scoring yields a :class:`Score` per metric: a value, or None and the reason. Undefined is never zero: likelihood and
-calibration error have no value for bare labels or for predictions of ambiguous kind, and a function that returns NaN
-has returned nothing.
+calibration error have no value for bare labels or for predictions of ambiguous kind, and NaN counts as no value.
 
 A metric is a function of the shape ``metric(ground_truth, prediction) -> float``. docs/adding_a_metric.md adds one.
 """
@@ -34,7 +33,7 @@ _ROUNDING = 1e-9
 """By how much a value may be outside the range of its metric."""
 
 _READS: Mapping[bool | None, Reads] = {True: "probabilities", False: "rows", None: "any"}
-"""What a mean of the scores of queries reads, by `Metric.requires_probabilities`."""
+"""What a metric that is a mean over queries (`MeanOf`) reads, by `Metric.requires_probabilities`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class Metric:
 
     @property
     def statistic(self) -> Statistic | None:
-        """What its intervals and tests are computed by; ``None`` if it has none."""
+        """The statistic that computes its intervals and paired tests; ``None`` if it has none."""
         function = self.function
         if isinstance(function, MeanOf):
             if type(function).__call__ is not MeanOf.__call__:
@@ -104,17 +103,24 @@ class Metric:
 
     @property
     def of_release(self) -> bool:
-        """Whether its function is a metric of the set ``"0.1.1"``."""
+        """Whether its function is a metric of StaICC 0.1.1 (:mod:`StaICC.metrics.released`)."""
         return any(self.function is metric.function for metric in _RELEASED.metrics)
 
     @property
     def of_library(self) -> bool:
-        """Whether it is a metric of this library or of the release, unchanged."""
+        """Whether it is unchanged a metric of this library: one of the built-in metrics or of the set ``"0.1.1"``."""
         return self in _BUILT_IN or self in _RELEASED.metrics
 
 
 def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Score:
-    """Call one metric on its own copy of the data, so that no function can change another's.
+    """Return the score of one metric.
+
+    The function gets its own copy of the data, so that it cannot change the data of other metrics.
+
+    Args:
+        metric: The metric.
+        truth: The true labels.
+        rows: The rows that it requires.
 
     Raises:
         ArgumentError: It raised another error than :class:`~StaICC.errors.UndefinedMetricError`, or returned no number,
@@ -145,13 +151,14 @@ def _measure(metric: Metric, truth: Sequence[int], rows: Sequence[Sequence[float
 
 
 def _is_real_number(value: object) -> bool:
-    """Return whether a value is a number of any library, but no truth value."""
+    """Return whether a value is a real number, also of NumPy or torch; truth values are none."""
     if isinstance(value, (bool, str, bytes, complex)):
         return False
     return hasattr(value, "__float__")
 
 
 def _check_one_hot(rows: list[list[float]]) -> None:
+    """Raise an ArgumentError for a row that is not one-hot: a single 1, and 0 for all other labels."""
     for row_index, row in enumerate(rows):
         if row.count(1.0) != 1 or row.count(0.0) != len(row) - 1:
             raise ArgumentError(
@@ -167,7 +174,8 @@ class MetricSet:
     Attributes:
         name: Its name.
         metrics: The metrics, in the order of the report; their names differ.
-        as_released: Whether rows are handed over as StaICC 0.1.1 did, undecided, to metrics that decide for themselves.
+        as_released: Whether all metrics get the rows as the inference function returned them, as in StaICC 0.1.1. Its
+            metrics decide themselves between probabilities and logits.
         parts: What the name is made of, for signatures: the name of a set and the labels of added metrics.
     """
 
@@ -271,16 +279,22 @@ class MetricSet:
         return self._score_rows(truth, raw, normalised.probabilities, normalised.reason)
 
     def _all_undefined(self, reason: str) -> dict[str, Score]:
-        """Return the same reason for every metric."""
+        """Return an undefined score with the same reason for every metric."""
         return {metric.name: Score(None, reason) for metric in self.metrics}
 
     def _score_as_released(self, truth: list[int], raw: list[list[float]], hard: bool) -> dict[str, Score]:
-        """Score the rows as they are; bare labels as one-hot rows that are as wide as those of the release."""
+        """Return the scores that StaICC 0.1.1 computes, which gives all metrics the rows as they were returned.
+
+        Args:
+            truth: The true labels.
+            raw: The rows as they were returned.
+            hard: Whether they are one-hot rows of bare labels. They then get the width that they have in 0.1.1.
+        """
         rows = raw
         if hard:
             try:
                 rows = released.expand_label_indexes(classification.predicted_labels(raw), truth)
-            except UndefinedMetricError as error:  # the release has no result at all for such a run
+            except UndefinedMetricError as error:  # StaICC 0.1.1 has no result at all for such a run
                 return self._all_undefined(str(error))
         return {metric.name: _measure(metric, truth, rows) for metric in self.metrics}
 
@@ -291,13 +305,13 @@ class MetricSet:
         probabilities: Sequence[Sequence[float]] | None,
         reason: str | None,
     ) -> dict[str, Score]:
-        """Score each metric on what it requires (see :class:`Metric`).
+        """Return the score of each metric, computed from the rows that the metric requires (see :class:`Metric`).
 
         Args:
             truth: The true labels.
             raw: The rows as they were returned.
             probabilities: The rows as probabilities; ``None`` if there are none.
-            reason: Why there are none.
+            reason: Why there are no probabilities.
         """
         scores = {}
         for metric in self.metrics:
@@ -313,13 +327,15 @@ class MetricSet:
 
 
 def scored_as_released(metrics: Sequence[Metric]) -> bool:
-    """Return whether metrics get what the inference function returned, as in 0.1.1.
+    """Return whether the metrics get the rows as the inference function returned them, as in StaICC 0.1.1.
 
-    They do if there is a metric of 0.1.1 among them, and none of this library, which may need probabilities.
+    They do if some metric is one of StaICC 0.1.1, and none is a built-in metric. Built-in metrics may need
+    probabilities, so that sets with one of them are scored in the usual way.
     """
     built_in_functions = [metric.function for metric in _BUILT_IN]
-    if any(metric.function in built_in_functions for metric in metrics):
-        return False
+    for metric in metrics:
+        if metric.function in built_in_functions:
+            return False
     return any(metric.of_release for metric in metrics)
 
 
@@ -332,7 +348,7 @@ name, such as ``"standard+name"``.
 
 
 def _built_in_metrics() -> tuple[Metric, ...]:
-    """Return the metrics of all scores that have one."""
+    """Return a metric for each score of this library that is computed from true labels and rows."""
     metrics = []
     for score in SCORES.values():
         if score.metric is None or score.statistic is None:
@@ -349,7 +365,10 @@ def _built_in_metrics() -> tuple[Metric, ...]:
 
 
 def _released_set() -> MetricSet:
-    """Return the metrics of 0.1.1: they get what the inference function returned, and have no range."""
+    """Return the set of the metrics of StaICC 0.1.1.
+
+    They get the rows as the inference function returned them, and have no range, because 0.1.1 checks none.
+    """
     metrics = []
     for name in _PUBLISHED:
         metrics.append(Metric(name, getattr(released, name), higher_is_better=SCORES[name].higher_is_better))
@@ -357,14 +376,18 @@ def _released_set() -> MetricSet:
 
 
 _BUILT_IN = _built_in_metrics()
-"""The metrics of this library, in the order of their records. The published ones come first."""
+"""The built-in metrics of this library, in the order of their records. The published ones come first."""
 _STANDARD = MetricSet("standard", tuple(metric for metric in _BUILT_IN if metric.name in _PUBLISHED))
 _RELEASED = _released_set()
 _SETS = {"standard": _STANDARD, "0.1.1": _RELEASED}
 
 
 def _read_metric(name: str, value: Any) -> Metric:
-    """Return a function as a metric with this name; a metric of the library keeps its range and direction."""
+    """Return a function or a metric that a user gave as a metric with this name.
+
+    A function of this library keeps what is known about its metric, such as the range. Any other function gets
+    probabilities where there are any.
+    """
     if isinstance(value, Metric):
         return replace(value, name=name)
     for metric in (*_BUILT_IN, *_RELEASED.metrics):
@@ -387,13 +410,22 @@ METRICS: Registry[Metric] = Registry(
 def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] = "standard") -> MetricSet:
     """Find a set of metrics by name, or make one of names or functions.
 
+    Functions by name, as in StaICC 0.1.1, are read as follows:
+
+    - A function of this library keeps what is known about its metric, such as its range.
+    - Another function gets probabilities where there are any, else the rows as the inference function returned them
+      (see :class:`Metric`, ``None``).
+    - If there is a function of StaICC 0.1.1 (``StaICC.util.functional.accuracy``) but no built-in metric, all functions
+      get the rows as the inference function returned them.
+
     Args:
-        metrics: ``"standard"``, ``"0.1.1"``; a metric of :data:`METRICS`, of a plug-in or ``package.module:name``;
-            several names joined by ``+`` (``"standard+my_metric"``); a set (returned as it is); or functions by name,
-            as StaICC 0.1.1 took them. Functions get probabilities where there are any (see :class:`Metric`,
-            ``None``). The standard metrics keep what is known about them. If a function is one of 0.1.1
-            (``StaICC.util.functional.accuracy``) and none a standard metric, all get what the inference function
-            returned.
+        metrics: One of:
+
+            - the name of a set, ``"standard"`` or ``"0.1.1"``;
+            - the name of a metric in :data:`METRICS` or of a plug-in, or ``package.module:name``;
+            - several names joined by ``+``, such as ``"standard+my_metric"``;
+            - functions or metrics by name;
+            - a set, which is returned unchanged.
 
     Returns:
         The set. One made of functions is called ``custom`` with their names.
@@ -414,22 +446,26 @@ def metric_set(metrics: str | MetricSet | Mapping[str, MetricFunction | Metric] 
     if isinstance(metrics, MetricSet):
         return metrics
     if isinstance(metrics, Mapping) and metrics:
-        return _set_of_functions(metrics)
+        return _custom_metric_set(metrics)
     if isinstance(metrics, str):
-        return _set_of_names(metrics.split("+"))
+        return _metric_set_of_names(metrics.split("+"))
     raise ArgumentError(f"metrics: got {metrics!r:.80}, expected the name of a metric set, or functions by name")
 
 
-def _set_of_functions(functions: Mapping[str, MetricFunction | Metric]) -> MetricSet:
-    """Return the set of functions by name."""
+def _custom_metric_set(functions: Mapping[str, MetricFunction | Metric]) -> MetricSet:
+    """Return the metric set ``custom`` with functions that a user gave by name."""
     custom = MetricSet("custom", ())
     for name, function in functions.items():
         custom = custom.adding(_read_metric(name, function))
     return custom
 
 
-def _set_of_names(names: Sequence[str]) -> MetricSet:
-    """Return the set of names, of which the first may be that of a set."""
+def _metric_set_of_names(names: Sequence[str]) -> MetricSet:
+    """Return the metric set that a user gave as names joined by ``+``.
+
+    Args:
+        names: The name of a set or of a metric, then the names of metrics that are added.
+    """
     first = names[0]
     if first in _SETS:
         joined = _SETS[first]
@@ -442,7 +478,12 @@ def _set_of_names(names: Sequence[str]) -> MetricSet:
 
 
 def _find_metric(name: str) -> Metric:
-    """Return the metric of a name; the names of sets belong to no metric."""
+    """Return the metric with a name.
+
+    Raises:
+        UnknownNameError: There is no such metric. The names of sets are no names of metrics.
+        PluginError: A plug-in is broken, or two plug-ins have that metric.
+    """
     is_set = fold(name) in [fold(set_name) for set_name in _SETS]
     if is_set or not METRICS.knows(name):
         raise unknown_name("metric set", name, [*_SETS, *METRICS.names()], METRICS.hint)

@@ -4,21 +4,27 @@ A classifier that guesses each of n labels with probability p is right X times, 
 p differs between examples). Whoever tries t settings and reports the best one has to beat the best of t guessers, not
 one of them. With ``F`` the distribution function of X, the best of t independent guessers is right at most k times with
 probability ``F(k)**t``; t = 1 is the standard baseline (Yauney and Mimno, "Stronger Random Baselines for In-Context
-Learning", COLM 2024, equations 4 to 11 and 18 to 20). The smaller tail has all its digits, however thin it is, and
-``1 - F**t`` is ``-expm1(t * log1p(-tail))``. The expected maximum is the sum of the tail probabilities (the same as
-equation 8, without its subtractions). Correct predictions are counted as integers. An accuracy that is no multiple of
+Learning", COLM 2024, equations 4 to 11 and 18 to 20). The expected maximum is the sum of the tail probabilities, which
+is equation 8 without its subtractions. Correct predictions are counted as integers. An accuracy that is no multiple of
 1/n is an error; it is not rounded silently.
 
 *Uniform guessing* is random. A guesser may draw for each query, or once for each test row and repeat its guess when the
-row is asked again; the second scatters more. Both are reported, and the larger p-value is valid for either. *The
-majority label* and *the last demonstration's label* are deterministic on frozen prompts: see
+row is asked again; the second one has the larger variance. Both are reported, and the larger p-value is valid for
+either. *The majority label* and *the last demonstration's label* are deterministic on frozen prompts: see
 :mod:`StaICC.metrics.fixed_baselines`.
 
-A tail of the number of right guesses, whose chances may differ (Poisson binomial), is the integral of its generating
-function around a circle whose radius is near the saddlepoint (Daniels 1954). The integrand does not cancel there, so
-all digits are correct, however small the tail. The trapezoidal rule is exact for a number with a bound, and needs few
-nodes where the distribution is wide. Binomial probabilities are computed by their ratios, from the mode outwards, and
-added by convolution.
+**Small probabilities.** A p-value can be far below the precision of 1, such as 1e-50. So the smaller one of both tails
+is computed, without subtracting from 1, and ``1 - F**t`` is computed as ``-expm1(t * log1p(-tail))``.
+
+A tail of the number of right guesses is the integral of its generating function around a circle whose radius is near
+the saddlepoint (Daniels 1954). The terms of this integral do not cancel, so all digits are correct, however small the
+tail. The trapezoidal rule is exact for a number with a bound, and needs few nodes where the distribution is wide.
+Binomial probabilities are computed by their ratios, from the mode outwards, and added by convolution.
+
+**Words of this module.** A *group* is a number of independent trials with the same chance of success. *Tilting* a
+distribution (exponential tilting) multiplies the probability of each value s by ``exp(theta * s)``, and normalises. A
+theta that moves the mean into a tail makes the tail probable, so that it can be computed with all its digits; then the
+factor is divided out.
 """
 
 from __future__ import annotations
@@ -44,20 +50,20 @@ _ZERO = 1e-300
 """Smaller chances of success count as zero."""
 
 _SMALLEST = 1e-320
-"""Smaller weights have too few digits for a product to fall further."""
+"""Probabilities below it are left out of exact distributions: floating point has too few digits for them."""
 
 _NEGLIGIBLE = 1e-18
 """Terms that change no digit of a sum."""
 
 _LARGEST_TILT = 800.0
-"""Bound of the tilt of a trial. The log-odds of a chance of `_ZERO` are -691, so a tilt of 800 makes it certain."""
+"""Bound of theta in tilting: it makes even a chance of `_ZERO`, which has the log-odds -691, almost certain."""
 
 # -- sums of independent trials
 
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    """Independent trials with the same chance of success."""
+    """A group of independent trials with the same chance of success."""
 
     weight: float
     """What a success adds to the sum."""
@@ -77,18 +83,18 @@ class _Distribution:
 
 @dataclass(frozen=True, slots=True)
 class _Tilt:
-    """A tilted sum: the probability of each value s is multiplied by ``exp(theta * s)``, and all are normalised."""
+    """Exponential tilting of a sum: the probability of each value s is multiplied by ``exp(theta * s)``."""
 
     theta: float
     log_factor: float
-    """Logarithm of the mean of ``exp(theta * s)`` under the distribution that is not tilted."""
+    """Logarithm of the mean of ``exp(theta * s)`` under the distribution that is not tilted, which normalises."""
     log_odds: list[float]
-    """Tilted log-odds of each of the trials."""
+    """Log-odds of a success after tilting, for each group of trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TiltedTrials:
-    """Independent trials after tilting."""
+    """A group of independent trials after tilting."""
 
     failure: float
     """Chance of a failure, with all of its digits; so it is not computed as 1 minus that of a success."""
@@ -98,12 +104,12 @@ class _TiltedTrials:
 
 
 def _uncertain(groups: Groups) -> Groups:
-    """Return the groups of trials that are certain neither to fail nor to succeed."""
+    """Return the groups of trials that can both fail and succeed: the chance of success is neither 0 nor 1."""
     return tuple((rate, count) for rate, count in groups if _ZERO <= rate < 1.0)
 
 
 def _trials(groups: Groups) -> list[_Trials]:
-    """Return the trials that are not certain; a success of each adds 1."""
+    """Return the groups of trials that can both fail and succeed; a success of each trial adds 1 to the sum."""
     trials = []
     for rate, count in _uncertain(groups):
         log_odds = math.log(rate) - math.log1p(-rate)
@@ -115,12 +121,12 @@ def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Dist
     """Return the distribution of the number of successes in n trials.
 
     The probabilities are computed from the mode outwards, by the ratio of neighbours:
-    P(k + 1) / P(k) = (n - k) / (k + 1) * odds.
+    P(k + 1) / P(k) = (n - k) / (k + 1) * odds. The mode has the largest probability, so that nothing underflows.
 
     Args:
         n: Number of trials.
         log_odds: Log-odds of a success.
-        negligible: Probabilities that are smaller in units of the largest one are left out.
+        negligible: Probabilities below this multiple of the largest one are left out.
     """
     odds = math.exp(log_odds)
     mode = min(n, int((n + 1) * (odds / (1.0 + odds))))
@@ -136,7 +142,7 @@ def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Dist
 
 
 def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:
-    """Return 1 and its products with the ratios, one ratio more each time, until a product is negligible."""
+    """Return the cumulative products of the ratios, beginning with 1, up to the first one that is negligible."""
     products = [1.0]
     product = 1.0
     for ratio in ratios:
@@ -148,7 +154,12 @@ def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:
 
 
 def _count_distribution(trials: Iterable[_Trials], negligible: float) -> _Distribution:
-    """Return the distribution of the number of successes in all trials."""
+    """Return the distribution of the number of successes in all trials (Poisson binomial), by convolution.
+
+    Args:
+        trials: The groups of trials.
+        negligible: As for :func:`_binomial`.
+    """
     total = _Distribution(first=0, probabilities=[1.0])
     for group in trials:
         added = _binomial(group.count, group.log_odds, negligible)
@@ -158,7 +169,7 @@ def _count_distribution(trials: Iterable[_Trials], negligible: float) -> _Distri
 
 
 def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """Return the probabilities of the sums of two independent numbers, from those of each number."""
+    """Return the convolution: the probabilities of the sum of two independent numbers, from those of each number."""
     longer, shorter = first, second
     if len(first) < len(second):
         longer, shorter = second, first
@@ -172,31 +183,38 @@ def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
     return sums
 
 
-def _tilt(trials: Sequence[_Trials], score: float) -> _Tilt:
-    """Return the tilt with which the mean of the sum of trials is a score; theta is found by bisection."""
+def _tilt(trials: Sequence[_Trials], target_mean: float) -> _Tilt:
+    """Return the tilting that moves the mean of the sum of all trials to a target.
+
+    The mean rises with theta, which is found by bisection.
+
+    Args:
+        trials: The groups of trials.
+        target_mean: The mean of the sum after tilting.
+    """
     high = _LARGEST_TILT / max(group.weight for group in trials)
     low = -high
     theta = 0.0
-    # No result depends on the last digits of theta: tilting is exact for every theta, if not equally fast.
+    # The bisection may stop early: tilting by any theta is exact, only slower if the mean is far from the target.
     while high - low > 1e-9 * max(abs(low), abs(high)):
         theta = (low + high) / 2.0
-        if _tilted_mean(trials, theta) < score:
+        if _tilted_mean(trials, theta) < target_mean:
             low = theta
         else:
             high = theta
 
-    # The mean of exp(theta * weight * success) is (1 + exp(tilted log-odds)) / (1 + exp(log-odds)) for one trial.
+    # For one trial, the mean of exp(theta * weight * success) is (1 + exp(tilted log-odds)) / (1 + exp(log-odds)).
     log_odds = []
     log_factors = []
     for group in trials:
-        tilted = group.log_odds + theta * group.weight
-        log_odds.append(tilted)
-        log_factors.append(group.count * (_softplus(tilted) - _softplus(group.log_odds)))
+        tilted_log_odds = group.log_odds + theta * group.weight
+        log_odds.append(tilted_log_odds)
+        log_factors.append(group.count * (_softplus(tilted_log_odds) - _softplus(group.log_odds)))
     return _Tilt(theta, log_factor=math.fsum(log_factors), log_odds=log_odds)
 
 
 def _tilted_mean(trials: Sequence[_Trials], theta: float) -> float:
-    """Return the mean of the sum of trials after tilting."""
+    """Return the mean of the sum of all trials after tilting by theta."""
     means = []
     for group in trials:
         chance = _chance(group.log_odds + theta * group.weight)
@@ -205,8 +223,8 @@ def _tilted_mean(trials: Sequence[_Trials], theta: float) -> float:
 
 
 def _chance(log_odds: float) -> float:
-    """Return the chance with these log-odds; beyond 700, ``exp`` would overflow."""
-    bounded = max(-700.0, min(700.0, -log_odds))
+    """Return the chance with these log-odds (logistic function)."""
+    bounded = max(-700.0, min(700.0, -log_odds))  # beyond 700, exp() would overflow
     return 1.0 / (1.0 + math.exp(bounded))
 
 
@@ -223,11 +241,14 @@ def _mean_and_deviation(groups: Groups) -> tuple[float, float]:
 
 
 def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
-    """Natural logarithm of the tail of the number of successes that begins at k, however small it is.
+    """Return the natural logarithm of the tail of the number X of successes that begins at k.
+
+    The tail is the side of the distribution that does not contain the mean. All digits are correct, however small it
+    is.
 
     Args:
         groups: Chances and numbers of trials.
-        k: The first number of successes of the tail.
+        k: The number of successes at which the tail begins.
 
     Returns:
         The logarithm of P(X >= k) and True where k is above the mean, else that of P(X <= k) and False.
@@ -242,40 +263,58 @@ def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
 
 
 def _log_upper_tail(uncertain: Groups, k: int) -> float:
-    """Return the logarithm of P(X >= k) for trials that are not certain."""
+    """Return the logarithm of P(X >= k), where X is the number of successes in independent trials.
+
+    Args:
+        uncertain: Chances and numbers of the trials; no chance is 0 or 1.
+        k: The first number of the tail.
+    """
     n = sum(count for _, count in uncertain)
     if k <= 0:
         return 0.0
     if k > n:
         return -math.inf
-    if k == n:
+    if k == n:  # all trials succeed: the product of their chances
         return math.fsum(math.log(rate) * count for rate, count in uncertain)
     return _log_tail_by_contour(uncertain, k, is_upper=True)
 
 
 def _log_lower_tail(uncertain: Groups, k: int) -> float:
-    """Return the logarithm of P(X <= k) for trials that are not certain."""
+    """Return the logarithm of P(X <= k), where X is the number of successes in independent trials.
+
+    Args:
+        uncertain: Chances and numbers of the trials; no chance is 0 or 1.
+        k: The last number of the tail.
+    """
     n = sum(count for _, count in uncertain)
     if k >= n:
         return 0.0
     if k < 0:
         return -math.inf
-    if k == 0:
+    if k == 0:  # all trials fail: the product of their chances of failure
         return math.fsum(math.log1p(-rate) * count for rate, count in uncertain)
     return _log_tail_by_contour(uncertain, k, is_upper=False)
 
 
 def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
-    """Return the logarithm of a tail by an integral around a circle, for 0 < k < n.
+    """Return the logarithm of a tail of the number X of successes, by an integral around a circle.
 
     With the generating function G(z) = E[z^X] and z = exp(theta + i angle), averaged over all angles,
 
         P(X >= k) = mean of G(z) z^-k / (1 - 1/z)   for theta > 0,
         P(X <= k) = mean of G(z) z^-k / (1 - z)     for theta < 0.
 
-    G(z) = exp(log_factor) * phi(angle), where phi is the characteristic function of the tilted distribution.
+    The mean over the angles keeps one power of z, so that G(z) z^-k gives P(X = k); the geometric series
+    1 / (1 - 1/z) = 1 + 1/z + ... adds the probabilities of k + 1, k + 2, ... In terms of the distribution that is
+    tilted by theta, G(z) = exp(log_factor) * phi(angle), where phi is its characteristic function.
+
+    Args:
+        uncertain: Chances and numbers of the trials; no chance is 0 or 1.
+        k: The number at which the tail begins, from 1 to the number of trials minus 1.
+        is_upper: Whether the tail is P(X >= k); else P(X <= k).
     """
-    # The circle goes through the saddlepoint of k, but is no closer to the pole than that of one standard deviation.
+    # The radius exp(theta) is that of the saddlepoint, where the tilted mean is k. The integrand has a pole at z = 1,
+    # the radius of the mean; so the tilted mean is at least one standard deviation away from it.
     mean, deviation = _mean_and_deviation(uncertain)
     sign = 1.0 if is_upper else -1.0
     tilted_mean = mean + sign * max(deviation, abs(k - mean))
@@ -302,20 +341,22 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
         if abs(phi) < _NEGLIGIBLE:
             break
     # G(z) z^-k = exp(log_factor - theta k) * phi(angle) * exp(-i k angle)
-    return min(0.0, tilt.log_factor - tilt.theta * k + math.log(total / nodes))
+    log_of_tail = tilt.log_factor - tilt.theta * k + math.log(total / nodes)
+    return min(0.0, log_of_tail)  # rounding may give a probability above 1
 
 
 def _contour_nodes(tilted_trials: Sequence[_TiltedTrials], theta: float) -> int:
-    """Return an odd number of nodes with which the trapezoidal rule has all digits.
+    """Return an odd number of nodes with which the trapezoidal rule around the circle is exact to all digits.
 
-    The rule cannot distinguish numbers of successes that differ by a multiple of the nodes. 24 standard deviations and
-    60 more hold all numbers with a noticeable probability. The pole is at the distance theta from the circle, which
-    adds an error of exp(-nodes * theta); exp(-40) is negligible.
+    Two errors must be negligible. First, the rule cannot distinguish numbers of successes that differ by a multiple of
+    the number of nodes. So there are at least as many nodes as numbers with a noticeable probability: 24 standard
+    deviations and 60 more hold them all. Second, the pole is at the distance theta from the circle, which adds an error
+    of exp(-nodes * theta). With 40 / theta more nodes it is below exp(-40).
     """
     n = sum(group.count for group in tilted_trials)
     variance = math.fsum(group.failure * group.success * group.count for group in tilted_trials)
-    width = min(n, 24.0 * math.sqrt(variance) + 60.0)
-    nodes = int(width + 40.0 / abs(theta))
+    noticeable_numbers = min(n, 24.0 * math.sqrt(variance) + 60.0)
+    nodes = int(noticeable_numbers + 40.0 / abs(theta))
     if nodes % 2 == 0:
         nodes += 1
     return nodes
@@ -334,8 +375,16 @@ _COUNT_TOLERANCE = 1e-6
 
 
 def _share(value: object, name: str) -> float:
-    """Return a number from 0 to 1 as a float; `name` is what the error message calls it."""
-    if isinstance(value, bool | str | bytes):  # float() would read them
+    """Return a number from 0 to 1 as a float.
+
+    Args:
+        value: The number that a user gave.
+        name: What the error message calls it.
+
+    Raises:
+        ArgumentError: It is no number from 0 to 1.
+    """
+    if isinstance(value, bool | str | bytes):  # float() would accept them
         raise _share_error(value, name)
     try:
         share = float(value)  # type: ignore[arg-type]
@@ -351,7 +400,15 @@ def _share_error(value: object, name: str) -> ArgumentError:
 
 
 def _groups(n: int, p: GuessRates) -> Groups:
-    """Sort the n examples into (probability of a right guess, number of examples)."""
+    """Return pairs of (probability of a right guess, number of examples with it), sorted by probability.
+
+    Args:
+        n: Number of examples.
+        p: The probabilities as a user gave them (see :data:`GuessRates`).
+
+    Raises:
+        ArgumentError: A probability is invalid, or p is for another number of examples.
+    """
     example_counts: Counter[float] = Counter()
     if isinstance(p, Mapping):
         for n_labels, n_examples in p.items():
@@ -425,7 +482,8 @@ class RandomBaseline:
             mean, _ = _mean_and_deviation(self.p)
             return mean / self.n
 
-        # E[best] = smallest number + sum over all larger numbers k of P(best >= k)
+        # The number of right guesses is that of examples with p = 1, which are guessed right for certain, plus that of
+        # the other examples. E[best] = smallest number + sum over all larger numbers k of P(best >= k)
         certain = sum(count for rate, count in self.p if rate == 1.0)
         negligible = _NEGLIGIBLE / t  # the tail of the best is up to t times that of one
         uncertain = _count_distribution(_trials(self.p), negligible)
@@ -523,8 +581,8 @@ class RandomBaseline:
             acc: The accuracy as text; its digits after the point count.
 
         Returns:
-            The integer k with k / n = acc, or else the only k for which k / n, rounded to as many digits, is acc. A
-            half may be rounded up or down: 1/16 is 0.062 or 0.063.
+            The integer k with k / n = acc. If there is none, the only integer k for which k / n is rounded to acc, with
+            as many digits. A half may be rounded up or down: 1/16 is 0.062 or 0.063.
 
         Raises:
             ArgumentError: acc is no number from 0 to 1, no count gives it, or several do.
@@ -543,7 +601,7 @@ class RandomBaseline:
         if abs(exact_count - round(exact_count)) <= _COUNT_TOLERANCE:
             return round(exact_count)
 
-        # The counts from the lowest to the highest have accuracies that are rounded to the printed one.
+        # All counts from the lowest to the highest have an accuracy that is rounded to the printed one.
         digits = _digits_after_point(acc)
         half_digit = Fraction(1, 2 * 10**digits)
         lowest = math.ceil((Fraction(acc) - half_digit) * self.n)
@@ -587,7 +645,10 @@ class RandomBaseline:
         return k
 
     def _log_p_value(self, k: int, t: int) -> float:
-        """Return the logarithm of P(best >= k) = 1 - P(X < k)^t, from the smaller tail of X."""
+        """Return the logarithm of P(best >= k) = 1 - P(X < k)^t, where X is the number of right guesses of one guesser.
+
+        It is computed from the smaller tail of X, so that it has all its digits if it is near 0 and if it is near 1.
+        """
         t = validate_integer("t", t, minimum=1)
         if k == 0:
             return 0.0
@@ -597,13 +658,16 @@ class RandomBaseline:
             return math.log(-math.expm1(t * log_below))
         log_at_least, _ = log_tail(self.p, k)
         if log_at_least <= _FULL_PRECISION:
-            # 1 - (1 - s)^t is t s to within t s, a relative error far below rounding.
+            # With s the upper tail, 1 - (1 - s)^t is t s to within t s, a relative error far below rounding.
             return min(0.0, math.log(t) + log_at_least)
         return math.log(-math.expm1(t * math.log1p(-math.exp(log_at_least))))
 
 
 def _digits_after_point(number: str) -> int:
-    """Return how many digits after the decimal point a text such as ``0.55`` or ``5.5e-1`` states, at most 20."""
+    """Return how many digits after the decimal point a number has that is written as text, at most 20.
+
+    It is two for ``0.55`` and for ``5.5e-1``: a negative exponent moves the point to the left, which adds digits.
+    """
     mantissa, _, exponent = number.lower().partition("e")
     _, _, decimals = mantissa.strip().partition(".")
     digits = len(decimals)
@@ -618,16 +682,16 @@ Guesses = Sequence[tuple[float, int, int]]
 """A mean accuracy of guessing, as a sum: (what one right guess adds, number of labels, number of guesses)."""
 
 _EXACT_SCORES = 20_000
-"""Number of different scores up to which their distribution is exact, ..."""
+"""Up to this number of different scores, their distribution is exact. More scores are rounded to a grid."""
 _EXACT_PRODUCTS = 40 * _EXACT_SCORES
-"""... and number of products up to which it is, so that many guesses with few scores do not take long."""
+"""Up to this number of products of probabilities, the distribution is exact. It limits the time for many guesses."""
 
 _GRID_POINTS = 64
-"""Grid points for a standard deviation, if there are more scores."""
+"""Number of grid points for each standard deviation of the score."""
 _GRID_NEGLIGIBLE = 1e-15
-"""On a grid, smaller probabilities are left out, ..."""
+"""On a grid, smaller probabilities are left out."""
 _THIN_TAIL = 1e-9
-"""... and smaller tails are computed after tilting."""
+"""On a grid, smaller tails are computed after tilting, because they consist of probabilities that were left out."""
 
 _SAME_SCORE = 1e-9
 """Scores that differ by less are the same after rounding."""
@@ -635,12 +699,13 @@ _SAME_SCORE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _GuessGroup:
-    """Guesses that add the same and have as many labels."""
+    """Guesses with the same weight in the score and the same number of labels."""
 
     weight: float
     """What a right guess adds to the score."""
     labels: int
     count: int
+    """Number of guesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -648,14 +713,17 @@ class _ScoreDistribution:
     """The distribution of the score of one guesser."""
 
     scores: list[float]
-    """In rising order."""
+    """All possible scores, in ascending order."""
     tails: list[float]
-    """Probability of each score or a larger one."""
+    """For each score the probability of this score or a larger one."""
     half_step: float
     """Half of the distance between neighbours on the grid of scores; 0 if the distribution is exact."""
 
     def tail(self, score: float) -> float:
-        """Return the probability of a score or a larger one; a score on the grid may have been rounded down."""
+        """Return the probability of a score or a larger one.
+
+        A score that is rounded down to the grid counts as reached, so that the p-value is not too small.
+        """
         lowest = score - max(self.half_step, _SAME_SCORE)
         position = bisect_left(self.scores, lowest)
         if position == len(self.scores):
@@ -664,7 +732,7 @@ class _ScoreDistribution:
 
 
 def _group_guesses(guesses: Guesses) -> tuple[_GuessGroup, ...]:
-    """Return the guesses, equal ones together, in an order that does not depend on that of the data sets.
+    """Return the guesses in groups, sorted by weight, so that the order of the data sets does not matter.
 
     The few large weights come first, so that their sums are exact (see :func:`_score_distribution`).
     """
@@ -688,9 +756,14 @@ def _add_variables(first: Mapping[int, float], second: Mapping[int, float]) -> d
 
 
 def _on_grid(distribution: Mapping[int, float], scale: Fraction) -> dict[int, float]:
-    """Return the distribution of an integer times a scale, on integers.
+    """Return the distribution of an integer times a scale, rounded to integers.
 
-    The probability of a product between two integers is shared among them so that its mean is kept.
+    A product between two integers is rounded to both: its probability is divided between them so that the mean of the
+    distribution does not change.
+
+    Args:
+        distribution: The probability of each value of the integer.
+        scale: What it is multiplied by.
     """
     scaled: dict[int, float] = {}
     for value, probability in distribution.items():
@@ -704,14 +777,15 @@ def _on_grid(distribution: Mapping[int, float], scale: Fraction) -> dict[int, fl
 
 @lru_cache(maxsize=64)
 def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = None) -> _ScoreDistribution:
-    """Return the distribution of a guesser's score.
+    """Return the distribution of a guesser's score, by adding one group of guesses after the other.
 
-    Groups are added one after the other. From the group on with which there could be more than ``_EXACT_SCORES``
-    scores, scores are rounded to a grid.
+    Sums are exact, as integers in multiples of a unit, while there are few different sums. From the group on with which
+    there could be more than ``_EXACT_SCORES``, sums are rounded to a grid, which becomes the new unit.
 
     Args:
         groups: The guesses; large weights first.
-        near: A score near which tails have their digits, however small they are.
+        near: A score in a thin tail. The distribution is then tilted so that its mean is this score, and small
+            probabilities near it have all their digits. ``None``: without tilting.
     """
     trials = [_guess_trials(group) for group in groups]
     tilt = _Tilt(theta=0.0, log_factor=0.0, log_odds=[group.log_odds for group in trials])
@@ -730,10 +804,11 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
             total = _on_grid(noticeable, unit / grid_step)
             unit = grid_step
         negligible = _SMALLEST if grid_step is None else _GRID_NEGLIGIBLE
-        right = _binomial(group.count, log_odds, negligible)
-        added = dict(enumerate(right.probabilities, start=right.first))
+        right_guesses = _binomial(group.count, log_odds, negligible)
+        added = dict(enumerate(right_guesses.probabilities, start=right_guesses.first))
         total = _add_variables(total, _on_grid(added, weight / unit))
 
+    # Tilting multiplied the probability of a score by exp(theta * score - log_factor), which is now divided out.
     scores = []
     probabilities = []
     for multiple, tilted_probability in sorted(total.items()):
@@ -758,30 +833,43 @@ def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition:
         n_guesses: Number of guesses of the group.
         largest_addition: What the group adds if all of its guesses are right.
     """
-    # Each value of the sum so far is added to each number of right guesses. All sums are integers within the span.
-    products = len(total) * (n_guesses + 1)
-    span = max(total) - min(total) + 1 + largest_addition
-    if products > _EXACT_PRODUCTS:
+    # Each value of the sum so far is added to each number of right guesses, from 0 to n_guesses. The new sums are at
+    # most as many as these pairs, and as the integers from the smallest to the largest sum.
+    pairs = len(total) * (n_guesses + 1)
+    integers_in_range = max(total) - min(total) + 1 + largest_addition
+    if pairs > _EXACT_PRODUCTS:
         return True
-    return min(products, span) > _EXACT_SCORES
+    return min(pairs, integers_in_range) > _EXACT_SCORES
 
 
 def _upper_tails(probabilities: Sequence[float]) -> list[float]:
-    """Return the probability of each number or a larger one, from those of rising numbers."""
+    """Return for each of some ascending numbers the probability of this number or a larger one.
+
+    Args:
+        probabilities: The probability of each number.
+    """
     tails = list(accumulate(reversed(probabilities)))
     tails.reverse()
     return tails
 
 
 def _tail_of_best(tail: float, tried: int) -> float:
-    """Return the probability that the best of several independent guessers is in a tail of one guesser."""
+    """Return the probability that the best of several independent guessers is in a tail: ``1 - (1 - tail)^tried``.
+
+    Args:
+        tail: The probability that one guesser is in it.
+        tried: Number of guessers.
+    """
     if tail >= 1.0:
         return 1.0
     return -math.expm1(tried * math.log1p(-tail))
 
 
-def _equal_weights(groups: Sequence[_GuessGroup]) -> RandomBaseline | None:
-    """Return the exact distribution of the number of right guesses if all guesses add the same, else None."""
+def _baseline_of_equal_weights(groups: Sequence[_GuessGroup]) -> RandomBaseline | None:
+    """Return the baseline of guesses that all have the same weight; ``None`` if the weights differ.
+
+    The score is then the weight times the number of right guesses, whose distribution is exact.
+    """
     weights = [group.weight for group in groups]
     if max(weights) - min(weights) > 1e-15:
         return None
@@ -792,7 +880,10 @@ def _equal_weights(groups: Sequence[_GuessGroup]) -> RandomBaseline | None:
 
 
 def _score_moments(groups: Sequence[_GuessGroup]) -> tuple[float, float]:
-    """Return mean and standard deviation of a guesser's score."""
+    """Return mean and standard deviation of a guesser's score.
+
+    A guess among L labels is right with probability 1/L, and so has the variance (L - 1) / L^2.
+    """
     mean = math.fsum(group.weight * group.count / group.labels for group in groups)
     variance = math.fsum(group.weight**2 * group.count * (group.labels - 1) / group.labels**2 for group in groups)
     return mean, math.sqrt(variance)
@@ -801,7 +892,8 @@ def _score_moments(groups: Sequence[_GuessGroup]) -> tuple[float, float]:
 def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
     """Return the probability that the best of several guessers reaches a score.
 
-    Exact if all guesses add the same, or if few scores are possible. Otherwise scores are rounded to a grid.
+    It is exact if all guesses have the same weight, or if few scores are possible. Otherwise scores are rounded to a
+    grid.
 
     Args:
         guesses: The guesser's score as a sum.
@@ -813,12 +905,13 @@ def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
         0.0443
     """
     groups = _group_guesses(guesses)
-    equal = _equal_weights(groups)
-    if equal is not None:
-        least_count = max(0, math.ceil(score / groups[0].weight - _COUNT_TOLERANCE))
-        if least_count > equal.n:
+    baseline = _baseline_of_equal_weights(groups)
+    if baseline is not None:
+        weight = groups[0].weight
+        least_count = max(0, math.ceil(score / weight - _COUNT_TOLERANCE))
+        if least_count > baseline.n:
             return 0.0
-        return equal.p_value_of_count(least_count, tried)
+        return baseline.p_value_of_count(least_count, tried)
     distribution = _score_distribution(groups)
     tail = distribution.tail(score)
     is_rounded = distribution.half_step > 0.0
@@ -830,7 +923,8 @@ def guessing_p_value(guesses: Guesses, score: float, tried: int = 1) -> float:
 def expected_best(guesses: Guesses, tried: int = 1) -> float:
     """Return the expected score of the best of several guessers.
 
-    The best of ``tried`` *means* over data sets is smaller than the mean of the bests.
+    The score may be a mean over data sets. The best mean of all guessers is smaller than the mean of the best scores,
+    because no guesser is the best one on all data sets.
 
     Args:
         guesses: The guesser's score as a sum.
@@ -844,9 +938,10 @@ def expected_best(guesses: Guesses, tried: int = 1) -> float:
     mean, deviation = _score_moments(groups)
     if tried == 1 or deviation == 0.0:
         return mean
-    equal = _equal_weights(groups)
-    if equal is not None:
-        return equal.max_random_baseline(tried) * equal.n * groups[0].weight
+    baseline = _baseline_of_equal_weights(groups)
+    if baseline is not None:
+        weight = groups[0].weight
+        return baseline.max_random_baseline(tried) * baseline.n * weight
 
     # E[best] = lowest score + sum over all higher scores of (distance to the next lower one) * P(best >= score)
     distribution = _score_distribution(groups)
@@ -856,13 +951,12 @@ def expected_best(guesses: Guesses, tried: int = 1) -> float:
 
 
 def p_value_of_best(p_value: float, tried: int) -> float:
-    """Return the probability that the smallest p-value of several independent tries is at most this one.
+    """Return the p-value of the best of several tries, with Sidak's correction: ``1 - (1 - p) ** tried``.
 
-    Whoever tries t settings and reports the best has t chances to beat a baseline. As the random baseline is that of
-    the best of t independent guessers, the p-value against a fixed baseline is ``1 - (1 - p) ** t`` (Sidak). It is
-    exact if the tries are independent, and an upper bound if they tend to be right on the same queries. Comparisons of
-    runs with each other use Bonferroni's or Holm's correction instead, because there the tests share runs, so that some
-    of them depend on each other negatively.
+    This is the probability that the smallest p-value of independent tries is at most p. If the tries tend to be right
+    on the same queries, it is an upper bound. It fits the random baseline, which is that of the best of as many
+    independent guessers. Comparisons of runs with each other use Bonferroni's or Holm's correction instead, because
+    tests that share runs may depend on each other negatively.
 
     Args:
         p_value: The p-value of the best try.

@@ -1,24 +1,24 @@
 """The metrics of StaICC 0.1.1, bug for bug, to compare a run with figures of the release.
 
 Do not use them for anything else; :mod:`StaICC.metrics.classification` and :mod:`~StaICC.metrics.diagnosis` are right.
-What the release does, found by running it on crafted inputs:
+What StaICC 0.1.1 does, found by running it on crafted inputs:
 
 - A matrix counts as probabilities only if every value is in [0, 1] and every row, added from left to right, gives
   *exactly* 1.0. If any row misses that by an ulp, every row goes through softmax, so most probabilities are softmaxed
-  once more. (The release adds with the interpreter's ``sum``, which rounds differently from Python 3.12 on; here it is
+  once more. (StaICC 0.1.1 adds with the interpreter's ``sum``, which rounds differently from Python 3.12 on; here it is
   always plain addition, as under the Python 3.11 that made the reference figures.)
 - Accuracy and macro F1 look at the matrix after that step, so logits closer than softmax can tell apart are ties.
 - Calibration error has the bins [b/10, (b+1)/10): the confidence 1.0 falls in none, and certain predictions cost
   nothing. It refuses fewer than 10 queries.
 - Label indexes are expanded to one-hot rows of width *largest index + 1*, not of the label space. If a true label is
-  beyond that, the release ends with an IndexError.
+  beyond that, StaICC 0.1.1 ends with an IndexError.
 - The bias metrics average raw outputs, logits too. Entropy then takes a softmax by the rule above; the divergence does
   not, and stops at any zero, in the prediction or in the label frequency.
 - "distribution" of the posterior bias is the averaged prediction *minus* the label frequency.
 - GLER regresses on 1, 0.75, 0.25, -0.5, -1.5: the noise rates are subtracted one after the other.
 
-Where the release crashed, these functions raise :class:`~StaICC.errors.UndefinedMetricError` and say so. NaN, which it
-let pass, and true labels that do not fit the rows are refused as everywhere in this library.
+Where StaICC 0.1.1 ends with an exception, these functions raise :class:`~StaICC.errors.UndefinedMetricError` and say
+so. NaN, which it accepts, and true labels that do not fit the rows are errors as everywhere in this library.
 """
 
 from __future__ import annotations
@@ -39,33 +39,43 @@ _BINS = 10
 
 
 def _plain_sum(values: Iterable[float]) -> float:
-    """Add from left to right without compensation (`sum` compensates from Python 3.12 on)."""
+    """Return the sum from left to right, rounded after each addition (`sum` compensates from Python 3.12 on)."""
     return reduce(operator.add, values, 0.0)
 
 
 def softmax(row: Sequence[float]) -> list[float]:
-    """Return the softmax by the additions of the release: the last bit decides ties, and the bin of a confidence."""
+    """Return the softmax with the additions of StaICC 0.1.1: the last bit decides ties, and the bin of a confidence."""
     largest = max(row)
     powers = [math.exp(value - largest) for value in row]
     total = _plain_sum(powers)
     return [power / total for power in powers]
 
 
-def _crash_of_release(error: str, cause: str) -> UndefinedMetricError:
-    """Return the error for input on which the release ended with an exception."""
-    return UndefinedMetricError(f"StaICC 0.1.1 ends with {error} here: {cause}")
+def _fails_in_0_1_1(exception: str, cause: str) -> UndefinedMetricError:
+    """Return the error for an input on which StaICC 0.1.1 ends with an exception, so that it has no value.
+
+    Args:
+        exception: The kind of that exception, with its article.
+        cause: What is wrong with the input.
+    """
+    return UndefinedMetricError(f"StaICC 0.1.1 ends with {exception} here: {cause}")
 
 
-def _check_rows(prediction: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the rows as lists of floats; there must be at least one."""
+def _non_empty_rows(prediction: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the rows as lists of floats.
+
+    Raises:
+        UndefinedMetricError: There are no rows.
+        OutputError: A row cannot be read as numbers.
+    """
     rows = numeric_rows(prediction)
     if not rows:
-        raise _crash_of_release("an error", "there are no predictions")
+        raise _fails_in_0_1_1("an error", "there are no predictions")
     return rows
 
 
 def probability_like(row: Sequence[float]) -> bool:
-    """Return whether the release takes a row for probabilities.
+    """Return whether StaICC 0.1.1 takes a row for probabilities.
 
     Args:
         row: One number per label.
@@ -74,8 +84,10 @@ def probability_like(row: Sequence[float]) -> bool:
         True if all lie in [0, 1] and their sum from left to right is exactly 1.0.
 
     Example:
-        >>> probability_like([0.1, 0.2, 0.7]), probability_like([0.7, 0.2, 0.1])
-        (True, False)
+        >>> probability_like([0.1, 0.2, 0.7])
+        True
+        >>> probability_like([0.7, 0.2, 0.1])  # in this order, rounding gives 0.9999999999999999
+        False
     """
     if not all(0 <= value <= 1 for value in row):
         return False
@@ -89,17 +101,19 @@ def _softmax_unless_probabilities(rows: list[list[float]]) -> list[list[float]]:
     return [softmax(row) for row in rows]
 
 
-def _check_input(
+def _checked_input(
     ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]
 ) -> tuple[list[int], list[list[float]]]:
-    """Return the true labels and the rows that a metric of the release scores, after checking both."""
-    rows = _check_rows(prediction)
+    """Return the true labels and the rows that a metric of StaICC 0.1.1 scores, after checking both."""
+    rows = _non_empty_rows(prediction)
     truth = check_labels(ground_truth, queries=len(rows), labels=len(rows[0]))
     return truth, _softmax_unless_probabilities(rows)
 
 
 def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
-    """Accuracy as released: of the first maximum after the softmax that the release may take.
+    """Accuracy as in StaICC 0.1.1: the predicted label is the first maximum of a row.
+
+    If the matrix does not count as probabilities, this is the first maximum after a softmax, which can make ties.
 
     Args:
         ground_truth: One label index per query.
@@ -117,12 +131,14 @@ def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> accuracy([1], [[0.0, 1e-17]])  # a tie, after softmax
         0.0
     """
-    truth, rows = _check_input(ground_truth, prediction)
+    truth, rows = _checked_input(ground_truth, prediction)
     return classification.accuracy(truth, rows)
 
 
 def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
-    """Mean probability of the true label as released: of the rows after the softmax that the release may take.
+    """Mean probability of the true label as in StaICC 0.1.1.
+
+    If the matrix does not count as probabilities, this is the probability after a softmax of every row.
 
     Args:
         ground_truth: One label index per query.
@@ -139,15 +155,15 @@ def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Seque
     Example:
         >>> averaged_truelabel_likelihood([0], [[0.9, 0.1]])
         0.9
-        >>> round(averaged_truelabel_likelihood([0], [[0.9, 0.1000001]]), 2)
+        >>> round(averaged_truelabel_likelihood([0], [[0.9, 0.1000001]]), 2)  # the sum is not 1: softmax
         0.69
     """
-    truth, rows = _check_input(ground_truth, prediction)
+    truth, rows = _checked_input(ground_truth, prediction)
     return classification.averaged_truelabel_likelihood(truth, rows)
 
 
 def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
-    """Macro F1 as released: 0 for a label that is neither predicted nor true.
+    """Macro F1 as in StaICC 0.1.1: a label that is neither predicted nor true has an F1 of 0.
 
     Args:
         ground_truth: One label index per query.
@@ -165,12 +181,12 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         >>> macro_F1([0, 0], [[1.0, 0.0], [1.0, 0.0]])
         0.5
     """
-    truth, rows = _check_input(ground_truth, prediction)
+    truth, rows = _checked_input(ground_truth, prediction)
     return classification.macro_F1(truth, rows)
 
 
 def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
-    """Calibration error as released: ten bins without their upper ends, so that the confidence 1.0 counts nowhere.
+    """Calibration error as in StaICC 0.1.1: the last bin lacks its upper end, so that a confidence of 1.0 is in no bin.
 
     Args:
         ground_truth: One label index per query.
@@ -188,12 +204,12 @@ def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequen
         >>> expected_calibration_error_1([1] * 10, [[1.0, 0.0]] * 10)
         0.0
     """
-    truth, rows = _check_input(ground_truth, prediction)
+    truth, rows = _checked_input(ground_truth, prediction)
     if len(rows) < _BINS:
         cause = f"its calibration error needs at least {_BINS} queries; there are {len(rows)}"
-        raise _crash_of_release("a ValueError", cause)
+        raise _fails_in_0_1_1("a ValueError", cause)
 
-    # Certain predictions are in no bin. They cost nothing, but count in the number of queries.
+    # Certain predictions are in no bin. They add nothing to the error, but count in the number of queries.
     truth_in_bins = []
     rows_in_bins = []
     for true_label, row in zip(truth, rows, strict=True):
@@ -207,7 +223,7 @@ def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequen
 
 
 def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = ()) -> list[list[float]]:
-    """Make one-hot rows of label indexes as the release does: as wide as the largest index requires.
+    """Make one-hot rows of label indexes as StaICC 0.1.1 does: as wide as the largest index requires.
 
     Args:
         indexes: One predicted label index per query.
@@ -226,7 +242,7 @@ def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = (
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
     if len(indexes) == 0:
-        raise _crash_of_release("an IndexError", "there are no predictions")
+        raise _fails_in_0_1_1("an IndexError", "there are no predictions")
     for query_index, label in enumerate(indexes):
         label_index = whole_number(label)
         if label_index is None or label_index < 0:
@@ -236,7 +252,7 @@ def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = (
     width = max(indexes) + 1
     highest_true_label = max(ground_truth, default=0)
     if highest_true_label >= width:
-        raise _crash_of_release(
+        raise _fails_in_0_1_1(
             "an IndexError",
             f"label {highest_true_label} is true somewhere, but no label above {width - 1} is predicted, and the "
             f"release makes one-hot rows of only {width} columns",
@@ -250,13 +266,13 @@ def expand_label_indexes(indexes: Sequence[int], ground_truth: Sequence[int] = (
 
 
 def mean_distribution(prediction: Sequence[Sequence[float]]) -> list[float]:
-    """Average raw outputs label by label ("distribution" of contextual and domain bias).
+    """Mean output of each label ("distribution" of contextual and domain bias).
 
     Args:
         prediction: One row per query, as the inference function returned it; logits are averaged as such.
 
     Returns:
-        One mean per label, no distribution unless the rows are.
+        One mean per label. These are a probability distribution only if all rows are.
 
     Raises:
         OutputError: A row cannot be read as numbers.
@@ -266,13 +282,13 @@ def mean_distribution(prediction: Sequence[Sequence[float]]) -> list[float]:
         >>> mean_distribution([[1.0, 2.0], [3.0, 5.0]])
         [2.0, 3.5]
     """
-    rows = _check_rows(prediction)
+    rows = _non_empty_rows(prediction)
     columns = zip(*rows, strict=True)  # one for each label
     return [_plain_sum(column) / len(rows) for column in columns]
 
 
 def entropy(values: Sequence[float]) -> float:
-    """Entropy as released, in nats: of the softmax of the values unless they are exactly probabilities.
+    """Entropy as in StaICC 0.1.1, in nats: of the values if they are exactly probabilities, else of their softmax.
 
     Args:
         values: One number per label.
@@ -293,7 +309,10 @@ def entropy(values: Sequence[float]) -> float:
 
 
 def entropy_of_mean(prediction: Sequence[Sequence[float]]) -> float:
-    """Entropy of the averaged raw outputs ("entropy" of contextual and domain bias).
+    """Entropy of the mean output ("entropy" of contextual and domain bias).
+
+    The outputs are averaged as they were returned, logits as logits. If the mean does not count as probabilities,
+    :func:`entropy` then takes its softmax.
 
     Args:
         prediction: One row per query, as the inference function returned it.
@@ -306,7 +325,7 @@ def entropy_of_mean(prediction: Sequence[Sequence[float]]) -> float:
         UndefinedMetricError: There are no predictions, or each label has minus infinity in a row.
 
     Example:
-        >>> round(entropy_of_mean([[1.0, 2.0], [3.0, 5.0]]), 4)
+        >>> round(entropy_of_mean([[1.0, 2.0], [3.0, 5.0]]), 4)  # of the softmax of [2.0, 3.5]
         0.4751
     """
     mean = mean_distribution(prediction)
@@ -316,14 +335,16 @@ def entropy_of_mean(prediction: Sequence[Sequence[float]]) -> float:
 
 
 def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
-    """Sum of p log(p/q) as released, for any positive numbers, in nats.
+    """Sum of p log(p/q) as in StaICC 0.1.1, in nats, for any positive numbers.
+
+    It is the Kullback-Leibler divergence if both arguments are distributions, which is not checked.
 
     Args:
         p: One positive number per label.
         q: As many positive numbers.
 
     Returns:
-        The sum; no divergence, and possibly negative, unless both are distributions.
+        The sum. It can be negative if an argument is no distribution.
 
     Raises:
         ArgumentError: The lengths differ.
@@ -340,24 +361,24 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
     terms = []
     for label, (p_label, q_label) in enumerate(zip(p, q, strict=True)):
         if q_label == 0:
-            raise _crash_of_release("a ZeroDivisionError", f"label {label} has the frequency 0")
+            raise _fails_in_0_1_1("a ZeroDivisionError", f"label {label} has the frequency 0")
         ratio = p_label / q_label
         if not ratio > 0:  # also for NaN
             cause = f"the averaged prediction of label {label} is {p_label}"
-            raise _crash_of_release("a ValueError (math domain error)", cause)
+            raise _fails_in_0_1_1("a ValueError (math domain error)", cause)
         terms.append(p_label * math.log(ratio))
     return _plain_sum(terms)
 
 
-def _frequencies(ground_truth: Sequence[int], rows: list[list[float]]) -> list[float]:
-    """Return the share of each label of the rows among the true labels."""
+def _label_frequencies(ground_truth: Sequence[int], rows: list[list[float]]) -> list[float]:
+    """Return the share of each label among the true labels, after checking them against the rows."""
     label_count = len(rows[0])
     truth = check_labels(ground_truth, queries=len(rows), labels=label_count)
     return label_frequencies(truth, label_count)
 
 
 def divergence(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
-    """Divergence of the label frequency from the averaged raw outputs ("DL div." of the posterior bias).
+    """Divergence of the label frequencies from the mean output ("DL div." of the posterior bias).
 
     Args:
         ground_truth: One label index per query.
@@ -375,12 +396,12 @@ def divergence(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]
         >>> round(divergence([0, 1], [[1.0, 2.0], [3.0, 5.0]]), 4)
         9.5833
     """
-    rows = _check_rows(prediction)
-    return kl_divergence(mean_distribution(rows), _frequencies(ground_truth, rows))
+    rows = _non_empty_rows(prediction)
+    return kl_divergence(mean_distribution(rows), _label_frequencies(ground_truth, rows))
 
 
 def excess_distribution(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> list[float]:
-    """Averaged raw outputs minus the label frequency ("distribution" of the posterior bias).
+    """Mean output of each label minus its frequency ("distribution" of the posterior bias).
 
     Args:
         ground_truth: One label index per query.
@@ -398,14 +419,14 @@ def excess_distribution(ground_truth: Sequence[int], prediction: Sequence[Sequen
         >>> excess_distribution([0, 1], [[1.0, 2.0], [3.0, 5.0]])
         [1.5, 3.0]
     """
-    rows = _check_rows(prediction)
+    rows = _non_empty_rows(prediction)
     means = mean_distribution(rows)
-    frequencies = _frequencies(ground_truth, rows)
+    frequencies = _label_frequencies(ground_truth, rows)
     return [mean - frequency for mean, frequency in zip(means, frequencies, strict=True)]
 
 
 def gler_abscissas(interpolations: int = 5) -> list[float]:
-    """Abscissas of the released GLER: the noise rates, subtracted from 1 one after the other.
+    """Abscissas of GLER in StaICC 0.1.1: each one is the abscissa before minus the next noise rate, beginning with 1.
 
     Args:
         interpolations: The number of noise rates, at least 2.
@@ -417,7 +438,7 @@ def gler_abscissas(interpolations: int = 5) -> list[float]:
         ArgumentError: The number is not an integer of at least 2.
 
     Example:
-        >>> gler_abscissas()
+        >>> gler_abscissas()  # for the noise rates 0, 0.25, 0.5, 0.75, 1
         [1.0, 0.75, 0.25, -0.5, -1.5]
     """
     interpolations = validate_integer("interpolations", interpolations, minimum=2)
@@ -431,7 +452,7 @@ def gler_abscissas(interpolations: int = 5) -> list[float]:
 
 
 def gler(values: Sequence[float]) -> Line:
-    """Regress a metric on the released abscissas ("sensitivity" of GLER).
+    """Regression line of a metric on the abscissas of StaICC 0.1.1 ("sensitivity" of GLER).
 
     Args:
         values: The metric at the noise rates from 0 to 1, in equal steps.
@@ -450,7 +471,7 @@ def gler(values: Sequence[float]) -> Line:
 
 
 def consistency(prediction: Sequence[Sequence[float]], queries: int) -> float:
-    """Consistency as released, from the rows of all runs in one list.
+    """Consistency as in StaICC 0.1.1, from the rows of all runs in one list.
 
     Args:
         prediction: The rows of the first run, then those of the second, and so on.
@@ -468,7 +489,7 @@ def consistency(prediction: Sequence[Sequence[float]], queries: int) -> float:
         >>> consistency([[1, 0], [0, 1], [1, 0], [1, 0]], queries=2)
         0.75
     """
-    rows = _check_rows(prediction)
+    rows = _non_empty_rows(prediction)
     if queries < 1 or len(rows) % queries != 0:
         raise ArgumentError(f"there are {len(rows)} rows for runs of {queries} queries; expected a multiple of that")
     predicted = predicted_labels(_softmax_unless_probabilities(rows))

@@ -41,12 +41,13 @@ class ScoreRecord:
     higher_is_better: bool | None
     """``None`` if not stated."""
     statistic: Statistic | None = None
-    """``None`` if it cannot be computed from saved records: it comes from a user's function or benchmark."""
+    """It computes intervals and paired tests from saved records. ``None`` for a score of a user's function or
+    benchmark, which saved records do not determine."""
     head: str = ""
-    """Its column head in tables; the key by default."""
+    """Its column head in tables; empty if it is the key."""
     metric: Callable[[list[int], list[list[float]]], float] | None = None
-    """The function of true labels and rows that computes it; ``None`` for a score that is no metric of classification,
-    but belongs to one benchmark."""
+    """The function that computes it from true labels and rows. ``None`` for a score that is no metric of
+    classification, but belongs to one benchmark."""
 
     def __post_init__(self) -> None:
         if self.statistic is None:
@@ -57,29 +58,29 @@ class ScoreRecord:
 
 
 def _problems_of_statistic(statistic: Statistic, is_metric: bool) -> list[str]:
-    """Return what a statistic lacks for the record of a score.
+    """Return what a statistic lacks for the record of a score, as phrases that begin with a verb.
 
     Args:
         statistic: The statistic.
         is_metric: Whether the score is a metric of classification.
     """
     # A method that the class does not define is the one of Statistic, which raises NotImplementedError.
-    defined = type(statistic)
+    statistic_class = type(statistic)
     problems = []
-    if defined.of_run is Statistic.of_run:
+    if statistic_class.of_run is Statistic.of_run:
         problems.append("needs of_run(), for paired tests")
     if not is_metric:
-        if defined.value is Statistic.value:
+        if statistic_class.value is Statistic.value:
             problems.append("needs value(), because its record has no metric")
         return problems
 
-    if defined.part is Statistic.part:
+    if statistic_class.part is Statistic.part:
         problems.append("needs part(), for confidence intervals, also of the slopes of GLER")
-    if not defined.of_classification:
+    if not statistic_class.of_classification:
         problems.append("needs of_classification = True, because its record has a metric")
-    # Slopes, and means over data sets, have intervals in this unit.
-    if statistic.range(2) != (0.0, 1.0):
-        lowest, highest = statistic.range(2)
+    # The intervals of slopes, and of means over data sets, are computed for scores from 0 to 1.
+    lowest, highest = statistic.range(2)
+    if (lowest, highest) != (0.0, 1.0):
         problems.append(f"needs the range 0 to 1, not {lowest:g} to {highest:g}: scale the metric")
     return problems
 
@@ -182,8 +183,9 @@ def score_of_condition(key: str) -> ScoreOfCondition | None:
 def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {}) -> ScoreRecord:
     """Return the record of a score of a benchmark.
 
-    A GLER slope is what the metric loses as the labels become wrong. For a metric that should be high, a small slope is
-    better; for ECE-1, which should be low, a large one: a negative slope says that label noise makes calibration worse.
+    GLER has the opposite direction of its metrics, because its scores are slopes: what a metric loses as the labels of
+    the demonstrations become wrong. For a metric that should be high, such as accuracy, a small slope is better. For
+    ECE-1, which should be low, a large slope is better: a negative one says that label noise makes calibration worse.
 
     Args:
         benchmark: Name of the benchmark.

@@ -2,9 +2,11 @@
 
 There are up to three such baselines: uniform guessing (or the best of several guessers), always the most frequent
 label, and a copy of the last demonstration's label. Each has its own verdict, and the test decides: a baseline is
-beaten if its p-value is at most 0.05. Intervals are shown, but decide nothing. They can disagree with the test, because
-an interval is two-sided and is of the accuracy alone, on the queries that got a prediction, while the test compares the
-run with the baseline on the same rows, and counts queries without a prediction as wrong.
+*beaten* if its p-value is at most 0.05.
+
+Intervals are shown, but decide nothing. An interval can be above a baseline although the test is not significant. It is
+two-sided, and only about the accuracy on the queries that got a prediction. The test compares the run with the baseline
+on the same rows, and counts queries without a prediction as wrong.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ THE_MEAN = "the mean"
 
 @dataclass(frozen=True, slots=True)
 class BaselineVerdict:
-    """Whether an accuracy is shown to be better than a baseline."""
+    """The result of the test whether an accuracy is better than a baseline."""
 
     baseline: str
-    """Its name in sentences."""
+    """The name of the baseline in sentences."""
     accuracy: float
-    """That of the baseline."""
+    """The accuracy of the baseline."""
     p_value: float
-    """One-sided, of "the run is not better"."""
+    """The one-sided p-value of the null hypothesis that the run is not better than the baseline."""
 
     @property
     def beaten(self) -> bool:
-        """Whether the run is shown to be better."""
+        """Whether the test is significant: the run is shown to be better than the baseline."""
         return self.p_value <= LEVEL
 
     @property
@@ -57,7 +59,7 @@ def verdicts_of(baselines: Baselines) -> Verdicts:
     """Return one verdict for each baseline that is known.
 
     There are two kinds of guessers: some draw a label for each query, others one for all queries of a test row. The
-    verdict about guessing has the larger one of the two p-values.
+    verdict about guessing has the larger one of the two p-values, so that it is valid for both kinds.
     """
     p_value = baselines.p_value
     if baselines.p_value_rows is not None:
@@ -108,7 +110,7 @@ class AboveChance:
 
     @property
     def short(self) -> str:
-        """The verdict for a cell of a table: the strongest baseline that is not beaten."""
+        """The verdict about the mean for a cell of a table; without such a verdict, a count of data sets."""
         if not self.mean:
             return f"{self.beaten_on} of {len(self.datasets)} data sets beat every baseline"
         if self.not_beaten is None:
@@ -117,7 +119,7 @@ class AboveChance:
 
     @property
     def headline(self) -> str:
-        """The verdict in a few words: the strongest baseline that is not beaten, and on how many data sets all are."""
+        """The verdict in a few words: that about the mean, then on how many data sets every baseline is beaten."""
         has_several = len(self.datasets) > 1
         if not self.mean:
             verdict = "no verdict in the mean"
@@ -133,15 +135,19 @@ class AboveChance:
 
 
 def _first_condition(baselines: Mapping[str, Baselines]) -> str:
-    """Return the condition whose verdict counts. At least one condition has baselines."""
+    """Return the first condition, whose verdict counts.
+
+    Args:
+        baselines: The baselines by condition, at least one.
+    """
     return next(iter(baselines))
 
 
 def above_chance(result: ResultLike) -> AboveChance | None:
     """Return the verdicts about a run; ``None`` if no accuracy has baselines.
 
-    Of several conditions, such as the rounds of LongICL, the first one has the verdict. Experiments of LongICL have
-    none: their first condition is not the one to look at.
+    If there are several conditions, such as the rounds of LongICL, the verdicts are about the first one. Experiments of
+    LongICL have no verdicts, because their first condition has no special role.
     """
     verdicts_by_dataset = {}
     condition = None
@@ -165,7 +171,7 @@ def above_chance(result: ResultLike) -> AboveChance | None:
 
 
 def not_beaten_by_baseline(result: ResultLike) -> dict[str, list[str]]:
-    """Return where each baseline is not beaten: names of data sets, and :data:`THE_MEAN`.
+    """Return, for each baseline, where the run does not beat it: names of data sets, and :data:`THE_MEAN`.
 
     Baselines that are beaten everywhere are left out.
     """
@@ -186,7 +192,10 @@ def not_beaten_by_baseline(result: ResultLike) -> dict[str, list[str]]:
 
 
 def interval_disagreements(result: ResultLike) -> list[str]:
-    """Return a sentence for each interval that is above a baseline which the test does not reject."""
+    """Return sentences about intervals that are above a baseline although the test is not significant.
+
+    There is one sentence for each baseline on each data set, and for the mean over several data sets.
+    """
     above = above_chance(result)
     if above is None:
         return []
@@ -194,17 +203,22 @@ def interval_disagreements(result: ResultLike) -> list[str]:
     for dataset, verdicts in above.datasets.items():
         details = result.details[dataset]
         interval = _accuracy_interval(details.intervals, _first_condition(details.baselines))
-        sentences += _above_but_not_beaten(dataset, interval, verdicts)
+        sentences += _disagreements(dataset, interval, verdicts)
     if len(above.datasets) > 1 and above.mean:
         interval = _accuracy_interval(result.means.intervals, _first_condition(result.means.baselines))
-        sentences += _above_but_not_beaten(THE_MEAN, interval, above.mean)
+        sentences += _disagreements(THE_MEAN, interval, above.mean)
     return sentences
 
 
 def _accuracy_interval(intervals: Mapping[str, Interval], condition: str) -> Interval | None:
     """Return the interval of the accuracy of a condition; ``None`` if there is none.
 
-    Its key has the condition in it, is the condition (a round of LongICL), or is that of the only condition.
+    Its key has one of three forms: the condition with ``.accuracy``; the condition itself, for a round of LongICL; or
+    ``accuracy``, if there is only one condition.
+
+    Args:
+        intervals: The intervals by key.
+        condition: Name of the condition.
     """
     for key in (f"{condition}.accuracy", condition, "accuracy"):
         if key in intervals:
@@ -212,8 +226,8 @@ def _accuracy_interval(intervals: Mapping[str, Interval], condition: str) -> Int
     return None
 
 
-def _above_but_not_beaten(name: str, interval: Interval | None, verdicts: Verdicts) -> list[str]:
-    """Return a sentence for each baseline below the interval that is not beaten.
+def _disagreements(name: str, interval: Interval | None, verdicts: Verdicts) -> list[str]:
+    """Return a sentence for each baseline that is below the interval of the accuracy, but is not beaten.
 
     Args:
         name: The data set, or :data:`THE_MEAN`.

@@ -2,11 +2,14 @@
 
 Two results have the same predictions if they are comparable, have equal labels in all queries of the same data, test
 rows and conditions, and label scores within a tolerance. Their prompts may differ (another k, sampler or template),
-since a copy is written under any of them. What else their files say, such as names and times, does not matter: anyone
+since a copy can be made under any of them. What else their files say, such as names and times, does not matter: anyone
 can write it.
 
-No name decides which scores a place shows. They are the least favourable ones of its results: those with the lowest
-mean probability of the true label.
+No name decides which scores a place shows. It shows the result with the lowest mean score of the true label, the least
+favourable one, so that a copy with changed scores gains nothing.
+
+A *place* is a row of the leaderboard of one benchmark. Its *holders* are the runs whose results have the same
+predictions. A *row* of the leaderboard of all benchmarks has the places of one run, or of runs that share all places.
 """
 
 from __future__ import annotations
@@ -28,8 +31,9 @@ of this library declares for one model that is computed twice (16 bits)."""
 def labels_key(result: Result) -> str:
     """Return a digest of the test rows and predicted labels of a result, in all queries.
 
-    Results that are not comparable have different digests, since they are in different leaderboards. The digest of a
-    result without records of its queries is that of everything that equal runs share.
+    Results with equal labels have equal digests if they are comparable. Results that are not comparable have different
+    ones, since they are in different leaderboards. A result without records of its queries has a digest of its whole
+    reproducible content instead.
     """
     if not any(details.conditions for details in result.details.values()):
         return digest(result.reproducible())
@@ -45,7 +49,12 @@ _ScoreRows = list[list[float] | None]
 
 
 def _probabilities_or_scores(record: ConditionRecord, label_count: int) -> _ScoreRows:
-    """Return the probabilities of the labels of each query, or the scores where these may be of either kind."""
+    """Return the label probabilities of each query, or the raw scores if their kind is ambiguous.
+
+    Args:
+        record: The condition.
+        label_count: Number of labels.
+    """
     probabilities = record.probabilities(label_count)
     if all(row is None for row in probabilities):
         return record.label_scores(label_count)
@@ -55,7 +64,8 @@ def _probabilities_or_scores(record: ConditionRecord, label_count: int) -> _Scor
 def same_scores(first: Result, second: Result) -> bool:
     """Return whether the label scores of two results with equal labels are the same to the tolerance.
 
-    A result whose predictions are labels without scores cannot be distinguished from one with the same labels.
+    If one of the results has labels without scores, as some models return them, the scores count as the same: nothing
+    distinguishes the results.
     """
     for dataset, details in first.details.items():
         label_count = len(details.labels)
@@ -63,21 +73,37 @@ def same_scores(first: Result, second: Result) -> bool:
         for first_record, second_record in zip(details.conditions, second_conditions, strict=True):
             if first_record.scores is None or second_record.scores is None:
                 continue
-            first_rows = first_record.probabilities(label_count)
-            if all(row is None for row in first_rows):
-                # They may be probabilities or logits: the scores are compared as the two models returned them.
-                first_rows = first_record.label_scores(label_count)
-                second_rows = second_record.label_scores(label_count)
-            else:
-                second_rows = second_record.probabilities(label_count)
-            for first_row, second_row in zip(first_rows, second_rows, strict=False):
-                if not _is_same_row(first_row, second_row):
-                    return False
+            if not _same_condition_scores(first_record, second_record, label_count):
+                return False
+    return True
+
+
+def _same_condition_scores(first: ConditionRecord, second: ConditionRecord, label_count: int) -> bool:
+    """Return whether the label scores of two records of one condition are the same to the tolerance.
+
+    Probabilities are compared. If the first scores may be probabilities or logits, the scores are compared as the two
+    models returned them.
+
+    Args:
+        first: The record of the first result.
+        second: The record of the second result.
+        label_count: Number of labels.
+    """
+    first_rows = first.probabilities(label_count)
+    if all(row is None for row in first_rows):
+        first_rows = first.label_scores(label_count)
+        second_rows = second.label_scores(label_count)
+    else:
+        second_rows = second.probabilities(label_count)
+    # Both have as many queries, because their labels are equal.
+    for first_row, second_row in zip(first_rows, second_rows, strict=True):
+        if not _is_same_row(first_row, second_row):
+            return False
     return True
 
 
 def _is_same_row(first: Sequence[float] | None, second: Sequence[float] | None) -> bool:
-    """Return whether the scores of a query are the same to the tolerance; two queries without scores are."""
+    """Return whether two rows of label scores are the same to the tolerance; ``None`` is the same as ``None`` only."""
     if first is None and second is None:
         return True
     if first is None or second is None:
@@ -92,7 +118,11 @@ def _is_same_row(first: Sequence[float] | None, second: Sequence[float] | None) 
 
 
 def true_label_score(result: Result) -> float | None:
-    """Return the mean score of the true label, as a probability where that is known; ``None`` without label scores."""
+    """Return the mean score of the true label over all queries that have label scores; ``None`` if there are none.
+
+    The score is the probability of the true label. In a condition whose scores may be probabilities or logits, it is
+    the score as the model returned it, so that the mean can mix both. It only orders results with equal labels.
+    """
     scores = []
     for details in result.details.values():
         for record in details.conditions:
@@ -104,10 +134,10 @@ def true_label_score(result: Result) -> float | None:
 
 
 def least_favourable_first(result: Result) -> tuple[bool, float, str]:
-    """Return the sort key that puts the least favourable of several results with equal labels first.
+    """Return a sort key that puts the least favourable of several results with equal labels first.
 
-    These are in the order of :func:`true_label_score`; results without label scores come last. The digest of the
-    contents decides between equal scores. The name of a result is not in the key.
+    The results are in ascending order of :func:`true_label_score`; results without label scores come last. The digest
+    of the contents decides between equal scores. The name of a result does not matter.
     """
     score = true_label_score(result)
     content_digest = digest(result.reproducible())
@@ -126,7 +156,7 @@ class Place:
     holders: dict[str, Result]
     """The results, by the name of their run, in the order of the names."""
     other_scores: list[str] = field(default_factory=list)
-    """Runs with the same labels in all queries, but other scores, so that they have a place of their own."""
+    """Names of runs with the same labels in all queries, but other scores. They have a place of their own."""
 
     @property
     def result(self) -> Result:
@@ -134,7 +164,10 @@ class Place:
         return self.holders[self.shown]
 
     def score_ranges(self) -> dict[str, tuple[float, float]]:
-        """Return the lowest and the highest value of each mean score that is not printed alike for all results."""
+        """Return the lowest and the highest value of each mean score that differs between the results.
+
+        Scores that are printed alike, with four digits, do not differ.
+        """
         ranges = {}
         for key in self.result.averaged:
             values = []
@@ -173,10 +206,14 @@ def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
 
 
 def _places_of_equal_labels(results: Mapping[str, Result]) -> list[Place]:
-    """Return the places of results that have equal labels in all queries, by the name of their run.
+    """Return the places of results that have equal labels in all queries.
 
-    A result is in the first place whose shown result has the same scores. Results without label scores are thus in the
-    place of the least favourable scores.
+    The results are taken from the least favourable one on. Each joins the first place whose shown result has the same
+    scores; if there is none, it is shown at a new place. A result without label scores has the same scores as any
+    other, so it joins the place of the least favourable result.
+
+    Args:
+        results: The results, by the name of their run.
     """
     places: list[Place] = []
     for run in sorted(results, key=lambda run: least_favourable_first(results[run])):
@@ -203,9 +240,12 @@ def _place_with_same_scores(places: Sequence[Place], result: Result) -> Place | 
 def ranked_runs(places: Sequence[Place]) -> dict[str, dict[str, Result]]:
     """Return the rows of a leaderboard.
 
-    Runs that share all of their places are one row, named after all of them. A run whose places are some of those of
-    another run has no row of its own; it is named at the row of the other, with the benchmarks that it shares. Where
-    each of two runs has a place that the other lacks, both have a row with the shared place, and name each other.
+    There are three cases:
+
+    - Runs that share all of their places are one row, named after all of them.
+    - A run whose places are some of those of another run has no row. It is named at the row of the other run, with the
+      benchmarks that it shares.
+    - If each of two runs has a place that the other lacks, both have a row with the shared place, and name each other.
 
     Args:
         places: The places of all benchmarks.
@@ -225,11 +265,11 @@ def ranked_runs(places: Sequence[Place]) -> dict[str, dict[str, Result]]:
         runs_by_places.setdefault(place_indexes, []).append(run)
 
     rows: dict[str, dict[str, Result]] = {}
-    for place_indexes, names in runs_by_places.items():
+    for place_indexes, runs_of_row in runs_by_places.items():
         if _is_within_another(place_indexes, runs_by_places):
             continue
         places_of_row = [places[place_index] for place_index in place_indexes]
-        title = _unused_name(_row_name(names, places_of_row), rows)
+        title = _unused_title(_row_title(runs_of_row, places_of_row), rows)
         rows[title] = {place.benchmark: place.result for place in places_of_row}
     return rows
 
@@ -239,27 +279,35 @@ def _is_within_another(place_indexes: Sequence[int], all_place_indexes: Iterable
     return any(set(place_indexes) < set(others) for others in all_place_indexes)
 
 
-def _row_name(names: Sequence[str], places: Sequence[Place]) -> str:
-    """Return the name of a row: the runs that have all of its places, then those that share some of them."""
-    shared_benchmarks: dict[str, list[str]] = {}
+def _row_title(runs_of_row: Sequence[str], places: Sequence[Place]) -> str:
+    """Return the title of a row of a leaderboard, such as ``first = second = third (Normal, GLER)``.
+
+    It has the names of the runs that have all places of the row. Then come the runs that have only some of the places,
+    each with the benchmarks of these places.
+
+    Args:
+        runs_of_row: Names of the runs that have all places of the row.
+        places: The places of the row.
+    """
+    benchmarks_by_other_run: dict[str, list[str]] = {}
     for place in places:
         for run in place.holders:
-            if run not in names:
-                shared_benchmarks.setdefault(run, []).append(place.benchmark)
-    parts = list(names)
-    for run, benchmarks in shared_benchmarks.items():
-        parts.append(f"{run} ({', '.join(benchmarks)})")
-    return " = ".join(parts)
+            if run not in runs_of_row:
+                benchmarks_by_other_run.setdefault(run, []).append(place.benchmark)
+    names = list(runs_of_row)
+    for run, benchmarks in benchmarks_by_other_run.items():
+        names.append(f"{run} ({', '.join(benchmarks)})")
+    return " = ".join(names)
 
 
-def _unused_name(name: str, used_names: Collection[str]) -> str:
-    """Return a name for a row, with a number if a row has this name already.
+def _unused_title(title: str, used_titles: Collection[str]) -> str:
+    """Return the title of a row, with a number if another row has the same title.
 
-    This happens where a file has a name that looks like that of a row with several runs.
+    Two titles can be equal if the name of a run looks like the title of a row with several runs.
     """
-    unused = name
+    unused = title
     number = 1
-    while unused in used_names:
+    while unused in used_titles:
         number += 1
-        unused = f"{name} [{number}]"
+        unused = f"{title} [{number}]"
     return unused

@@ -31,16 +31,20 @@ DIGESTS = "digests"
 """Key of the digests; the last one of a file."""
 
 _BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(result|group)"')
-"""How files of results begin. Small ones may have another order of keys (:data:`StaICC.files.json_reading.LARGE`)."""
+"""How large files of results begin. Small ones may have another order of keys; what is small is
+:data:`StaICC.files.json_reading.LARGE`."""
 _DIGEST_LENGTH = 64  # hexadecimal digits of SHA-256
-_CHANGED = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
+_MEANING_OF_MISMATCH = {"file": "the file was changed after it was written", "scores": "the scores were changed"}
 """What it means that a digest is not that of the content."""
 _OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".xlsx"}
 """Endings that no file of a result may have, because other programs would take it for another format."""
 
 
 def _scores(data: Any) -> Any:
-    """Return the scores alone: of a group those of each part by name, of a result those by data set and the means."""
+    """Return the scores in the JSON values of a result or a group, without everything else.
+
+    For a result, these are the scores by data set and the means. For a group, they are the scores of each part by name.
+    """
     if not isinstance(data, Mapping):
         return None
     parts = data.get("parts")
@@ -53,7 +57,7 @@ def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON values of a result with their digests.
 
     Args:
-        data: What ``to_dict()`` of a result or of a group gives.
+        data: What ``to_dict()`` of a result or of a group returns.
 
     Raises:
         ValueError: A number is not finite.
@@ -69,7 +73,7 @@ def digest_problems(data: Mapping[str, Any]) -> list[str]:
         data: The JSON values of the file.
 
     Returns:
-        What is wrong, one line each; nothing if the file is as it was written.
+        What is wrong, one line each; empty if the file has not changed since it was written.
     """
     saved = data.get(DIGESTS)
     if not isinstance(saved, Mapping):
@@ -79,7 +83,7 @@ def digest_problems(data: Mapping[str, Any]) -> list[str]:
     for name, value in computed.items():
         if saved.get(name) != value:
             saved_value = str(saved.get(name))[:_DIGEST_LENGTH]
-            problems.append(f"{DIGESTS} / {name}: {_CHANGED[name]} (saved {saved_value}, computed {value})")
+            problems.append(f"{DIGESTS} / {name}: {_MEANING_OF_MISMATCH[name]} (saved {saved_value}, computed {value})")
     for name in saved:
         if name not in computed:
             problems.append(f"{DIGESTS} / {str(name)[:40]}: unknown digest")
@@ -100,6 +104,8 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
             :func:`~StaICC.files.json_reading.parse_json`).
         OSError: There is no such file, or it cannot be read.
     """
+    # A large file that does not begin like a result is refused before it is parsed. The fields, also "schema" and
+    # "kind", are checked later (check_schema).
     data = read_json(path, expected="the file of a saved result", begins=_BEGINNING)
     if not isinstance(data, dict):
         raise SchemaError(f"{os.fspath(path)}: this is no saved result; expected JSON with 'kind': 'result' or 'group'")
@@ -107,10 +113,10 @@ def read_result_file(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 
 def check_result_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a file for a result whose name has the ending of another format.
+    """Refuse to save a result in a file whose name has the ending of another format.
 
     Raises:
-        ArgumentError: The message names a file that would do.
+        ArgumentError: The name has such an ending. The message has a valid name.
     """
     _, ending = os.path.splitext(path)
     if ending.lower() in _OTHER_FORMATS:
@@ -124,7 +130,7 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fre
     """Write the JSON values of a result with their digests, completely or not at all.
 
     Args:
-        data: What ``to_dict()`` of a result or of a group gives.
+        data: What ``to_dict()`` of a result or of a group returns.
         path: The file.
         fresh: Refuse a file that exists already.
 
@@ -145,7 +151,8 @@ def write_result_file(data: Mapping[str, Any], path: str | os.PathLike[str], fre
 def as_read_back(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return JSON values as a reader of their file gets them, so that the digests are those of the file's content.
 
-    Only half surrogate pairs change: where a first half and a second half meet, JSON reads one character.
+    Only texts with surrogates can differ. A character beyond the first 65,536 may be in a text as two surrogates. The
+    file has an escape for each of them, and a JSON reader joins the two escapes to one character.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     if not has_lone_surrogate(text):
@@ -155,14 +162,17 @@ def as_read_back(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def json_row(value: Any) -> Any:
-    """Return a value for JSON: minus infinity in a row of scores is the text ``"-inf"``."""
+    """Return a value of a record for JSON, which has no infinity.
+
+    In a row of label scores, minus infinity becomes the text ``"-inf"``. Values that are no list stay unchanged.
+    """
     if not isinstance(value, list):
         return value
     return ["-inf" if item == -math.inf else item for item in value]
 
 
 def check_schema(data: Any, *kinds: str) -> None:
-    """Refuse JSON values that are no saved result, or of another schema than this version writes.
+    """Refuse JSON values that are no saved result, or that have another schema than this version writes.
 
     Args:
         data: The values.

@@ -1,8 +1,8 @@
 """Who predicted a result, how, when: its provenance.
 
-The provenance has the rest of what a reader needs to trust or to repeat a result: the model (name and identity), the
-times, the counts of computed and reused predictions, and a digest of the failed queries. Two provenances are equal if
-the same models predicted in the same way; times and counts are not compared, because they depend on the clock and on
+The provenance has what a reader needs to trust or to repeat a result besides its scores: the model (name and identity),
+the times, the counts of computed and reused predictions, and a digest of the failed queries. Two provenances are equal
+if the same models predicted in the same way; times and counts are not compared, because they depend on the clock and on
 the prediction store.
 """
 
@@ -29,8 +29,8 @@ NOT_RECORDED = "not recorded"
 
 _IDENTITY_DIGITS = 12
 """Digits of an identity that are shown: the first 12 of the digest tell models apart."""
-_MOST_MODELS = 3
-"""Most models that are named in one line; further ones are counted."""
+_MAX_MODELS_SHOWN = 3
+"""Largest number of models that are named in one line; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Predictor:
 
     @property
     def label(self) -> str:
-        """The name, or the short identity; marked where the identity is incomplete."""
+        """The name and the short identity in one line; marked if the identity is incomplete."""
         if GIVEN in self.who:
             digest_of_predictions = self.who[GIVEN]
             return f"{self.name or GIVEN} [{digest_of_predictions[:_IDENTITY_DIGITS]}]"
@@ -87,7 +87,7 @@ class Predictor:
 
 @dataclass(frozen=True, slots=True)
 class Provenance(SavedRecord):
-    """Who predicted a result's predictions, how, when, and how many failed.
+    """Which models made a result's predictions, how, when, and how many failed.
 
     Args:
         predictors: One for each distinct inference function; empty where nothing was recorded.
@@ -101,30 +101,30 @@ class Provenance(SavedRecord):
 
     @property
     def label(self) -> str:
-        """The models by name and short identity, in one line."""
+        """The names and short identities of the models, in one line."""
         if not self.predictors:
             return NOT_RECORDED
         labels = list(dict.fromkeys(predictor.label for predictor in self.predictors))
-        text = "; ".join(labels[:_MOST_MODELS])
-        if len(labels) > _MOST_MODELS:
-            text += f" and {len(labels) - _MOST_MODELS} more"
+        text = "; ".join(labels[:_MAX_MODELS_SHOWN])
+        if len(labels) > _MAX_MODELS_SHOWN:
+            text += f" and {len(labels) - _MAX_MODELS_SHOWN} more"
         return text
 
     @property
     def unidentified(self) -> tuple[str, ...]:
-        """Why an identity is incomplete, each reason once."""
-        reasons: dict[str, None] = {}
+        """The reasons why identities are incomplete, each once."""
+        reasons: dict[str, None] = {}  # a dictionary keeps the order
         for predictor in self.predictors:
             reasons.update(dict.fromkeys(predictor.unidentified))
         return tuple(reasons)
 
     def named(self, name: str) -> Provenance:
-        """Return the provenance with another name of the inference functions."""
+        """Return the provenance with another name of all inference functions."""
         renamed = [replace(predictor, name=name) for predictor in self.predictors]
         return replace(self, predictors=tuple(renamed))
 
     def facts(self) -> dict[str, str]:
-        """Return every known fact about the models and how their scores are computed, by its name.
+        """Return every known fact about the models and how their scores are computed, by the name of the fact.
 
         With several inference functions, each name has the number of its function, such as ``"model (2)"``.
         """
@@ -146,9 +146,11 @@ class Provenance(SavedRecord):
         """Return the provenance without times, counts and served editions, which differ between equal runs."""
         empty_values: dict[str, Any] = {}
         for attribute in fields(Predictor):
-            if attribute.compare:
+            differs_between_equal_runs = not attribute.compare  # these fields are declared with compare=False
+            if not differs_between_equal_runs:
                 continue
-            if attribute.default is MISSING:  # the times, which are texts
+            # The times are texts and have no default. The counts and editions have one.
+            if attribute.default is MISSING:
                 empty_values[attribute.name] = ""
             else:
                 empty_values[attribute.name] = attribute.default
@@ -157,7 +159,7 @@ class Provenance(SavedRecord):
 
 
 def _facts_about(predictor: Predictor) -> dict[str, str | None]:
-    """Return the facts about one inference function by name; ``None`` for unknown ones."""
+    """Return the facts about one inference function by name; ``None`` for an unknown fact."""
     return {
         "model_name": predictor.name,
         **predictor.who,
@@ -196,12 +198,13 @@ def predictors_of(
 
 
 def _predictor(records_by_dataset: Mapping[str, RunRecord], failed: int) -> Predictor:
-    """Return what one inference function did on all its data sets.
+    """Return the predictor of one inference function, from its records on all its data sets.
 
     Args:
         records_by_dataset: Its record on each data set. Data sets that were evaluated together share one.
         failed: The number of its failed queries.
     """
+    # Each record is counted once. Two records may be equal, so they are distinguished by their identity in memory.
     distinct_records = {id(record): record for record in records_by_dataset.values()}
     records = list(distinct_records.values())
     counts: Counter[str] = Counter()
@@ -229,23 +232,23 @@ def _predictor(records_by_dataset: Mapping[str, RunRecord], failed: int) -> Pred
 
 
 def utc_now() -> str:
-    """Return the time in UTC, as ISO 8601 with seconds."""
+    """Return the current time in UTC, as ISO 8601 with seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
 
 
-_MODULES_IN_USE = {
+_MODULES_OF_PACKAGE = {
     "torch": ("torch",),
     "transformers": ("torch",),
     "numpy": ("numpy", "torch"),
     "openai": ("StaICC.kernels.server.endpoint",),
 }
-"""Packages that compute predictions, and the modules whose loading shows that a run uses them. These are not always
-modules of the package: some kernels import it at the first query, and a run from the store alone must give an equal
-result."""
+"""For each package that computes predictions, the modules of which one is loaded if a run uses the package. These are
+not always modules of the package itself: some kernels import it at the first query only, and a run that takes all
+predictions from the store must give an equal result."""
 
 
 def describe_environment() -> dict[str, str]:
-    """Return versions of this library, of Python, and of the loaded packages that compute predictions."""
+    """Return the versions of this library, of Python, and of the packages that compute the predictions of this run."""
     import platform  # only when a result is made
 
     versions = {
@@ -255,7 +258,7 @@ def describe_environment() -> dict[str, str]:
         "system": platform.system(),
         "machine": platform.machine(),
     }
-    for package, modules in _MODULES_IN_USE.items():
+    for package, modules in _MODULES_OF_PACKAGE.items():
         is_used = any(module in sys.modules for module in modules)
         if not is_used:
             continue

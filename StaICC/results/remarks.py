@@ -11,27 +11,35 @@ from StaICC.results.experiment_table import experiment_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE
 from StaICC.results.protocol import ResultLike
 
-_MOST_NAMES = 3
-"""More data sets than this are counted in a remark instead of named."""
+_MAX_NAMES = 3
+"""Largest number of data sets that a remark names; more are counted."""
+_PARTIAL = "PARTIAL"
+_UNIDENTIFIED = "UNIDENTIFIED"
+"""First words of the remarks that warn."""
 
 
 def _names_or_count(datasets: Sequence[str]) -> str:
     """Return the names of a few data sets, or the number of many."""
-    if len(datasets) > _MOST_NAMES:
+    if len(datasets) > _MAX_NAMES:
         return f"{len(datasets)} data sets"
     return ", ".join(datasets)
 
 
 def _missing_predictions(result: ResultLike) -> list[str]:
-    """Return remarks about queries without a prediction."""
+    """Return remarks about queries without a prediction: failed ones, and all that a score leaves out."""
     sentences = []
     failed = sum(details.failed for details in result.details.values())
     asked = sum(details.asked for details in result.details.values())
     if failed:
-        sentences.append(f"PARTIAL: {failed} of {asked} queries have no answer; no score counts them.")
+        sentences.append(f"{_PARTIAL}: {failed} of {asked} queries have no answer; no score counts them.")
     if any(record["left_out"] and record["value"] is not None for record in result.score_records()):
-        sentences.append(f"{LEFT_OUT_NOTE[0].upper()}{LEFT_OUT_NOTE[1:]}.")
+        sentences.append(_as_sentence(LEFT_OUT_NOTE))
     return sentences
+
+
+def _as_sentence(note: str) -> str:
+    """Return a note with a capital letter and a full stop."""
+    return f"{note[0].upper()}{note[1:]}."
 
 
 def _dropped_demonstrations(details: DatasetDetails) -> str:
@@ -54,7 +62,7 @@ def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
     if details.dropped:
         notes.append(_dropped_demonstrations(details))
     for note in details.notes:
-        # Notes that are among the warnings of the result are printed there, not twice.
+        # A note that is a warning of the result, too, is printed with the warnings only.
         if f"{dataset}: {note}" not in result.warnings:
             notes.append(note)
     return notes
@@ -68,8 +76,34 @@ def _notes_by_dataset(result: ResultLike) -> list[str]:
             datasets_by_note.setdefault(note, []).append(dataset)
     if len(result.details) > 1:
         for metric, reason in result.means.missing.items():
-            datasets_by_note.setdefault(f"interval of {metric} is undefined: {reason}", []).append("mean")
+            note = f"interval of {metric} is undefined: {reason}"
+            datasets_by_note.setdefault(note, []).append("mean")
     return [f"{_names_or_count(datasets)}: {note}" for note, datasets in datasets_by_note.items()]
+
+
+def _not_beaten_remarks(result: ResultLike) -> list[str]:
+    """Return remarks about the baselines that the accuracy does not beat.
+
+    There is one for each such baseline, with the data sets, and one for each interval that is above a baseline although
+    the test is not significant.
+    """
+    condition = ""
+    above = above_chance(result)
+    if above is not None and above.condition is not None:
+        condition = f"condition {above.condition}, "
+
+    sentences = []
+    for baseline, names in not_beaten_by_baseline(result).items():
+        datasets = [name for name in names if name != THE_MEAN]
+        not_better_on = []
+        if datasets:
+            not_better_on.append(_names_or_count(datasets))
+        if THE_MEAN in names:
+            not_better_on.append(THE_MEAN)
+        sentences.append(f"Not better than {baseline} ({condition}p > {LEVEL:g}): {', '.join(not_better_on)}.")
+    for disagreement in interval_disagreements(result):
+        sentences.append(f"{disagreement}.")
+    return sentences
 
 
 def _label_mass(result: ResultLike) -> list[str]:
@@ -88,38 +122,25 @@ def _label_mass(result: ResultLike) -> list[str]:
     return [f"{remark}."]
 
 
-def _not_beaten(result: ResultLike) -> list[str]:
-    """Return a remark for each baseline that the accuracy does not beat, and for each interval that says otherwise."""
-    condition = ""
-    verdicts = above_chance(result)
-    if verdicts is not None and verdicts.condition is not None:
-        condition = f"condition {verdicts.condition}, "
-
-    sentences = []
-    for baseline, names in not_beaten_by_baseline(result).items():
-        datasets = [name for name in names if name != THE_MEAN]
-        not_better_on = []
-        if datasets:
-            not_better_on.append(_names_or_count(datasets))
-        if THE_MEAN in names:
-            not_better_on.append(THE_MEAN)
-        sentences.append(f"Not better than {baseline} ({condition}p > {LEVEL:g}): {', '.join(not_better_on)}.")
-    for disagreement in interval_disagreements(result):
-        sentences.append(f"{disagreement}.")
-    return sentences
-
-
 def bracket_note(results: Iterable[ResultLike]) -> list[str]:
-    """Return what is in the brackets of the tables: one sentence for each confidence level of the intervals.
+    """Return what the brackets in the tables of some results contain.
 
     Args:
         results: The results.
+
+    Returns:
+        One sentence for each confidence level of their intervals.
     """
     levels: set[float] = set()
     for result in results:
         for details in result.details.values():
             levels.update(interval.level for interval in details.intervals.values())
     return [f"In brackets: {100 * level:g} % intervals." for level in sorted(levels)]
+
+
+def is_warning(remark: str) -> bool:
+    """Return whether a remark of :func:`remarks` warns: the run is partial, or its model is not identified."""
+    return remark.startswith((_PARTIAL, _UNIDENTIFIED))
 
 
 def remarks(result: ResultLike) -> list[str]:
@@ -138,10 +159,10 @@ def remarks(result: ResultLike) -> list[str]:
     sentences += _missing_predictions(result)
     for reason in result.provenance.unidentified:
         reason_in_one_line = " ".join(reason.split())
-        sentences.append(f"UNIDENTIFIED: {reason_in_one_line}")
+        sentences.append(f"{_UNIDENTIFIED}: {reason_in_one_line}")
     sentences += _notes_by_dataset(result)
     sentences += _label_mass(result)
-    sentences += _not_beaten(result)
+    sentences += _not_beaten_remarks(result)
     sentences += experiment_notes(result)
     sentences += bracket_note([result])
     return sentences

@@ -10,7 +10,7 @@ from typing import Any
 from StaICC.files.json_reading import read_value
 from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 
-_ROUND = re.compile(r"[0-9]+R")
+_ROUND_KEY = re.compile(r"[0-9]+R")
 """Keys of the scores of LongICL's rounds, such as ``"1R"``."""
 
 
@@ -25,6 +25,7 @@ class _Experiment:
 
 
 _ROUND_ITEM = tuple[int, int | None, int | None, int | None]
+"""A test item in a round of LongICL: its row, and its numbers of true, predicted and correct labels."""
 _ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ROUND_ITEM, ...]}
 """Types of the fields of a round of LongICL that comparisons and tables read."""
 _SCORE_TYPES: Mapping[str, Any] = {
@@ -35,11 +36,20 @@ _SCORE_TYPES: Mapping[str, Any] = {
     "rounds": Mapping[str, Mapping[str, object]],
     "experiment": _Experiment,
 }
-"""Types of the scores of the library's own benchmarks; a benchmark of a user may report anything under other names."""
+"""Types of the scores of the library's own benchmarks, by key. A benchmark of a user may report anything under other
+keys."""
 
 
 def _check_rounds(rounds: Mapping[str, Mapping[str, object]], where: str) -> None:
-    """Raise a SchemaError for a round of LongICL with a field of another type than this library writes."""
+    """Check the types of the fields of the rounds of LongICL.
+
+    Args:
+        rounds: The record of each round, by its name.
+        where: Where the rounds are in the file, for the message.
+
+    Raises:
+        SchemaError: A field has another type than this library writes.
+    """
     for name, record in rounds.items():
         for key, expected_type in _ROUND_TYPES.items():
             if key in record:
@@ -47,20 +57,27 @@ def _check_rounds(rounds: Mapping[str, Mapping[str, object]], where: str) -> Non
 
 
 def check_scores(scores: Mapping[str, Any], where: str, nested: bool = True) -> None:
-    """Raise a SchemaError for a score of another type than this library writes.
+    """Check the types of scores.
+
+    Scores with unknown keys come from the metrics and benchmarks of users, and may be anything. If such a score is an
+    object, it may hold the scores of a condition, which are checked, too.
 
     Args:
         scores: The scores of a data set, or of one of its conditions.
         where: What they are, for the message.
-        nested: Whether the scores may have those of conditions among them.
+        nested: Whether an object among them may hold the scores of a condition.
+
+    Raises:
+        SchemaError: A score has another type than this library writes.
     """
     for key, value in scores.items():
         score_name = f"{where}, {key:.60}"
-        if _ROUND.fullmatch(key):
+        if _ROUND_KEY.fullmatch(key):
             read_value(float | None, value, score_name)
             continue
-        read_value(_SCORE_TYPES.get(key, object), value, score_name)
-        if key == "rounds":
-            _check_rounds(value, score_name)
-        if key not in _SCORE_TYPES and isinstance(value, Mapping) and nested:
+        if key in _SCORE_TYPES:
+            read_value(_SCORE_TYPES[key], value, score_name)
+            if key == "rounds":
+                _check_rounds(value, score_name)
+        elif nested and isinstance(value, Mapping):
             check_scores(value, score_name, nested=False)

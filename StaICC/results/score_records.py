@@ -13,15 +13,19 @@ from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
 from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, MeanDetails
 from StaICC.results.protocol import ResultLike, ResultsLike
 
-_OTHER_RECORDS = ("rounds", "settings", "experiment")
-"""Keys of objects among the scores of a data set that hold no scores of their own."""
+_OBJECTS_WITHOUT_SCORES = ("rounds", "settings", "experiment")
+"""Keys of objects among the scores of a data set that hold settings and counts instead of scores."""
 
 
 def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
     """Yield every single score with its key; texts and settings are left out.
 
-    The keys of nested scores are joined by dots, and an item of a list has its number as the last key. A list under
-    ``sensitivity`` is a regression line: its slope has the key itself, its intercept the key with ``(intercept)``.
+    Scores may be nested:
+
+    - In an object, the keys of the object and of the score are joined by a dot.
+    - In a list, the number of the item is the last key.
+    - A regression line yields two scores: its slope has the key of the line, its intercept the key with
+      ``(intercept)``.
 
     Args:
         values: The scores of a data set, or the means.
@@ -30,10 +34,10 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            if key not in _OTHER_RECORDS:
+            if key not in _OBJECTS_WITHOUT_SCORES:
                 yield from single_scores(value, f"{name}.")
         elif isinstance(value, (list, tuple)):
-            if prefix == "sensitivity." and len(value) == 2:
+            if _is_regression_line(prefix, value):
                 slope, intercept = value
                 yield name, slope
                 yield f"{name} (intercept)", intercept
@@ -46,8 +50,23 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             yield name, value
 
 
+def _is_regression_line(prefix: str, value: Sequence[Any]) -> bool:
+    """Return whether a list among the scores is a regression line, which is a pair of slope and intercept.
+
+    Args:
+        prefix: The key of the object that holds the list, with a dot. Regression lines are in ``sensitivity``.
+        value: The list.
+    """
+    return prefix == "sensitivity." and len(value) == 2
+
+
 def origin(result: ResultLike, dataset: str | None) -> dict[str, Any]:
-    """Return the keys that every record has: of which benchmark, model, method and data set it is."""
+    """Return the keys that say where a record comes from: its benchmark, model, method and data set.
+
+    Args:
+        result: The result.
+        dataset: The data set; ``None`` for a record of the means.
+    """
     return {"benchmark": result.benchmark, "model": result.model, "method": result.method, "dataset": dataset}
 
 
@@ -56,12 +75,12 @@ def origin(result: ResultLike, dataset: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts:
-    """How many queries a score is over."""
+    """How many queries a score is computed from."""
 
     asked: int
     """Queries that the benchmark asks for this score."""
     scored: int
-    """Those of them that the score counts: not the failed ones, nor excluded replies without a label."""
+    """Those of them that the score counts. Failed queries, and replies without a label that are excluded, are not."""
 
     @property
     def left_out(self) -> int:
@@ -70,7 +89,13 @@ class QueryCounts:
 
 
 def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[str, Any]]:
-    """Return the records of the rounds of LongICL that a score is about; none for scores of other benchmarks."""
+    """Return the records of the rounds of LongICL that a score is computed from; none for other benchmarks.
+
+    Args:
+        result: The result.
+        dataset: The data set.
+        metric: Key of the score: ``mean``, for all rounds, or the name of a round.
+    """
     if result.benchmark != benchmark_names.LONG_ICL:
         return []
     rounds: Mapping[str, Mapping[str, Any]] = result.divided[dataset].get("rounds") or {}
@@ -82,7 +107,13 @@ def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[st
 
 
 def _counts_of_rounds(result: ResultLike, details: DatasetDetails, rounds: Sequence[Mapping[str, Any]]) -> QueryCounts:
-    """Return the counts of a score of LongICL from the records of its rounds."""
+    """Return the counts of a score of LongICL, added over the rounds that it is computed from.
+
+    Args:
+        result: The result, whose setting says whether unparsed replies are excluded.
+        details: The details of the data set, for counts that a round does not record.
+        rounds: The records of the rounds.
+    """
     asked = 0
     answered = 0
     unparsed = 0
@@ -96,8 +127,8 @@ def _counts_of_rounds(result: ResultLike, details: DatasetDetails, rounds: Seque
 
 
 def _counts_of_condition(result: ResultLike, dataset: str, condition: ConditionRecord) -> QueryCounts:
-    """Return the counts of a score of one condition from the predictions of its queries."""
-    counted_wrong = result.counted_wrong(dataset)
+    """Return the counts of a score of one condition, from the predictions of its queries."""
+    counted_wrong = result.counted_wrong(dataset)  # replies without a label that are not excluded
     scored = 0
     for query, prediction in enumerate(condition.predictions):
         if prediction is not None or (condition.name, query) in counted_wrong:
@@ -106,22 +137,35 @@ def _counts_of_condition(result: ResultLike, dataset: str, condition: ConditionR
 
 
 def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
-    """Return how many queries a score is over: those of its rounds or condition if it has one, else of the data set."""
+    """Return the counts of a score of a data set.
+
+    A score of a round or a condition has the counts of the round or condition. Any other score has those of the data
+    set.
+    """
     details = result.details[dataset]
     rounds = _rounds_of(result, dataset, metric)
     if rounds:
         return _counts_of_rounds(result, details, rounds)
-    condition_name = metric.rpartition(".")[0]
+    condition_name = _condition_in_key(metric)
     for condition in details.conditions:
         if condition.name == condition_name:
             return _counts_of_condition(result, dataset, condition)
     return QueryCounts(asked=details.asked, scored=details.scored)
 
 
-def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> QueryCounts:
-    """Return how many queries a score of a data set is over, or for ``None`` the mean over all data sets.
+def _condition_in_key(metric: str) -> str:
+    """Return the condition in the key of a score, such as ``1`` in ``1.accuracy``; empty if there is none."""
+    condition, _, _ = metric.rpartition(".")
+    return condition
 
-    Baselines are computed from the true labels, so that they leave out nothing.
+
+def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> QueryCounts:
+    """Return the counts of a score of a data set, or of a mean: added over all data sets.
+
+    Args:
+        result: The result.
+        metric: Key of the score.
+        dataset: The data set; ``None`` for the mean over the data sets.
     """
     if dataset is None:
         datasets = list(result.details)
@@ -133,6 +177,7 @@ def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> Quer
         counts = _query_counts(result, name, metric)
         asked += counts.asked
         scored += counts.scored
+    # Baselines are computed from the true labels, so that they leave out nothing.
     if metric in BASELINE_KEYS:
         asked = scored
     return QueryCounts(asked, scored)
@@ -157,8 +202,15 @@ def _interval_of(
 ) -> Interval | None:
     """Return the interval of a score; ``None`` if it has none.
 
-    If the run stopped early because a mean was known with the wanted precision, this mean has the interval of the
-    stopping rule.
+    A run may have stopped early because a mean was known with the wanted precision. This mean then has the interval of
+    the stopping rule, which remains valid although the run looked at the data repeatedly.
+
+    Args:
+        result: The result.
+        dataset: The data set of the score; ``None`` for a mean.
+        metric: Key of the score.
+        value: The score; ``None`` if it is undefined.
+        intervals: The usual intervals by key.
     """
     stopping = result.stopping
     if stopping is None or stopping.rule != "precision":
@@ -173,7 +225,7 @@ def _baselines_of(result: ResultLike, metric: str, baselines: Mapping[str, Basel
 
     Args:
         result: The result.
-        metric: Key of the score. Without a condition in it, the first condition has the baselines.
+        metric: Key of the score. If it names no condition, the baselines are those of the first condition.
         baselines: The baselines by condition.
     """
     condition, _, score = metric.rpartition(".")
@@ -190,8 +242,11 @@ def _baselines_of(result: ResultLike, metric: str, baselines: Mapping[str, Basel
     return baselines[first_condition]
 
 
-def _not_beaten(baselines: Baselines | None) -> str | None:
-    """Return the strongest baseline that is not beaten, empty if all are; ``None`` without baselines."""
+def _not_beaten_name(baselines: Baselines | None) -> str | None:
+    """Return the name of the strongest baseline that is not beaten.
+
+    It is empty if all baselines are beaten, and ``None`` if there are no baselines.
+    """
     if baselines is None:
         return None
     verdict = strongest_not_beaten(verdicts_of(baselines))
@@ -203,16 +258,24 @@ def _not_beaten(baselines: Baselines | None) -> str | None:
 def _score_record(
     result: ResultLike, dataset: str | None, metric: str, value: float | None, details: DatasetDetails | MeanDetails
 ) -> dict[str, Any]:
-    """Return the record of one score, without the signature; the keys are those of :func:`score_records`."""
+    """Return the record of one score, with the keys of :func:`score_records` except the signature.
+
+    Args:
+        result: The result.
+        dataset: The data set of the score; ``None`` for a mean.
+        metric: Key of the score.
+        value: The score; ``None`` if it is undefined.
+        details: The details of the data set, or of the means.
+    """
     interval = _interval_of(result, dataset, metric, value, details.intervals)
     baselines = _baselines_of(result, metric, details.baselines)
     counts = _summed_counts(result, metric, dataset)
 
-    # A score without a condition shows the baselines of the first of several conditions, but has no verdict from them.
+    # A score that names no condition shows the baselines of the first condition. If there are several conditions, these
+    # baselines are not tested against it.
     not_beaten = None
-    condition = metric.rpartition(".")[0]
-    if condition or len(details.baselines) == 1:
-        not_beaten = _not_beaten(baselines)
+    if _condition_in_key(metric) or len(details.baselines) == 1:
+        not_beaten = _not_beaten_name(baselines)
 
     return {
         **origin(result, dataset),
@@ -232,7 +295,7 @@ def _score_record(
 
 
 def records_of_scores(result: ResultLike) -> Iterator[dict[str, Any]]:
-    """Yield one record for each score of a single result, as :func:`score_records` has them: data sets, then means."""
+    """Yield the records of :func:`score_records` for a single result: first the data sets, then the means."""
     signature = str(result.signature)
     for dataset, scores in result.divided.items():
         details = result.details.get(dataset, MeanDetails())
@@ -253,12 +316,19 @@ def score_records(result: ResultsLike) -> Iterator[dict[str, Any]]:
         result: A result, or a group of results.
 
     Yields:
-        ``benchmark``, ``model``, ``method``, ``dataset`` (``None``: the mean over them), ``metric``, ``value``, ``low``
-        and ``high`` (ends of the interval; after early stopping, of the mean of its score), ``level``, ``n`` (scored
-        queries, of the condition or round where the score has one), ``left_out`` (queries that the score leaves out),
-        ``stopped_early`` (whether the run stopped before it had evaluated all rows), ``random`` and ``majority``
-        (baselines of an accuracy), ``not_beaten`` (the strongest baseline that it is not shown to beat; an empty text
-        if it beats all), ``missing`` (why there is no value), ``signature``.
+        A record with these keys:
+
+        - ``benchmark``, ``model``, ``method``;
+        - ``dataset``: ``None`` for the mean over the data sets;
+        - ``metric``, ``value``;
+        - ``low``, ``high``, ``level``: the interval; after early stopping, that of the mean of the score;
+        - ``n``: number of scored queries, of the condition or round where the score has one;
+        - ``left_out``: number of queries that the score leaves out;
+        - ``stopped_early``: whether the run stopped before it had evaluated all rows;
+        - ``random``, ``majority``: baselines of an accuracy;
+        - ``not_beaten``: the strongest baseline that it is not shown to beat; an empty text if it beats all;
+        - ``missing``: why there is no value;
+        - ``signature``.
 
     Example:
         >>> from StaICC import Normal

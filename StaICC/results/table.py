@@ -13,7 +13,10 @@ from StaICC.numerics import mean
 from StaICC.results.cells import cell_text, figure_text
 from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.protocol import ResultLike
-from StaICC.results.remarks import remarks
+from StaICC.results.remarks import is_warning, remarks
+
+_SENSITIVITY = "sensitivity."
+"""How the keys of regression lines begin: slopes of metrics over conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class _ScoreColumn:
 
     @property
     def metric(self) -> str:
-        """The key of the mean: a slope over conditions has that of its metric."""
-        return self.key.removeprefix("sensitivity.")
+        """The key of the mean, which is the name of the metric: a slope is saved without ``sensitivity.`` there."""
+        return _key_of_mean(self.key)
 
     @property
     def left_out(self) -> tuple[int, ...]:
@@ -45,37 +48,51 @@ class _ScoreColumn:
         return tuple(record.get("left_out", 0) for record in self.records)
 
 
-def _is_column(key: str, scores: Mapping[str, Any]) -> bool:
-    """Return whether a score is a column of the table: a single score, or the slope of a regression line."""
-    if key in scores:
-        return True
-    return key.startswith("sensitivity.") and not key.endswith(" (intercept)")
+def _key_of_mean(key: str) -> str:
+    """Return the key that the mean of a score has.
+
+    A slope has the key ``sensitivity.accuracy`` on a data set. The mean of the slopes has the key ``accuracy``.
+    """
+    return key.removeprefix(_SENSITIVITY)
+
+
+def _is_slope(key: str) -> bool:
+    """Return whether a key is that of the slope of a regression line; its intercept has a key of its own."""
+    return key.startswith(_SENSITIVITY) and not key.endswith(" (intercept)")
 
 
 def _score_columns(result: ResultLike) -> list[_ScoreColumn]:
-    """Return the columns with scores, in the order in which the data sets have them."""
+    """Return the columns with scores, in the order in which the data sets have them.
+
+    A score of a data set has a column if there is a mean with its key, if it is not nested in another score, or if it
+    is the slope of a regression line.
+    """
     records = {}
     for record in result.score_records():
         records[record["dataset"], record["metric"]] = record
 
-    averaged_keys = {key for dataset, key in records if dataset is None}
+    keys_of_means = {key for dataset, key in records if dataset is None}
     keys: list[str] = []
     for dataset, key in records:
         if dataset is None or key in keys:
             continue
-        if key in averaged_keys or _is_column(key, result.divided[dataset]):
+        is_nested = key not in result.divided[dataset]
+        if key in keys_of_means or not is_nested or _is_slope(key):
             keys.append(key)
 
     columns = []
     for key in keys:
         of_datasets = [records.get((dataset, key), {}) for dataset in result.divided]
-        of_mean = records.get((None, key.removeprefix("sensitivity.")), {})
+        of_mean = records.get((None, _key_of_mean(key)), {})
         columns.append(_ScoreColumn(key, [*of_datasets, of_mean]))
     return columns
 
 
 def _shared_left_out(columns: Sequence[_ScoreColumn]) -> tuple[int, ...] | None:
-    """Return how many queries all scores leave out, in each row; ``None`` if it is not the same for all scores."""
+    """Return how many queries all scores leave out, in each row of the table.
+
+    It is ``None`` if the scores leave out different numbers. Baselines leave out nothing, and do not count.
+    """
     counts = {column.left_out for column in columns if column.key not in BASELINE_KEYS}
     if len(counts) == 1:
         return counts.pop()
@@ -83,12 +100,13 @@ def _shared_left_out(columns: Sequence[_ScoreColumn]) -> tuple[int, ...] | None:
 
 
 def _column_head(column: _ScoreColumn, benchmark: str) -> str:
-    """Return the head of a score's column."""
+    """Return the head of the column of a score."""
     metric = column.metric
     head = metric
     if metric in SCORES and SCORES[metric].head:
         head = SCORES[metric].head
-    if metric != column.key and benchmark == benchmark_names.GLER:
+    is_slope = metric != column.key
+    if is_slope and benchmark == benchmark_names.GLER:
         return f"slope of {head}"
     return head
 
@@ -108,14 +126,23 @@ def _score_cells(column: _ScoreColumn, with_left_out: bool) -> list[str]:
 
 
 def _unparsed_bounds(result: ResultLike, dataset: str) -> Mapping[str, tuple[float | None, ...]]:
-    """Return, by metric, the values of a data set if all unparsed replies were wrong, and if all were right."""
+    """Return the bounds of the scores of a data set that exclude unparsed replies.
+
+    For each metric, they are its value if all unparsed replies were wrong, and its value if all were right.
+    """
     if dataset in result.details:
         return result.details[dataset].bounds
     return {}
 
 
 def _bounds_column(result: ResultLike, column: _ScoreColumn, head: str) -> _TextColumn | None:
-    """Return the column with the bounds of a score that excludes unparsed replies; ``None`` for other scores."""
+    """Return the column with the bounds of a score that excludes unparsed replies; ``None`` for other scores.
+
+    Args:
+        result: The result.
+        column: The records of the score.
+        head: The head of the column of the score.
+    """
     if not any(column.metric in _unparsed_bounds(result, dataset) for dataset in result.divided):
         return None
     if_wrong: list[float | None] = []
@@ -157,8 +184,8 @@ def _unparsed_text(unparsed: int, asked: int) -> str:
 
 def _unparsed_column(result: ResultLike) -> _TextColumn | None:
     """Return the column with the numbers of unparsed replies; ``None`` if there are none."""
-    unparsed_in_all = 0
-    asked_in_all = 0
+    total_unparsed = 0
+    total_asked = 0
     cells = []
     for dataset in result.divided:
         unparsed = 0
@@ -167,24 +194,29 @@ def _unparsed_column(result: ResultLike) -> _TextColumn | None:
             unparsed = len(result.details[dataset].unparsed)
             asked = result.details[dataset].asked
         cells.append(_unparsed_text(unparsed, asked))
-        unparsed_in_all += unparsed
-        asked_in_all += asked
-    if unparsed_in_all == 0:
+        total_unparsed += unparsed
+        total_asked += asked
+    if total_unparsed == 0:
         return None
-    cells.append(_unparsed_text(unparsed_in_all, asked_in_all))
+    cells.append(_unparsed_text(total_unparsed, total_asked))
     return _TextColumn("unparsed", cells)
 
 
 def _text_columns(result: ResultLike) -> list[_TextColumn]:
-    """Return the columns of a result's table: data sets, scores with bounds and baselines, counts of queries."""
+    """Return the columns of a result's table, from left to right.
+
+    They are the names of the data sets (``result.divided`` has the scores by data set), each score with its bounds and
+    baselines, the number of unparsed replies, and the number of queries that all scores leave out.
+    """
     score_columns = _score_columns(result)
-    # Counts that all scores share have a column of their own; others are in the cells of the scores.
+    # If all scores leave out the same queries, their number has a column of its own. Otherwise it is in each cell.
     shared_left_out = _shared_left_out(score_columns)
+    is_in_cells = shared_left_out is None
 
     columns = [_TextColumn("data set", [*result.divided, "mean"])]
     for column in score_columns:
         head = _column_head(column, result.benchmark)
-        columns.append(_TextColumn(head, _score_cells(column, with_left_out=shared_left_out is None)))
+        columns.append(_TextColumn(head, _score_cells(column, with_left_out=is_in_cells)))
         bounds_column = _bounds_column(result, column, head)
         if bounds_column is not None:
             columns.append(bounds_column)
@@ -201,14 +233,14 @@ def _text_columns(result: ResultLike) -> list[_TextColumn]:
 def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a result's table, as text.
 
-    Each score has its interval in brackets; next to accuracy are its baselines. The row of the mean has those of the
-    mean.
+    Each score has its interval in brackets, and accuracy has its baselines in the next columns. The last row has the
+    means over the data sets, with their intervals and baselines.
 
     Args:
         result: The result.
 
     Returns:
-        The column heads, and one row for each data set, the mean last; no mean of a single data set.
+        The column heads, and one row for each data set, the mean last. A single data set has no row of the mean.
     """
     columns = _text_columns(result)
     row_count = len(result.divided)
@@ -228,8 +260,10 @@ def result_blocks(result: ResultLike) -> list[Block]:
 
     blocks: list[Block] = [Line(result.benchmark, "title"), TextTable(head, rows)]
     for remark in remarks(result):
-        is_warning = remark.startswith(("PARTIAL", "UNIDENTIFIED"))
-        blocks.append(Line(remark, "warning" if is_warning else "text"))
+        if is_warning(remark):
+            blocks.append(Line(remark, "warning"))
+        else:
+            blocks.append(Line(remark))
     blocks.append(Line(f"model: {result.model}"))
     blocks.append(Line(str(result.signature), "code"))
     for warning in result.warnings:
@@ -237,22 +271,22 @@ def result_blocks(result: ResultLike) -> list[Block]:
     return blocks
 
 
-def shared_warning_lines(warnings_of: Mapping[str, Sequence[str]]) -> list[Line]:
-    """Return the warnings of several results as lines, each once.
+def shared_warning_lines(warnings_by_result: Mapping[str, Sequence[str]]) -> list[Line]:
+    """Return the warnings of several results as lines, each warning once.
 
     A warning that only some of the results have begins with their names.
 
     Args:
-        warnings_of: The warnings of each result, by name.
+        warnings_by_result: The warnings of each result, by name.
     """
     names_by_warning: dict[str, list[str]] = {}
-    for name, warnings in warnings_of.items():
+    for name, warnings in warnings_by_result.items():
         for warning in warnings:
             names_by_warning.setdefault(warning, []).append(name)
     lines = []
     for warning, names in names_by_warning.items():
         text = f"WARNING: {warning}"
-        if len(names) < len(warnings_of):
+        if len(names) < len(warnings_by_result):
             text = f"WARNING: {', '.join(names)}: {warning}"
         lines.append(Line(text, "warning"))
     return lines
