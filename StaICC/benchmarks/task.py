@@ -250,9 +250,9 @@ class Outcome:
             scores = mean.scores(self.sample, predictions)
         except UndefinedMetricError:
             return None
-        return tuple(self._by_query(scores))
+        return tuple(self.by_query(scores))
 
-    def _by_query(self, values: Iterable[_T]) -> list[_T | None]:
+    def by_query(self, values: Iterable[_T]) -> list[_T | None]:
         """Return the values of the scored queries by query of the condition; ``None`` for one that is not scored."""
         remaining = iter(values)
         return [None if isinstance(answer, Failure) else next(remaining) for answer in self.given]
@@ -279,7 +279,7 @@ class Outcome:
     @property
     def scored_predictions(self) -> list[int | None]:
         """The predicted label index of each query as it is scored; ``None`` for one that scores leave out."""
-        return self._by_query(self.answered)
+        return self.by_query(self.answered)
 
     @cached_property
     def predictions(self) -> list[int | None]:
