@@ -13,11 +13,14 @@ from StaICC.datasets.source import BuiltIn, ReleasedWheel
 from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
 
 FEW_ROWS = 100
-"""Fewer test rows than these are few: their 95 % interval of the accuracy is wider than 10 points either way."""
+"""Fewest test rows without a warning: with fewer, the 95 % interval of the accuracy may be wider than 10 points either
+way."""
 
 
 def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
-    """Return the warnings about the data sets of a run, one sentence each, each once.
+    """Return the warnings about the data sets of a run, each once.
+
+    The rows of a built-in data set are not checked, because they are those that were published.
 
     Args:
         experimentors: The data sets of all benchmarks of the run.
@@ -29,7 +32,7 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
         name = dataset.card.name
         sentences += [f"{name}: {text}" for text in warnings_of_settings(experimentor)]
         if isinstance(dataset.source, (BuiltIn, ReleasedWheel)):
-            continue  # as they were published
+            continue
         first_name = name_by_digest.setdefault(dataset.table.digest, name)
         if first_name != name:
             sentences.append(
@@ -40,17 +43,26 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
 
 
 def warnings_of_settings(experimentor: Experimentor) -> list[str]:
-    """Return what a run's settings make of a data set, also of a built-in one."""
-    checks = (_large_k(experimentor), _labels_beyond_the_limit(experimentor))
-    return [sentence for sentence in checks if sentence is not None]
+    """Return the warnings about ``k`` and the limit of a run, also on a built-in data set.
+
+    Args:
+        experimentor: The data set with its settings.
+    """
+    warnings = (_large_k(experimentor), _labels_beyond_the_limit(experimentor))
+    return [warning for warning in warnings if warning is not None]
 
 
 def warnings_of_rows(experimentor: Experimentor) -> list[str]:
-    """Return what is suspicious about the rows of a user's data set and their split."""
+    """Return the warnings about the rows of a user's data set and their split.
+
+    Args:
+        experimentor: The data set with its settings.
+    """
     split = split_dataset(experimentor.dataset)
     test = texts_of(split.test)
-    demonstrations, calibration = texts_of(split.demonstration), texts_of(split.calibration)
-    checks = (
+    demonstrations = texts_of(split.demonstration)
+    calibration = texts_of(split.calibration)
+    warnings = (
         _few_rows(experimentor, split),
         _repeated_test_texts(test),
         _shared_texts(test, demonstrations, "demonstration"),
@@ -58,7 +70,7 @@ def warnings_of_rows(experimentor: Experimentor) -> list[str]:
         _several_labels([*test, *demonstrations, *calibration]),
         _labels_without_test_row(split, experimentor.dataset.card.label_space),
     )
-    return [sentence for sentence in checks if sentence is not None]
+    return [warning for warning in warnings if warning is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +87,20 @@ class RowTexts:
 
 
 def texts_of(view: SubsetView) -> list[RowTexts]:
-    """Return the texts of the rows of a set."""
-    texts = []
+    """Return the normalised texts of each row of a part of the split."""
+    rows = []
     for position, row_number in enumerate(view.indexes):
         row = view.row(position)
-        normal = tuple(unicodedata.normalize("NFC", text).strip() for text in row.texts)
-        texts.append(RowTexts(normal, row_number, int(row.label)))
-    return texts
+        texts = tuple(unicodedata.normalize("NFC", text).strip() for text in row.texts)
+        rows.append(RowTexts(texts, row_number, int(row.label)))
+    return rows
+
+
+# -- the checks: each returns a warning, or None if it finds nothing
 
 
 def _large_k(experimentor: Experimentor) -> str | None:
-    """Warn where prompts have more demonstrations than there are rows to draw them from."""
+    """Return a warning if prompts have more demonstrations than there are rows to draw them from."""
     k = experimentor.get_k()
     row_count = len(experimentor.demonstration_set())
     if row_count == 0 or row_count >= k:
@@ -97,40 +112,43 @@ def _large_k(experimentor: Experimentor) -> str | None:
 
 
 def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
-    """Warn where a limit leaves a label without a row, which macro F1 counts as a label with F1 = 0."""
+    """Return a warning if the limit leaves labels without a test row, because macro F1 counts their F1 as 0."""
     test = experimentor.triplet_dataset.test
-    tested = experimentor.row_count
+    tested_row_count = experimentor.row_count
     scores_macro_f1 = experimentor.task.scores_metric_set and "macro_F1" in experimentor.metrics
-    if tested == len(test) or not scores_macro_f1:
+    if tested_row_count == len(test) or not scores_macro_f1:
         return None
-    space = experimentor.get_label_space()
-    missing = _missing_labels(test, tested, space)
+    label_space = experimentor.get_label_space()
+    missing = _missing_labels(test, tested_row_count, label_space)
     if not missing:
         return None
-    highest = (len(space) - len(missing)) / len(space)
+    highest_macro_f1 = (len(label_space) - len(missing)) / len(label_space)
     return (
-        f"{_sentence_about(missing)} among the first {tested} test rows (limit): macro F1, the mean over all "
-        f"{len(space)} labels, is at most {highest:.3f}. Use a larger limit to interpret it"
+        f"{_sentence_about(missing)} among the first {tested_row_count} test rows (limit): macro F1, the mean over all "
+        f"{len(label_space)} labels, is at most {highest_macro_f1:.3f}. Use a larger limit to interpret it"
     )
 
 
 def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
-    """Warn of few tested rows, with half the width of the 95 % interval of an accuracy of 50 %, in points."""
-    tested = experimentor.row_count
-    if tested >= FEW_ROWS:
+    """Return a warning about few test rows, with the half-width of the 95 % interval of an accuracy of 50 %."""
+    tested_row_count = experimentor.row_count
+    if tested_row_count >= FEW_ROWS:
         return None
-    standard_error = math.sqrt(0.5 * (1 - 0.5) / tested)
-    half_width = min(100 * 1.96 * standard_error, 50)
-    verb = "are" if tested > 1 else "is"
-    advice = "Use more rows" if tested == len(split.test) else "Use a larger limit"
+    standard_error = math.sqrt(0.5 * (1 - 0.5) / tested_row_count)
+    half_width_in_points = min(100 * 1.96 * standard_error, 50)
+    verb = "are" if tested_row_count > 1 else "is"
+    advice = "Use more rows" if tested_row_count == len(split.test) else "Use a larger limit"
     return (
-        f"{tested} of {experimentor.dataset.card.rows} rows {verb} tested: an accuracy of 50 % is known to "
-        f"+/- {half_width:.0f} points. {advice}"
+        f"{tested_row_count} of {experimentor.dataset.card.rows} rows {verb} tested: an accuracy of 50 % is known to "
+        f"+/- {half_width_in_points:.0f} points. {advice}"
     )
 
 
 def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
-    """Warn of test rows with the text of an earlier test row: they count twice, and intervals take them as new."""
+    """Return a warning about test rows with the texts of an earlier test row.
+
+    Such rows are not independent, but intervals are computed as if all test rows were.
+    """
     seen: set[tuple[str, ...]] = set()
     repeated = []
     for row in test:
@@ -147,48 +165,57 @@ def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
 
 
 def _shared_texts(test: Sequence[RowTexts], others: Sequence[RowTexts], part: str) -> str | None:
-    """Warn of test texts that are also in another part of the split."""
+    """Return a warning about test texts that are also in another part of the split.
+
+    Args:
+        test: The test rows.
+        others: The rows of the other part.
+        part: Its name.
+    """
     other_texts = {row.texts for row in others}
     shared = [row for row in test if row.texts in other_texts]
     if not shared:
         return None
-    different_count = len({row.texts for row in shared})
+    distinct_text_count = len({row.texts for row in shared})
     return (
-        f"{different_count} different test texts are also in the {part} set, with their labels (first: {shared[0]}). "
-        "Remove duplicate rows"
+        f"{distinct_text_count} different test texts are also in the {part} set, with their labels "
+        f"(first: {shared[0]}). Remove duplicate rows"
     )
 
 
 def _several_labels(rows: Sequence[RowTexts]) -> str | None:
-    """Warn of texts that have different labels in different rows."""
+    """Return a warning about texts that have different labels in different rows, with the first such row."""
     labels_of_texts = defaultdict[tuple[str, ...], set[int]](set)
     for row in rows:
         labels_of_texts[row.texts].add(row.label)
     contradictory = [row for row in rows if len(labels_of_texts[row.texts]) > 1]
     if not contradictory:
         return None
-    text_count = len({row.texts for row in contradictory})
-    first = contradictory[0]
-    return f"{text_count} texts have two or more labels in different rows (first: {first}). Correct their labels"
+    distinct_text_count = len({row.texts for row in contradictory})
+    return (
+        f"{distinct_text_count} texts have two or more labels in different rows (first: {contradictory[0]}). "
+        "Correct their labels"
+    )
 
 
-def _labels_without_test_row(split: TripletSplit, space: Sequence[str]) -> str | None:
-    """Warn of labels that no test row has; few rows have a warning of their own."""
+def _labels_without_test_row(split: TripletSplit, label_space: Sequence[str]) -> str | None:
+    """Return a warning about labels that no test row has."""
     if len(split.test) < FEW_ROWS:
-        return None
-    missing = _missing_labels(split.test, len(split.test), space)
+        return None  # Few test rows have a warning of their own.
+    missing = _missing_labels(split.test, len(split.test), label_space)
     if not missing:
         return None
     return f"{_sentence_about(missing)}. Use more rows"
 
 
-def _missing_labels(test: SubsetView, row_count: int, space: Sequence[str]) -> list[str]:
-    """Return the labels that none of the first test rows has."""
-    present = {int(test.label(position)) for position in range(row_count)}
-    return [name for label, name in enumerate(space) if label not in present]
+def _missing_labels(test: SubsetView, row_count: int, label_space: Sequence[str]) -> list[str]:
+    """Return the names of the labels that none of the first ``row_count`` test rows has."""
+    present_labels = {int(test.label(position)) for position in range(row_count)}
+    return [name for label, name in enumerate(label_space) if label not in present_labels]
 
 
 def _sentence_about(missing: Sequence[str]) -> str:
+    """Return the beginning of a warning: how many labels have no test row, with up to three of their names."""
     names = ", ".join(map(repr, missing[:3]))
     if len(missing) == 1:
         return f"one label has no test row, {names}"

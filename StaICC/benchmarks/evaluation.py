@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import eq
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from StaICC.benchmarks.prompt_digests import digest_prompts
-from StaICC.benchmarks.records import Written, condition_record, failed_queries
+from StaICC.benchmarks.records import Written, condition_record, count_distinct, failed_queries
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring
 from StaICC.benchmarks.warnings import find_warnings
@@ -27,9 +27,12 @@ from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics import released
 from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Mean, Statistic
+from StaICC.metrics.statistics import Mean, Sample, Statistic
 from StaICC.results.details import Baselines, DatasetDetails, FailedQuery, MeanDetails
 from StaICC.results.score_records import single_scores
+
+if TYPE_CHECKING:
+    from StaICC.metrics.fixed_baselines import CorrectPredictions
 
 _T = TypeVar("_T")
 
@@ -50,14 +53,13 @@ class DatasetRun:
     answers: Sequence[Any]
     """The prediction of each query."""
     timing: Mapping[str, float] = field(default_factory=dict)
-    """What the run measured, in addition to its duration."""
+    """Times that the run measured in addition to its duration, in seconds."""
     statistics: Mapping[str, Statistic] = field(default_factory=dict)
     """The statistics of the metrics that have one, by name."""
     warnings: tuple[str, ...] = ()
-    """Warnings about the predictions, which follow from the records of a result."""
+    """Warnings about the predictions. Verification makes them again from the records of a result."""
     model_warnings: tuple[str, ...] = ()
-    """Warnings that only the inference function can make, about prompts and predictions
-    (:mod:`StaICC.inference.model_warnings`), and those of a method."""
+    """Warnings that need the inference function (:mod:`StaICC.inference.model_warnings`), and those of a method."""
 
 
 RunsByDataset = Mapping[str, DatasetRun]
@@ -67,7 +69,7 @@ RunsByDataset = Mapping[str, DatasetRun]
 def evaluate(
     task: Scorer, scoring: Scoring, conditions: Sequence[Condition], predictions: Sequence[Answer | Failure], name: str
 ) -> DatasetRun:
-    """Score the predictions of all conditions of one data set.
+    """Return the scores of the predictions of one data set, with intervals, baselines, warnings and records.
 
     Args:
         task: The task.
@@ -88,7 +90,7 @@ def evaluate(
     scores = task.score(outcomes, scoring)
     bounds: dict[str, tuple[float | None, float | None]] = {}
     if unparsed == "excluded" and task.scores_accuracy and unparsed_replies:
-        bounds = _bounds(reader, scores)
+        bounds = _bounds_of_scores(reader, scores)
 
     interval_keys = _interval_keys(scores)
     intervals, missing_intervals = _intervals(task, scoring, outcomes, list(interval_keys.values()), scores.missing)
@@ -96,7 +98,7 @@ def evaluate(
 
     written: list[Written] = []
     queries = chain.from_iterable(condition.queries for condition in conditions)
-    prompts_digest, query_digests = digest_prompts(queries, written)
+    digests = digest_prompts(queries, written)
 
     outcomes_of_model = outcomes
     if unparsed == "wrong" and unparsed_replies:
@@ -112,31 +114,33 @@ def evaluate(
     written_by_condition = _by_condition(written, conditions)
     details = DatasetDetails(
         asked=len(written),
-        distinct=len({(prompt_digest, label_space) for prompt_digest, label_space, _, _ in written}),
+        distinct=count_distinct(written),
         scored=sum(outcome.scored for outcome in outcomes),
         failed=failed_count,
-        prompts=prompts_digest,
-        query_digests=query_digests,
+        prompts=digests.of_all,
+        query_digests=digests.marks,
         conditions=tuple(map(condition_record, outcomes, written_by_condition)),
         missing=missing,
         notes=warnings,
         intervals=_reported_intervals(intervals, missing),
-        baselines=_baselines_by_condition(outcomes, settings_tried(task, scoring)),
+        baselines=_baselines_by_condition(outcomes, n_tried_settings=settings_tried(task, scoring)),
         failures=failures,
         unparsed=unparsed_replies,
         bounds=bounds,
         label_mass=_label_masses(outcomes),
-        dropped=_dropped(conditions, predictions),
+        dropped=_dropped_by_condition(conditions, predictions),
         labels=_label_space(task, conditions),
     )
+    intervals_of_averaged = {}
+    for key, interval_key in interval_keys.items():
+        if interval_key in intervals:
+            intervals_of_averaged[key] = intervals[interval_key]
     return DatasetRun(
         values=scores.values,
         averaged=scores.averaged,
         details=details,
         outcomes=outcomes,
-        intervals={
-            key: intervals[interval_key] for key, interval_key in interval_keys.items() if interval_key in intervals
-        },
+        intervals=intervals_of_averaged,
         answers=predictions,
         statistics=scoring.metric_set.statistics,
         warnings=warnings,
@@ -151,7 +155,7 @@ class _OutcomeReader:
     scoring: Scoring
     conditions: Sequence[Condition]
     predictions: Sequence[Answer | Failure]
-    """Those of all conditions, in order."""
+    """The predictions of all conditions, in order."""
     name: str
     """Benchmark and data set, for messages."""
 
@@ -159,10 +163,11 @@ class _OutcomeReader:
         """Return the outcome of each condition.
 
         Args:
-            assume: What is assumed of unparsed replies.
+            assume: Whether unparsed replies are scored as wrong or as right; ``None`` leaves them out.
 
         Raises:
-            OutputError: Predictions cannot be read; the message names the data set, and the condition of several.
+            OutputError: Predictions cannot be read. The message names the data set, and the condition if there are
+                several.
         """
         outcomes = []
         for condition, answers in zip(self.conditions, _by_condition(self.predictions, self.conditions), strict=True):
@@ -181,35 +186,58 @@ class _OutcomeReader:
 
 
 def _by_condition(values: Sequence[_T], conditions: Sequence[Condition]) -> list[list[_T]]:
-    """Split values, one for each query of all conditions in order, into one list for each condition."""
-    parts = []
+    """Return the values of the queries of each condition.
+
+    Args:
+        values: One value for each query of all conditions, in order.
+        conditions: The conditions.
+    """
+    values_by_condition = []
     start = 0
     for condition in conditions:
         end = start + len(condition.queries)
-        parts.append(list(values[start:end]))
+        values_by_condition.append(list(values[start:end]))
         start = end
-    return parts
+    return values_by_condition
 
 
 def _policy_for_replies(task: Scorer, scoring: Scoring) -> Unparsed:
-    """Return how unparsed replies count; only a task that scores accuracy can count them as wrong predictions."""
+    """Return how unparsed replies count in the scores of a task.
+
+    A task that does not score accuracy cannot count them as wrong predictions, so it leaves them out.
+    """
     if scoring.unparsed == "wrong" and not task.scores_accuracy:
         return "excluded"
     return scoring.unparsed
 
 
-def _bounds(reader: _OutcomeReader, scores: Scores) -> dict[str, tuple[float | None, float | None]]:
-    """Return each averaged score if all unparsed replies were wrong, and if all were right.
+def _bounds_of_scores(reader: _OutcomeReader, scores: Scores) -> dict[str, tuple[float | None, float | None]]:
+    """Return for each averaged score its value if all unparsed replies were wrong, and its value if all were right.
 
-    A score that is undefined if they were wrong is left out.
+    A score that is undefined with all of them wrong is left out.
+
+    Args:
+        reader: Reads the predictions under both assumptions.
+        scores: The scores of the data set.
     """
-    if_wrong = reader.task.score(reader.read(assume="wrong"), reader.scoring).averaged
-    if_right = reader.task.score(reader.read(assume="right"), reader.scoring).averaged
-    return {key: (if_wrong[key], if_right[key]) for key in scores.averaged if if_wrong[key] is not None}
+    scores_if_wrong = reader.task.score(reader.read(assume="wrong"), reader.scoring)
+    scores_if_right = reader.task.score(reader.read(assume="right"), reader.scoring)
+    bounds: dict[str, tuple[float | None, float | None]] = {}
+    for key in scores.averaged:
+        value_if_wrong = scores_if_wrong.averaged[key]
+        if value_if_wrong is not None:
+            bounds[key] = (value_if_wrong, scores_if_right.averaged[key])
+    return bounds
 
 
 def _warning_of_replies(replies: Sequence[FailedQuery], query_count: int, unparsed: Unparsed) -> str:
-    """Return the warning about replies without a label, with the first three as examples."""
+    """Return the warning about replies without a label, with the first three as examples.
+
+    Args:
+        replies: The queries whose reply has no label.
+        query_count: The number of all queries of the data set.
+        unparsed: How such replies count.
+    """
     examples = [reply.reason.removeprefix("unparsed reply ") for reply in replies[:3]]
     different_examples = "; ".join(dict.fromkeys(examples))
     consequence = "count as wrong" if unparsed == "wrong" else "are excluded"
@@ -217,7 +245,7 @@ def _warning_of_replies(replies: Sequence[FailedQuery], query_count: int, unpars
 
 
 def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Return the mean label mass of each condition whose predictions record it."""
+    """Return the mean label mass of each condition, by name; a condition whose predictions record none is left out."""
     masses = {}
     for outcome in outcomes:
         mass = mean_label_mass(outcome.answers)
@@ -226,19 +254,32 @@ def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
     return masses
 
 
-def _dropped(conditions: Sequence[Condition], predictions: Sequence[Answer | Failure]) -> dict[str, tuple[int, int]]:
-    """Return for each condition with shortened prompts how many there are, and how many demonstrations they lost."""
+def _dropped_by_condition(
+    conditions: Sequence[Condition], predictions: Sequence[Answer | Failure]
+) -> dict[str, tuple[int, int]]:
+    """Return how many prompts lost demonstrations because they were too long, by condition.
+
+    Args:
+        conditions: The conditions.
+        predictions: The predictions of all conditions, in order.
+
+    Returns:
+        For each condition with such prompts their number, and the number of demonstrations that they lost together.
+    """
     dropped = {}
     for condition, answers in zip(conditions, _by_condition(predictions, conditions), strict=True):
-        numbers = [dropped_demonstrations(answer) for answer in answers]
-        shortened_count = sum(number != 0 for number in numbers)
-        if shortened_count > 0:
-            dropped[condition.name] = shortened_count, sum(numbers)
+        lost_counts = [dropped_demonstrations(answer) for answer in answers]
+        shortened_prompt_count = sum(lost_count != 0 for lost_count in lost_counts)
+        if shortened_prompt_count > 0:
+            dropped[condition.name] = (shortened_prompt_count, sum(lost_counts))
     return dropped
 
 
 def _label_space(task: Scorer, conditions: Sequence[Condition]) -> tuple[str, ...]:
-    """Return the label names of the first query; none for a task with free texts, or without a query."""
+    """Return the label names of the first query.
+
+    They are empty for a task with free texts, which has no label space, and if there is no query.
+    """
     if task.free_text:
         return ()
     for condition in conditions:
@@ -251,29 +292,31 @@ def _label_space(task: Scorer, conditions: Sequence[Condition]) -> tuple[str, ..
 
 
 _EACH_INTERVAL = "interval of each score"
-"""Key of the reason why no score of a data set has an interval."""
+"""The key under which a data set records why none of its scores has an interval."""
 
 
 def _interval_keys(scores: Scores) -> dict[str, str]:
-    """Return the key of the interval of each averaged score.
+    """Return for each averaged score the key under which the task gives its interval.
 
-    A score that is not among the values itself is the sensitivity of the values to the conditions.
+    The key is that of the score itself. Two tasks average a sensitivity, which the data set has among its nested
+    values: the interval of the averaged ``accuracy`` of GLER is that of ``sensitivity.accuracy``.
 
     Raises:
         ArgumentError: The task averages a score that the data set does not have, so no table could show it.
     """
-    known = {key for key, value in scores.values.items() if not isinstance(value, Mapping)}
-    known.update(key for key, _ in single_scores(scores.values))
+    known_keys = {key for key, value in scores.values.items() if not isinstance(value, Mapping)}
+    for nested_key, _ in single_scores(scores.values):
+        known_keys.add(nested_key)
     interval_keys = {}
     for key in scores.averaged:
-        if key in known:
+        if key in known_keys:
             interval_keys[key] = key
         elif key in scores.values.get("sensitivity", {}):
             interval_keys[key] = f"sensitivity.{key}"
         else:
             raise ArgumentError(
                 f"the task averages {key!r}, which is no score of a data set; expected one of: "
-                f"{', '.join(sorted(known))}. Join the keys of nested scores by dots"
+                f"{', '.join(sorted(known_keys))}. Join the keys of nested scores by dots"
             )
     return interval_keys
 
@@ -281,14 +324,20 @@ def _interval_keys(scores: Scores) -> dict[str, str]:
 def _intervals(
     task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], keys: Sequence[str], missing: Mapping[str, str]
 ) -> tuple[Intervals, dict[str, str]]:
-    """Return the intervals of a data set, and the reasons for those that are not reported.
+    """Return the intervals of the scores of a data set, and the reasons why others have none.
+
+    Both are empty if no intervals are computed: the options turn them off, or the metrics are those of StaICC 0.1.1,
+    which has no intervals.
 
     Args:
         task: The task.
         scoring: How it scores.
         outcomes: The outcome of each condition.
         keys: The key of the interval of each averaged score.
-        missing: The scores that are undefined, with the reasons.
+        missing: The reason for each undefined score. It explains its missing interval as well.
+
+    Returns:
+        The intervals by key, and the reasons by the key under which the data set records them.
     """
     if not scoring.statistics.intervals or scoring.metric_set.as_released:
         return {}, {}
@@ -311,7 +360,12 @@ def _intervals(
 
 
 def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dict[str, Interval]:
-    """Return the intervals that are known, without those of undefined scores."""
+    """Return the intervals of the defined scores, by key; a score without an interval is left out.
+
+    Args:
+        intervals: For each score its interval, or a :class:`NoInterval` with the reason why it has none.
+        missing: The undefined scores, with the reasons.
+    """
     reported = {}
     for key, interval in intervals.items():
         if isinstance(interval, Interval) and key not in missing:
@@ -323,98 +377,155 @@ def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dic
 
 
 def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
-    """Return how many settings were tried, for the random baseline; ``None`` where accuracy is not scored.
+    """Return the number of settings that were tried, of which the random baseline is the best.
 
-    Another metric under the name ``accuracy`` has no baselines.
+    ``None`` means that the data set has no baselines, because accuracy is not scored. A metric of the user's own may
+    have the name ``accuracy``, but is no accuracy.
+
+    Args:
+        task: The task.
+        scoring: How it scores.
     """
     if not task.scores_accuracy:
         return None
     for metric in scoring.metric_set.metrics:
-        if metric.name == "accuracy":
-            is_accuracy = metric.known or metric.function is released.accuracy
-            return scoring.statistics.tried if is_accuracy else None
+        is_accuracy = metric.known or metric.function is released.accuracy
+        if metric.name == "accuracy" and is_accuracy:
+            return scoring.statistics.tried
     return None
 
 
-def _baselines_by_condition(outcomes: Sequence[Outcome], tried: int | None) -> dict[str, Baselines]:
-    """Return the baselines of each condition with predictions; none where accuracy is not scored."""
-    if tried is None:
+def _baselines_by_condition(outcomes: Sequence[Outcome], n_tried_settings: int | None) -> dict[str, Baselines]:
+    """Return the baselines of the accuracy of each condition, by name; a condition without predictions has none.
+
+    Args:
+        outcomes: The outcome of each condition.
+        n_tried_settings: The number of settings that were tried; ``None`` if accuracy is not scored, so that no
+            condition has baselines.
+    """
+    if n_tried_settings is None:
         return {}
-    return {outcome.condition.name: baselines_of([outcome], tried) for outcome in outcomes if outcome.queries}
+    baselines = {}
+    for outcome in outcomes:
+        if outcome.queries:
+            baselines[outcome.condition.name] = baselines_of([outcome], n_tried_settings)
+    return baselines
 
 
 def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
-    """Return the baselines of the mean accuracy of a condition over data sets, of which there may be one.
+    """Return the baselines of the accuracy of a condition, or of its mean accuracy over several data sets.
 
-    They are those of all queries: one without a prediction counts as wrong for the run, so that no run can leave out
-    what it would have got wrong.
+    The accuracy and its baselines are those of all queries. A query without a prediction counts as wrong, so that a
+    run cannot improve its p-values by leaving out the queries that it would get wrong.
 
     Args:
         outcomes: The outcome of each data set, with predictions.
         tried: The number of settings that were tried.
     """
-    from StaICC.metrics.fixed_baselines import CorrectPredictions, p_value_against_labels  # only runs need them
+    from StaICC.metrics.fixed_baselines import p_value_against_labels  # only runs need them
     from StaICC.metrics.random_baselines import expected_best, guessing_p_value
 
     samples = [outcome.sample_of_all for outcome in outcomes]
-    correct = []
+    correct_by_dataset = []
     for outcome, sample in zip(outcomes, samples, strict=True):
-        correct.append(_correct(outcome.scored_predictions, sample.truth))
+        correct_by_dataset.append(_correct(outcome.scored_predictions, sample.truth))
+    accuracy = _mean_accuracy(correct_by_dataset)
 
-    def against(predictions: Sequence[Sequence[int | None]]) -> list[CorrectPredictions]:
-        """Return for each data set which queries the run, and a baseline with these predictions, get right."""
-        datasets = []
-        for sample, of_run, of_dataset in zip(samples, correct, predictions, strict=True):
-            datasets.append(CorrectPredictions(sample, of_run, _correct(of_dataset, sample.truth)))
-        return datasets
-
-    # Guesses in groups (what a right guess adds to the mean accuracy, number of labels, number of guesses): each query
-    # with a guess of its own, and each test row with one guess for all of its queries.
-    guesses_of_queries = []
-    guesses_of_rows = []
-    for sample in samples:
-        query_count = len(sample.truth)
-        guesses_of_queries.append((1 / (query_count * len(samples)), sample.n_labels, query_count))
-        for row_size, row_count in sorted(Counter(sample.sizes).items()):
-            guesses_of_rows.append((row_size / (query_count * len(samples)), sample.n_labels, row_count))
-
-    accuracy = _mean_accuracy(correct)
-    majority = against([[_most_frequent(sample.truth)] * len(sample.truth) for sample in samples])
+    one_guess_per_query = _guesses_of_queries(samples)
+    one_guess_per_row = _guesses_of_rows(samples)
+    majority_labels = [[_most_frequent(sample.truth)] * len(sample.truth) for sample in samples]
+    against_majority = _against_labels(samples, correct_by_dataset, majority_labels)
     baselines = Baselines(
         queries=sum(len(sample.truth) for sample in samples),
         labels=samples[0].n_labels if len(samples) == 1 else 0,
         uniform=math.fsum(1 / sample.n_labels for sample in samples) / len(samples),
-        majority=_mean_accuracy([dataset.of_baseline for dataset in majority]),
+        majority=_mean_accuracy([dataset.of_baseline for dataset in against_majority]),
         tried=tried,
-        max_random=expected_best(tuple(guesses_of_queries), tried),
-        p_value=guessing_p_value(tuple(guesses_of_queries), accuracy, tried),
-        p_value_rows=guessing_p_value(tuple(guesses_of_rows), accuracy, tried),
-        p_value_majority=p_value_against_labels(majority, tried),
+        max_random=expected_best(one_guess_per_query, tried),
+        p_value=guessing_p_value(one_guess_per_query, accuracy, tried),
+        p_value_rows=guessing_p_value(one_guess_per_row, accuracy, tried),
+        p_value_majority=p_value_against_labels(against_majority, tried),
         last_demonstration=None,
         p_value_last_demonstration=None,
     )
+
     last_labels = [[query.last_label for query in outcome.condition.queries] for outcome in outcomes]
-    if any(None in of_dataset for of_dataset in last_labels):
+    if any(None in labels_of_dataset for labels_of_dataset in last_labels):
+        # Some queries have no last demonstration with its true label, so this baseline does not exist.
         return baselines
-    last_demonstration = against(last_labels)
+    against_last = _against_labels(samples, correct_by_dataset, last_labels)
     return replace(
         baselines,
-        last_demonstration=_mean_accuracy([dataset.of_baseline for dataset in last_demonstration]),
-        p_value_last_demonstration=p_value_against_labels(last_demonstration, tried),
+        last_demonstration=_mean_accuracy([dataset.of_baseline for dataset in against_last]),
+        p_value_last_demonstration=p_value_against_labels(against_last, tried),
     )
 
 
+_Guesses = tuple[tuple[float, int, int], ...]
+"""Groups of uniform guesses: what a right guess adds to the mean accuracy, number of labels, number of guesses."""
+
+
+def _guesses_of_queries(samples: Sequence[Sample]) -> _Guesses:
+    """Return the guesses of a guesser who makes one for each query.
+
+    Args:
+        samples: All queries of each data set.
+    """
+    guesses = []
+    for sample in samples:
+        query_count = len(sample.truth)
+        weight = 1 / (query_count * len(samples))
+        guesses.append((weight, sample.n_labels, query_count))
+    return tuple(guesses)
+
+
+def _guesses_of_rows(samples: Sequence[Sample]) -> _Guesses:
+    """Return the guesses of a guesser who makes one for each test row, and repeats it in all queries of the row.
+
+    Args:
+        samples: All queries of each data set.
+    """
+    guesses = []
+    for sample in samples:
+        query_count = len(sample.truth)
+        for queries_per_row, row_count in sorted(Counter(sample.sizes).items()):
+            weight = queries_per_row / (query_count * len(samples))
+            guesses.append((weight, sample.n_labels, row_count))
+    return tuple(guesses)
+
+
+def _against_labels(
+    samples: Sequence[Sample], correct_by_dataset: Sequence[list[bool]], labels: Sequence[Sequence[int | None]]
+) -> list[CorrectPredictions]:
+    """Return for each data set which queries the run gets right, and which a baseline without a model.
+
+    Args:
+        samples: All queries of each data set.
+        correct_by_dataset: For each data set, whether the run is right on each query.
+        labels: For each data set, the label that the baseline predicts for each query.
+    """
+    from StaICC.metrics.fixed_baselines import CorrectPredictions
+
+    datasets = []
+    for sample, run_is_correct, baseline_labels in zip(samples, correct_by_dataset, labels, strict=True):
+        baseline_is_correct = _correct(baseline_labels, sample.truth)
+        datasets.append(CorrectPredictions(sample, of_run=run_is_correct, of_baseline=baseline_is_correct))
+    return datasets
+
+
 def _correct(predictions: Sequence[int | None], truth: Sequence[int]) -> list[bool]:
+    """Return for each query whether its prediction is the true label."""
     return list(map(eq, predictions, truth))
 
 
-def _mean_accuracy(correct: Sequence[Sequence[bool]]) -> float:
+def _mean_accuracy(correct_by_dataset: Sequence[Sequence[bool]]) -> float:
     """Return the mean over data sets of the share of correct predictions."""
-    return math.fsum(sum(of_dataset) / len(of_dataset) for of_dataset in correct) / len(correct)
+    accuracies = [sum(correct) / len(correct) for correct in correct_by_dataset]
+    return math.fsum(accuracies) / len(accuracies)
 
 
 def _most_frequent(labels: Sequence[int]) -> int:
-    """Return the most frequent label, the first of equally frequent ones."""
+    """Return the most frequent label; of several equally frequent ones, the smallest index."""
     counts = Counter(labels)
     return max(sorted(counts), key=counts.__getitem__)
 
@@ -423,20 +534,26 @@ def _most_frequent(labels: Sequence[int]) -> int:
 
 
 def means_of(runs: RunsByDataset) -> MeanDetails:
-    """Return the intervals and the baselines of the means.
+    """Return the intervals and the baselines of the means over data sets.
 
     Args:
         runs: The run over each data set, by name.
     """
+    averaged_keys = dict.fromkeys(key for run in runs.values() for key in run.averaged)
     intervals: dict[str, Interval] = {}
     missing: dict[str, str] = {}
-    for key in dict.fromkeys(key for run in runs.values() for key in run.averaged):
-        values = [value for run in runs.values() if (value := run.averaged.get(key)) is not None]
+    for key in averaged_keys:
+        values = []
+        for run in runs.values():
+            value = run.averaged.get(key)
+            if value is not None:
+                values.append(value)
         if len(values) < len(runs):
-            continue  # the mean is undefined, and has its own reason
-        known, reasons = _intervals_for_mean(key, runs)
-        if len(known) == len(runs):
-            intervals[key] = interval_of_mean(key, values, known, runs)
+            continue  # The mean is undefined, and has a reason of its own.
+
+        intervals_of_datasets, reasons = _intervals_for_mean(key, runs)
+        if not reasons:
+            intervals[key] = interval_of_mean(key, values, intervals_of_datasets, runs)
             continue
         stated_reasons = [reason for reason in reasons.values() if reason]
         if stated_reasons:
@@ -445,9 +562,16 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
 
 
 def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], dict[str, str]]:
-    """Return the intervals of a score that its mean is computed of, and the reason on each data set without one.
+    """Return the intervals of a score from which the interval of its mean is computed.
 
     An interval that is too unreliable to be reported for one data set can be used for the mean of several.
+
+    Args:
+        key: The score.
+        runs: The run over each data set, by name.
+
+    Returns:
+        The intervals, and for each data set without one the reason, by its name; an empty text if none is recorded.
     """
     intervals: list[Interval] = []
     reasons: dict[str, str] = {}
@@ -465,18 +589,19 @@ def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], 
 
 
 def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
-    """Return the interval of the mean of a score over data sets; the mean of one data set is that data set.
+    """Return the interval of the mean of a score over data sets. Of a single data set, it is the given one.
 
     Args:
         key: The score.
-        values: Its values, by data set.
-        intervals: Its intervals, by data set.
-        runs: The run over each data set.
+        values: Its value on each data set.
+        intervals: Its interval on each data set.
+        runs: The run over each data set, by name.
     """
     if len(intervals) == 1:
         return intervals[0]
 
-    # mean_interval reads shares from 0 to 1, so a mean with another range is computed in units of its range.
+    # mean_interval expects scores from 0 to 1. So a score with another range is shifted and scaled to this range, and
+    # the limits of the interval are scaled back.
     first_run = next(iter(runs.values()))
     statistic = first_run.statistics.get(key)
     low, high = 0.0, 1.0
@@ -495,7 +620,11 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
 
 
 def _highest_mean(key: str, runs: RunsByDataset) -> float:
-    """Return the largest possible mean of a score of the library; that of an entropy depends on the label spaces."""
+    """Return the largest possible mean of a score over data sets.
+
+    It is 1 for a score of the user's own, whose values :func:`interval_of_mean` scales to the range from 0 to 1. For
+    an entropy, it depends on the number of labels of each data set.
+    """
     if key not in STATISTICS:
         return 1.0
     highest_values = []
@@ -507,7 +636,10 @@ def _highest_mean(key: str, runs: RunsByDataset) -> float:
 
 
 def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
-    """Return the baselines of the mean accuracy of each condition that all data sets score."""
+    """Return the baselines of the mean accuracy of each condition, by name.
+
+    A condition of which a data set has no baselines is left out.
+    """
     first_run = next(iter(runs.values()))
     baselines = {}
     for number, outcome in enumerate(first_run.outcomes):
@@ -515,6 +647,7 @@ def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
             continue  # a condition of free texts: its task has baselines of its own
         name = outcome.condition.name
         if all(name in run.details.baselines for run in runs.values()):
-            tried = first_run.details.baselines[name].tried
-            baselines[name] = baselines_of([run.outcomes[number] for run in runs.values()], tried)
+            n_tried_settings = first_run.details.baselines[name].tried
+            outcomes = [run.outcomes[number] for run in runs.values()]
+            baselines[name] = baselines_of(outcomes, n_tried_settings)
     return baselines

@@ -54,15 +54,20 @@ METRIC_SETS = ("standard", "0.1.1")
 
 
 def metrics_field(metrics: MetricSet) -> str:
-    """Return the metrics as text; a digest of the code distinguishes functions of the same name.
+    """Return the metrics as a field of the signature: equal metrics have equal fields.
+
+    * A metric set of this library has its name: ``standard``.
+    * Metrics that were added to it follow, joined by ``+``, and so do those that were removed:
+      ``standard+mine@1a2b3c4d5e6f+without macro_F1``.
+    * Metrics that were given by their names are listed: ``accuracy+macro_F1``.
+    * Functions are listed after ``custom``: ``custom+mine@1a2b3c4d5e6f``.
+
+    A metric of the user's own is written ``name@digest`` with a digest of its code, so that functions of the same name
+    differ. The distribution of a plug-in stands before the digest, and ``unidentified`` after it if the source of the
+    function is not available.
 
     Args:
         metrics: The metric set.
-
-    Returns:
-        The name of the set; unless it is one of the library's, its further metrics. A metric of the user is written
-        ``name@digest`` (with the distribution of a plug-in before the digest), and with ``unidentified`` where its
-        source is not available.
 
     Example:
         >>> metrics_field(metric_set("standard"))
@@ -71,26 +76,29 @@ def metrics_field(metrics: MetricSet) -> str:
     from StaICC.results.signature import escaped
 
     library_set = _library_set_of(metrics)
-    inherited = () if library_set is None else library_set.metrics
-    first_name = metrics.parts[0]
-    # A set that has the name of its first metric, and nothing else of a set, is written as its metrics.
-    is_named_after_metric = bool(metrics.metrics) and first_name == metrics.metrics[0].label
+    library_metrics = () if library_set is None else library_set.metrics
+    set_name = metrics.parts[0]
+    # metric_set("accuracy") gives its set the name of its first metric. The metrics are listed, so it is left out.
+    is_named_after_metric = bool(metrics.metrics) and set_name == metrics.metrics[0].label
     words: list[str] = []
-    if inherited or not is_named_after_metric:
-        words.append(escaped(first_name))
+    if library_metrics or not is_named_after_metric:
+        words.append(escaped(set_name))
     for metric in metrics.metrics:
-        if metric not in inherited:
+        if metric not in library_metrics:
             words.append(_metric_name(metric))
-    for metric in inherited:
+    for metric in library_metrics:
         if metric not in metrics.metrics:
             words.append(f"without {escaped(metric.name)}")
-    if metrics.as_released and not inherited:
+    if metrics.as_released and not library_metrics:
         words.append("as released")
     return "+".join(words)
 
 
 def _library_set_of(metrics: MetricSet) -> MetricSet | None:
-    """Return the metric set of this library that a set extends or reduces; ``None`` if there is none."""
+    """Return the metric set of this library to which metrics were added, or from which they were removed.
+
+    ``None`` means that a set was not made from one of this library.
+    """
     for name in METRIC_SETS:
         library_set = metric_set(name)
         if library_set.name == metrics.parts[0] and library_set.as_released == metrics.as_released:
@@ -105,30 +113,31 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         metrics: The metric set.
 
     Returns:
-        ``set``: the name of a metric set of this library (:func:`~StaICC.metrics.metric_set`); ``names``: the metrics
-        of this library; ``own``: the others.
+        ``set``: the argument from which :func:`~StaICC.metrics.metric_set` makes the metrics of this library;
+        ``names``: the names of these metrics; ``own``: the names of all others, which a file cannot describe.
     """
-    of_library = []
-    others = []
+    library_names = []
+    other_names = []
     for metric in metrics.metrics:
-        # Verification reads a name alone as the standard metric, so one of 0.1.1 needs its metric set.
-        read_as_standard = metric.of_release and "0.1.1" not in metrics.parts
-        if metric.of_library and not read_as_standard:
-            of_library.append(metric.name)
+        # Verification reads a name alone as the standard metric. So a metric of StaICC 0.1.1 is one of the library
+        # only if the record names the metric set of 0.1.1 as well.
+        is_read_as_standard = metric.of_release and "0.1.1" not in metrics.parts
+        if metric.of_library and not is_read_as_standard:
+            library_names.append(metric.name)
         else:
-            others.append(metric.name)
+            other_names.append(metric.name)
     labels = [metric.label for metric in metrics.metrics]
     known_parts = []
     for part in metrics.parts:
-        if part in METRIC_SETS or part in of_library:
+        if part in METRIC_SETS or part in library_names:
             known_parts.append(part)
         elif part not in labels:
-            others.append(part)
-    return {"set": "+".join(known_parts), "names": of_library, "own": list(dict.fromkeys(others))}
+            other_names.append(part)
+    return {"set": "+".join(known_parts), "names": library_names, "own": list(dict.fromkeys(other_names))}
 
 
 def _metric_name(metric: Metric) -> str:
-    """Return the name of a metric for the signature; that of one of the user's own has a digest of its code."""
+    """Return the name of a metric for the signature, as :func:`metrics_field` describes it."""
     from StaICC.inference.identity import code_mark
     from StaICC.results.signature import escaped, short_digest
 
@@ -199,7 +208,7 @@ class MetricTable(MutableMapping[str, MetricFunction]):
 
 
 def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> list[Answer | Failure]:
-    """Validate predictions that were computed elsewhere, as those of an inference function are.
+    """Return predictions that were computed elsewhere, after the checks that predictions of an inference function get.
 
     Args:
         given: One prediction for each query, in order: a sequence or an array.
@@ -207,7 +216,7 @@ def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> lis
         run_name: Benchmark and data set, for messages.
 
     Raises:
-        ArgumentError: It is not a list, has another length than the queries, or an index of its own.
+        ArgumentError: The predictions are not a list, are not as many as the queries, or have an index of their own.
         OutputError: A prediction cannot be used; the message names its query.
     """
     try:
@@ -229,11 +238,12 @@ SAMPLERS = ("default", "nested", "nested-shared")
 
 
 class _DrawnSizes(NamedTuple):
-    """The sizes of the sets when demonstrations were drawn."""
+    """The sizes of the sets at the time when demonstrations were drawn."""
 
     demonstrations: int
-    """How many rows they were drawn from."""
+    """The number of rows from which they were drawn."""
     test_rows: int
+    """The number of test rows for which they were drawn."""
 
 
 class Experimentor(FixedAttributes, DatasetTask):
@@ -264,8 +274,8 @@ class Experimentor(FixedAttributes, DatasetTask):
     """
 
     __slots__ = (
-        *("_domain_lists", "_drawn_sizes", "_k", "_manual_lists", "_mode", "_outputs", "_repeats", "_rows"),
-        *("_sampler", "_triplet", "_writer"),
+        *("_benchmark_sampler", "_domain_lists", "_drawn_sizes", "_k", "_manual_lists", "_mode", "_outputs"),
+        *("_repeats", "_rows", "_triplet", "_writer"),
         *("dataset", "limit", "metrics", "starts_noisy", "statistics", "task", "unparsed"),
     )
 
@@ -296,8 +306,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         self.limit = None if limit is None else validate_integer("limit", limit, 1)
         self.starts_noisy = noisy_channel
         self._k = validate_integer("k", k, 0)
-        self._sampler = known_name("sampler", sampler, SAMPLERS)
-        # How demonstrations are chosen now: by the sampler, or "manual", "in-domain", "out-of-domain".
+        self._benchmark_sampler = known_name("sampler", sampler, SAMPLERS)
+        # How demonstrations are chosen now: by the sampler of the benchmark, or "manual", "in-domain", "out-of-domain".
         self._mode = sampler
         self._manual_lists: DemonstrationLists = ()
         self._domain_lists: DemonstrationLists = ()
@@ -311,7 +321,7 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @property
     def triplet_dataset(self) -> TripletSplit:
-        """The three sets; drawn at first use, so that building a benchmark is cheap."""
+        """The calibration, demonstration and test set. They are drawn at first use, which makes a benchmark cheap."""
         if self._triplet is None:
             split = split_dataset(self.dataset)
             positions = range(len(split.test))[: self.task.test_rows]
@@ -321,7 +331,7 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @property
     def prompt_former(self) -> PromptWriter:
-        """The prompt writer; it may be replaced."""
+        """The prompt writer. You may assign another one."""
         if self._writer is None:
             self._writer = PromptWriter(self.card, self.triplet_dataset, self.starts_noisy)
             pseudo_queries = self.task.pseudo_queries(self.card, self.triplet_dataset.demonstration)
@@ -441,19 +451,30 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._draw_by_label("out-of-domain")
 
     def _draw_by_label(self, mode: str) -> None:
+        """Redraw demonstrations by the labels of queries, from those that the default sampler draws.
+
+        Args:
+            mode: ``"in-domain"`` or ``"out-of-domain"``.
+        """
         demonstration_set = self.triplet_dataset.demonstration
         test = self.triplet_dataset.test
-        labels = tuple(demonstration_set.label(position) for position in range(len(demonstration_set)))
-        query_labels = tuple(test.label(row) for row in range(len(test))) * self.task.repeats
-        n_drawn = self.task.repeats * self._sizes_of_draw().test_rows
-        self._domain_lists = restrict_to_domain(labels, self._k, query_labels, mode == "in-domain", self.name, n_drawn)
+        demonstration_labels = tuple(demonstration_set.label(position) for position in range(len(demonstration_set)))
+        test_labels = tuple(test.label(row) for row in range(len(test)))
+        self._domain_lists = restrict_to_domain(
+            demonstration_labels,
+            self._k,
+            query_labels=test_labels * self.task.repeats,
+            inside=mode == "in-domain",
+            where=self.name,
+            prompts=self.task.repeats * self._sizes_of_draw().test_rows,
+        )
         self._mode = mode
         self._repeats = None
 
     def _sizes_of_draw(self) -> _DrawnSizes:
-        """Return how many demonstrations and test rows there were when the demonstrations were drawn.
+        """Return the sizes of the sets from which, and for which, the demonstrations were drawn.
 
-        As in 0.1.1, a set that is cut later does not redraw them; :meth:`set_k` does.
+        As in StaICC 0.1.1, demonstrations are not drawn again when a set is cut. :meth:`set_k` draws them again.
         """
         if self._drawn_sizes is not None:
             return self._drawn_sizes
@@ -467,21 +488,27 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     def reset_demonstration_sampler(self) -> None:
         """Go back to the benchmark's demonstrations."""
-        self._mode = self._sampler
+        self._mode = self._benchmark_sampler
         self._manual_lists = ()
         self._repeats = None
 
     def demonstration_lists(self) -> DemonstrationLists:
-        """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``."""
+        """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``.
+
+        Raises:
+            ArgumentError: The demonstration set was cut, and a demonstration was drawn from the rows that are gone.
+        """
         n_prompts = self.get_repeat_times() * len(self.triplet_dataset.test)
         lists = self._drawn_lists()[:n_prompts]
-        size = len(self.triplet_dataset.demonstration)
-        drawn_from = self._sizes_of_draw().demonstrations
-        # Only a set that was cut lacks rows, so the positions of any other are not looked at.
-        if size < drawn_from and any(position >= size for positions in lists for position in positions):
+        row_count = len(self.triplet_dataset.demonstration)
+        drawn_row_count = self._sizes_of_draw().demonstrations
+        if row_count >= drawn_row_count:
+            return lists  # No row is missing, so the many positions need no check.
+        largest_position = max((position for positions in lists for position in positions), default=-1)
+        if largest_position >= row_count:
             raise ArgumentError(
-                f"{self.name}: the demonstration set was cut to {size} rows, and demonstrations were drawn from "
-                f"{drawn_from}; set_k({self._k}) draws from those that are left"
+                f"{self.name}: the demonstration set was cut to {row_count} rows, and demonstrations were drawn from "
+                f"{drawn_row_count}; set_k({self._k}) draws from those that are left"
             )
         return lists
 
@@ -489,15 +516,16 @@ class Experimentor(FixedAttributes, DatasetTask):
         """Return the demonstrations for all repeats of the benchmark."""
         if self._mode == "manual":
             return self._manual_lists
-        if self._mode != self._sampler:  # in-domain or out-of-domain
+        if self._mode in ("in-domain", "out-of-domain"):
             return self._domain_lists
         sizes = self._sizes_of_draw()
         n_prompts = self.task.repeats * sizes.test_rows
-        if self._mode == "default":
-            return sample_demonstrations(sizes.demonstrations, self._k, n_prompts)
+        if self._mode == "nested":
+            return sample_nested(sizes.demonstrations, self._k, n_prompts)
         if self._mode == "nested-shared":
-            return sample_nested(sizes.demonstrations, self._k, n_prompts, sizes.test_rows)
-        return sample_nested(sizes.demonstrations, self._k, n_prompts, 1)
+            # All test rows of a repeat have the same list.
+            return sample_nested(sizes.demonstrations, self._k, n_prompts, shared=sizes.test_rows)
+        return sample_demonstrations(sizes.demonstrations, self._k, n_prompts)
 
     @property
     def demonstration_sampler(self) -> DemonstrationSampler:
@@ -514,7 +542,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     # -- queries
 
     def task_input(self) -> TaskInput:
-        """Return the input of the task's conditions.
+        """Return the data and settings from which the task writes its conditions.
 
         Raises:
             ArgumentError: The user assigned pseudo-queries, which only prompts written one by one use.
@@ -559,9 +587,9 @@ class Experimentor(FixedAttributes, DatasetTask):
         return min(rows, self.limit)
 
     def restricted_to(self, rows: Collection[int]) -> Experimentor:
-        """Return this data set with some of its test rows only, as after early stopping.
+        """Return a copy of this data set with some of its test rows only, as after early stopping.
 
-        Its runs have no intervals or baselines: those assume that the number of rows was fixed.
+        Its runs have no intervals and no baselines, because these assume that the number of rows was fixed before.
 
         Args:
             rows: The test rows.
@@ -585,9 +613,9 @@ class Experimentor(FixedAttributes, DatasetTask):
 
         Args:
             name: Its name in the results.
-            metric: A function of (true label indexes, one row of probabilities for each query; one-hot rows
-                for predicted label indexes), or the record of one. A value that is not a finite number is reported as
-                undefined.
+            metric: A function of two arguments, or the record of one: the true label indexes, and one row of
+                probabilities for each query (one-hot rows for predicted label indexes). A value that is not a finite
+                number is reported as undefined.
 
         Raises:
             ArgumentError: It cannot be called, or the name is not a text.
@@ -604,11 +632,11 @@ class Experimentor(FixedAttributes, DatasetTask):
         options: RunOptions | None = None,
         part: Part | None = None,
     ) -> DatasetRun:
-        """Predict, or take given predictions, and score.
+        """Predict, or take given predictions, and score them.
 
         Args:
             forward_inference: The inference function.
-            preentered_prediction: One prediction for each prompt of :meth:`prompt_set` instead.
+            preentered_prediction: Instead of the function, one prediction for each prompt of :meth:`prompt_set`.
             options: Options of the run.
             part: Name and number of this data set within a larger run.
 
@@ -652,15 +680,20 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @property
     def data_digest(self) -> str:
-        """The digest by which comparisons know the data: labels may be renamed or in another order."""
+        """The digest by which comparisons recognise the data: that of the texts of the test rows.
+
+        It does not depend on the labels, which may be renamed or in another order.
+        """
         from StaICC.results.signature import digest
 
-        if self.task.content_free:  # The texts of the test rows are not in the prompts.
+        if self.task.content_free:
+            # The prompts do not show the texts of the test rows, so the digest of the complete table is taken.
             return self.dataset.table.digest
         test = self.triplet_dataset.test
         return digest([test.texts(row) for row in range(len(test))])
 
     def _scoring(self) -> Scoring:
+        """Return the settings with which the task scores outcomes."""
         return Scoring(
             self.metric_set,
             k=self._k,
@@ -713,7 +746,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         return one_line(f"<{self.task.name} on {self.name}: k = {self._k}, {self._mode} demonstrations>")
 
     def arguments(self) -> dict[str, Any]:
-        """Return the settings as JSON values: the arguments of the constructor, and what the user changed since."""
+        """Return the settings as JSON values: the arguments of the constructor, and the settings changed since then."""
         return {
             "k": self._k,
             "noisy_channel": self.prompt_former.settings.noisy_channel,
@@ -721,14 +754,14 @@ class Experimentor(FixedAttributes, DatasetTask):
             "limit": self.limit,
             "outputs": self.outputs,
             "unparsed": self.unparsed,
-            "sampler": self._sampler,
+            "sampler": self._benchmark_sampler,
             "demonstrations": self._mode,
             "statistics": asdict(self.statistics),
             "changed": self._changed_by_hand(),
         }
 
     def _changed_by_hand(self) -> list[str]:
-        """Return the settings that the arguments of the constructor do not contain."""
+        """Return the names of the settings that the user changed and that are no arguments of the constructor."""
         changed = []
         if self.prompt_former.changed:
             changed.append("template")
@@ -794,10 +827,14 @@ class Experimentor(FixedAttributes, DatasetTask):
         return str(self.limit)
 
     def settings_for_signature(self) -> dict[str, str | None]:
-        """Return every setting that can change a number of this data set, as text by signature field."""
+        """Return every setting that can change a number of this data set, as text by field of the signature.
+
+        ``None`` stands for the default.
+        """
         from StaICC.benchmarks.evaluation import settings_tried
 
         has_baselines = settings_tried(self.task, self._scoring()) is not None
+        has_intervals = not self.metric_set.as_released  # StaICC 0.1.1 has no intervals.
         is_noisy = self.prompt_former.settings.noisy_channel
         return {
             "split": self._split_field(),
@@ -810,18 +847,18 @@ class Experimentor(FixedAttributes, DatasetTask):
             "metrics": metrics_field(self.metric_set),
             "outputs": None if self.outputs == "auto" else self.outputs,
             "unparsed": None if self.unparsed == "error" else self.unparsed,
-            "statistics": self.statistics.for_signature(
-                intervals=not self.metric_set.as_released, baselines=has_baselines
-            ),
+            "statistics": self.statistics.for_signature(intervals=has_intervals, baselines=has_baselines),
         }
 
 
 def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> DatasetRun:
-    """Return a scored run that keeps its queries and scores as columns, without the prompts, which need much memory.
+    """Return a scored run that keeps its queries and label scores as columns of numbers.
+
+    The columns take the place of the prompts and of the lists of scores, which need much more memory.
 
     Args:
         run: The run.
-        answers: Its predictions, those of all conditions in order.
+        answers: The predictions of all conditions, in order.
     """
     from StaICC.benchmarks.scored_columns import score_rows
 
@@ -837,9 +874,10 @@ def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> Datas
 
 
 def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:
-    """Return how replies without a label count in one pass over several experimentors.
+    """Return how replies without a label count while several experimentors share their predictions.
 
-    It is ``"error"`` if one of them has that, else the policy of the first.
+    The policy is ``"error"`` if one experimentor has it, because the run then ends at such a reply. Otherwise it is
+    that of the first; each experimentor counts them later by its own policy.
     """
     policies = [experimentor.unparsed for experimentor in experimentors]
     if "error" in policies:
@@ -849,20 +887,20 @@ def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedRun:
-    """What an experimentor contributes to a pass, before predictions are computed."""
+    """An experimentor with its queries, before predictions are computed."""
 
     name: str
     """The name of its run."""
     experimentor: Experimentor
     settings: Mapping[str, str | None]
-    """Its settings for the signature."""
+    """The settings for the signature with which the queries were written."""
     conditions: Sequence[Condition]
     queries: Sequence[Query]
-    """Those of all conditions, in order."""
+    """The queries of all conditions, in order."""
 
     @classmethod
     def of(cls, name: str, experimentor: Experimentor) -> _PreparedRun:
-        """Write the conditions of an experimentor."""
+        """Write the queries of an experimentor, and return it with them."""
         settings = experimentor.settings_for_signature()
         conditions = experimentor.conditions()
         queries: list[Query] = []
@@ -871,10 +909,12 @@ class _PreparedRun:
         return cls(name, experimentor, settings, conditions, queries)
 
     def refuse_changes(self) -> None:
-        """Raise an error if a setting changed since.
+        """Raise an error if a setting was changed after the queries were written.
+
+        The signature of the result would then state other settings than those of its prompts.
 
         Raises:
-            ArgumentError: It did, so the signature would not be that of the prompts.
+            ArgumentError: A setting was changed.
         """
         for field, value in self.experimentor.settings_for_signature().items():
             before = self.settings[field]
@@ -888,7 +928,9 @@ class _PreparedRun:
 def run_together(
     function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
 ) -> list[DatasetRun]:
-    """Run experimentors of one data set in one pass: each distinct query is predicted once, unless in batches.
+    """Run several experimentors of one data set together, and return the run of each.
+
+    A query that several of them have is predicted once. In batches, as in StaICC 0.1.1, it is predicted each time.
 
     Args:
         function: The inference function.
@@ -906,6 +948,7 @@ def run_together(
     prepared = [_PreparedRun.of(name, experimentor) for name, experimentor in experimentors.items()]
 
     def log_warnings_of_prompts() -> None:
+        """Log the warnings about the prompts, before the first one is predicted."""
         for run in prepared:
             log_prompt_warnings(run.experimentor.name, function, run.queries, options.log)
 
@@ -928,13 +971,20 @@ def run_together(
 def _predict_in_one_pass(
     function: Inference, prepared: Sequence[_PreparedRun], part: Part, options: RunOptions
 ) -> list[Answer | Failure]:
-    """Return the predictions of the queries of all experimentors, in order; arguments as for :func:`run_together`."""
+    """Return the predictions of the queries of all experimentors, in order.
+
+    Args:
+        function: The inference function.
+        prepared: The experimentors with their queries.
+        part: Name and number of this data set within the run.
+        options: Options of the run.
+    """
     from StaICC.inference.runner import predict_queries
 
     if not options.batched:
         all_queries = [query for run in prepared for query in run.queries]
         return predict_queries(function, all_queries, part, options)
-    # In batches, as in 0.1.1, the function gets the prompts of each condition in one call.
+    # In batches, as in StaICC 0.1.1, the function gets the prompts of each condition in one call.
     answers: list[Answer | Failure] = []
     for run in prepared:
         for condition in run.conditions:
@@ -945,7 +995,14 @@ def _predict_in_one_pass(
 def _report_statistics(
     prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], part: Part, report: ProgressCallback
 ) -> None:
-    """Report that all queries are predicted, and that the statistics follow."""
+    """Report to the progress that all queries are predicted, and that statistics are computed next.
+
+    Args:
+        prepared: The experimentors with their queries.
+        answers: The predictions of all queries, in order.
+        part: Name and number of this data set within the run.
+        report: Called with the progress.
+    """
     from StaICC.progress import Progress
 
     remaining_answers = iter(answers)
@@ -971,7 +1028,7 @@ def _report_statistics(
 def _score_in_turn(
     function: Inference, prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], options: RunOptions
 ) -> list[DatasetRun]:
-    """Score the predictions of each experimentor, and log the warnings about them.
+    """Return the scored run of each experimentor, and log the warnings about its predictions.
 
     Args:
         function: The inference function.
@@ -983,13 +1040,13 @@ def _score_in_turn(
 
     runs = []
     start = 0
-    for item in prepared:
-        end = start + len(item.queries)
+    for prepared_run in prepared:
+        end = start + len(prepared_run.queries)
         predictions = list(answers[start:end])
         start = end
-        run = item.experimentor.assemble(item.conditions, predictions, item.name)
-        run = with_model_warnings(run, function, item.queries, predictions)
-        by_key = answers_by_key(item.queries, predictions)
-        log_dataset_warnings(item.experimentor.name, run, function, by_key, options.log)
+        run = prepared_run.experimentor.assemble(prepared_run.conditions, predictions, prepared_run.name)
+        run = with_model_warnings(run, function, prepared_run.queries, predictions)
+        predictions_by_key = answers_by_key(prepared_run.queries, predictions)
+        log_dataset_warnings(prepared_run.experimentor.name, run, function, predictions_by_key, options.log)
         runs.append(run)
     return runs

@@ -6,27 +6,36 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from StaICC.benchmarks.records import MARK_BYTES, Written
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.details import DatasetDetails
 
 _LONE_SURROGATES = "surrogatepass"
-"""A text may have lone surrogates, which are no UTF-8; they get an encoding of their own."""
+"""How texts are encoded: a text may have lone surrogates, which strict UTF-8 refuses, so these are encoded as well."""
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) -> tuple[str, str]:
-    """Return the digest of all prompts in order, and the first 32 bits of the digest of each prompt as base64.
+class PromptDigests(NamedTuple):
+    """The digests of the prompts of a data set."""
 
-    The first is the digest of the JSON list of the prompts, as :func:`~StaICC.results.signature.digest` computes it.
-    The list is hashed item by item, so that only one prompt is in memory.
+    of_all: str
+    """The digest of the JSON list of all prompts, as :func:`~StaICC.results.signature.digest` computes it."""
+    marks: str
+    """The first 32 bits of the digest of each prompt, in order, as base64. They tell which prompt differs."""
+
+
+def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) -> PromptDigests:
+    """Return the digests of the prompts of queries. Only one prompt at a time is in memory.
 
     Args:
-        queries: The queries, which may be written one by one.
-        seen: The records of the queries are appended to this list, so that a caller who needs them does not write the
-            prompts again: it takes long for long prompts.
+        queries: The queries in order, which may be written one by one.
+        seen: The records of the queries are appended to this list. A caller who needs them too does not write the
+            prompts a second time then, which takes long for long prompts.
     """
+    # The JSON list of the prompts is hashed item by item.
     digest_of_list = hashlib.sha256(b"[")
     marks = bytearray()
     separator = b""
@@ -39,30 +48,42 @@ def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) 
         prompt_digest = hashlib.sha256(text.encode("utf-8", _LONE_SURROGATES)).digest()
         marks += prompt_digest[:MARK_BYTES]
         if seen is not None:
-            seen.append((prompt_digest, query.label_space, query.label, query.row))
+            seen.append(Written(prompt_digest, query.label_space, query.label, query.row))
     digest_of_list.update(b"]")
-    return digest_of_list.hexdigest(), base64.b64encode(marks).decode()
+    return PromptDigests(digest_of_list.hexdigest(), base64.b64encode(marks).decode())
 
 
 def _prompt_text(query: Query) -> str:
-    """Return the prompt of a query as one text; in the noisy channel, where it has one for each label, all of them."""
+    """Return the prompt of a query as one text.
+
+    In the noisy channel a prompt has one text for each label. They are joined by a separator.
+    """
     if isinstance(query.prompt, str):
         return query.prompt
     return "\x1e".join(query.prompt)
 
 
-def compare_prompts(details: DatasetDetails, prompts: str, marks: str) -> tuple[bool, int | None, str]:
+@dataclass(frozen=True, slots=True)
+class PromptComparison:
+    """Whether the prompts of a data set are those of its saved result."""
+
+    same: bool
+    """Whether all prompts are the same."""
+    first_difference: int | None
+    """The number of the first query whose prompt differs. ``None`` if no mark differs: the prompts are the same, or
+    only the digest of all prompts differs."""
+    message: str
+    """The finding as a sentence."""
+
+
+def compare_prompts(details: DatasetDetails, written: PromptDigests) -> PromptComparison:
     """Compare the prompts of a data set with the saved ones by their digests.
 
     Args:
-        details: The saved details.
-        prompts: The digest of all prompts that were written again.
-        marks: The first bytes of the digest of each of them, as base64.
-
-    Returns:
-        Whether all are the same, the number of the first query that differs, and both as a sentence.
+        details: The saved details, with the digests of the run.
+        written: The digests of the prompts that were written again.
     """
-    written_marks = base64.b64decode(marks)
+    written_marks = base64.b64decode(written.marks)
     try:
         saved_marks = base64.b64decode(details.query_digests, validate=True)
     except ValueError:
@@ -72,7 +93,13 @@ def compare_prompts(details: DatasetDetails, prompts: str, marks: str) -> tuple[
         end = start + MARK_BYTES
         if written_marks[start:end] != saved_marks[start:end]:
             number = start // MARK_BYTES
-            return False, number, f"query {number} is the first whose prompt differs"
-    if prompts != details.prompts:
-        return False, None, f"the digest of all prompts differs: saved {details.prompts:.64}, written {prompts}"
-    return True, None, f"the {details.asked} prompts are the same"
+            return PromptComparison(
+                same=False, first_difference=number, message=f"query {number} is the first whose prompt differs"
+            )
+    if written.of_all != details.prompts:
+        return PromptComparison(
+            same=False,
+            first_difference=None,
+            message=f"the digest of all prompts differs: saved {details.prompts:.64}, written {written.of_all}",
+        )
+    return PromptComparison(same=True, first_difference=None, message=f"the {details.asked} prompts are the same")

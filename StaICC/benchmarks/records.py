@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 from StaICC.benchmarks.task import Outcome
 from StaICC.errors import unknown_key
-from StaICC.inference.contract import ReplyLabel, Text
+from StaICC.inference.contract import Answer, ReplyLabel, Text
 from StaICC.inference.replies import Failure
 from StaICC.metrics.classification import confidence_bins
 from StaICC.results.details import ConditionRecord, FailedQuery, pack_scores
@@ -15,71 +15,156 @@ from StaICC.results.details import ConditionRecord, FailedQuery, pack_scores
 MARK_BYTES = 4  # bytes kept of each prompt's digest
 
 
+class Written(NamedTuple):
+    """What is kept of a query after its prompt was written and hashed: the prompt itself may be long."""
+
+    prompt_digest: bytes
+    """The SHA-256 of its prompt."""
+    label_space: tuple[str, ...]
+    """The label names of its prompt."""
+    label: int
+    """Its true label, as an index of the label space."""
+    row: int
+    """Its test row."""
+
+
+def count_distinct(written: Sequence[Written]) -> int:
+    """Return the number of distinct queries: queries with the same prompt and label space are predicted once.
+
+    Args:
+        written: The records of all queries of a data set.
+    """
+    return len({(query.prompt_digest, query.label_space) for query in written})
+
+
 def failed_queries(outcomes: Sequence[Outcome], of_replies: bool) -> tuple[FailedQuery, ...]:
-    """Return the failed queries, or the replies without a label, which do not count as failed."""
-    return tuple(
-        FailedQuery(outcome.condition.name, number, answer.reason)
-        for outcome in outcomes
-        for number, answer in enumerate(outcome.answers)
-        if isinstance(answer, Failure) and (answer.reply is not None) == of_replies
-    )
+    """Return the queries without a prediction, in order.
+
+    A query has no prediction if it failed, or if its reply is unparsed: no label could be read from it.
+
+    Args:
+        outcomes: The outcome of each condition.
+        of_replies: ``True`` returns the queries with an unparsed reply, ``False`` those that failed.
+    """
+    queries = []
+    for outcome in outcomes:
+        for number, answer in enumerate(outcome.answers):
+            if not isinstance(answer, Failure):
+                continue
+            is_unparsed_reply = answer.reply is not None
+            if is_unparsed_reply == of_replies:
+                queries.append(FailedQuery(outcome.condition.name, number, answer.reason))
+    return tuple(queries)
 
 
 def condition_record(outcome: Outcome, written: Sequence[Written]) -> ConditionRecord:
-    """Return the record of a condition."""
-    scored = bool(outcome.queries) and not outcome.hard
-    probabilities = outcome.normalised.probabilities if scored else None
+    """Return the record of a condition, from which a result can be scored again.
+
+    Args:
+        outcome: The condition with its predictions.
+        written: The record of each of its queries.
+    """
+    probabilities = None
+    scores = None
+    if outcome.queries and not outcome.hard:
+        probabilities = outcome.normalised.probabilities
+        scores = pack_scores(outcome.returned_rows)
+    calibration = None
+    if probabilities is not None:
+        calibration = confidence_bins(outcome.truth, probabilities)
     return ConditionRecord(
-        outcome.condition.name,
-        outcome.kind,
-        tuple(label for _, _, label, _ in written),
-        tuple(outcome.predictions),
-        tuple(row for *_, row in written),
-        None if probabilities is None else confidence_bins(outcome.truth, probabilities),
-        pack_scores(outcome.returned_rows) if scored else None,
+        name=outcome.condition.name,
+        output=outcome.kind,
+        truth=tuple(query.label for query in written),
+        predictions=tuple(outcome.predictions),
+        rows=tuple(query.row for query in written),
+        calibration=calibration,
+        scores=scores,
     )
 
 
-def reply_record(answer: object) -> dict[str, str | None]:
-    """Return the reply that is a prediction, or of which the label was read, and how it ended; nothing without one."""
-    reply = answer.reply if isinstance(answer, (Failure, ReplyLabel)) else answer
-    reason = reply.finish_reason if isinstance(reply, Text) else None
-    return {"response": str(reply), "finish_reason": reason} if isinstance(reply, str) else {}
+class ReplyRecord(TypedDict, total=False):
+    """The fields of a query's record that describe its generated reply; empty if there is no reply."""
+
+    response: str
+    """The reply."""
+    finish_reason: str | None
+    """``"stop"``, ``"length"``, or ``None`` if it is unknown (:class:`~StaICC.inference.contract.Text`)."""
 
 
-_OUTPUTS = ("ground_truth", "prediction", "predicted_probabilities", "normalised_probabilities")
-_RELEASED_KEYS = {"groundtruth": "ground_truth", "predicted": "predictions", "prob.": "predicted_probabilities"}
+def reply_record(answer: Answer | Failure | None) -> ReplyRecord:
+    """Return the generated reply of a query and why it ended.
+
+    Args:
+        answer: The prediction, or the failure. It has a reply if it is a text, a label that was read from a reply, or
+            the failure of a reply without a label.
+
+    Returns:
+        The fields ``response`` and ``finish_reason``; no field if there is no reply.
+    """
+    reply: object = answer
+    if isinstance(answer, (Failure, ReplyLabel)):
+        reply = answer.reply
+    if isinstance(reply, Text):
+        return {"response": str(reply), "finish_reason": reply.finish_reason}
+    if isinstance(reply, str):
+        return {"response": str(reply), "finish_reason": None}
+    return {}
+
+
+_FIELD_OF_OUTPUT = {
+    "ground_truth": "ground_truth",
+    "predictions": "prediction",
+    "predicted_probabilities": "predicted_probabilities",
+    "normalised_probabilities": "normalised_probabilities",
+}
+"""The outputs of a run, each with the field of :func:`records_of` that has its values."""
+_NAMES_OF_RELEASE = {
+    "groundtruth": "ground_truth",
+    "predicted": "predictions",
+    "prob.": "predicted_probabilities",
+}
+"""The names that StaICC 0.1.1 gives these outputs in its code, each with the documented name."""
 
 
 class Outputs(dict[str, list[Any]]):
-    """The outputs of a run, one value for each query; the keys of the code of 0.1.1 can be read, too."""
+    """The outputs of a run, one value for each query; the keys in the code of StaICC 0.1.1 can be read, too."""
 
     def __missing__(self, key: str) -> list[Any]:
-        if key not in _RELEASED_KEYS:
+        if key not in _NAMES_OF_RELEASE:
             raise unknown_key("output", key, self)
-        return self[_RELEASED_KEYS[key]]
+        return self[_NAMES_OF_RELEASE[key]]
 
 
 def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return one record for each query: condition, number, test row, repeat, true label, prediction and reply."""
-    records = []
+    records: list[dict[str, Any]] = []
     for outcome in outcomes:
-        read = outcome.normalised.probabilities if outcome.queries else None
-        scored = iter(zip(outcome.rows, read or [()] * len(outcome.rows), strict=True))
-        for number, (query, answer) in enumerate(zip(outcome.condition.queries, outcome.answers, strict=True)):
-            rows = ((), ()) if isinstance(outcome.given[number], Failure) else next(scored)
-            returned, normalised = (None if isinstance(answer, Failure) else list(row) or None for row in rows)
-            record = {
-                "condition": outcome.condition.name,
-                "query": number,
-                "row": query.row,
-                "repeat": query.repeat,
-                "ground_truth": query.label,
-                "prediction": outcome.predictions[number],
-                "predicted_probabilities": returned,
-                "normalised_probabilities": normalised,
-            }
-            records.append(record | reply_record(answer))
+        returned_rows = outcome.by_query(outcome.rows)
+        normalised_rows: Sequence[Sequence[float] | None] = [None] * len(outcome.answers)
+        if outcome.queries and outcome.normalised.probabilities is not None:
+            normalised_rows = outcome.by_query(outcome.normalised.probabilities)
+        for number, query in enumerate(outcome.condition.queries):
+            answer = outcome.answers[number]
+            returned = returned_rows[number]
+            normalised = normalised_rows[number]
+            if isinstance(answer, Failure):
+                # The outcome may have assumed a row for an unparsed reply, but the model did not return it.
+                returned = None
+                normalised = None
+            records.append(
+                {
+                    "condition": outcome.condition.name,
+                    "query": number,
+                    "row": query.row,
+                    "repeat": query.repeat,
+                    "ground_truth": query.label,
+                    "prediction": outcome.predictions[number],
+                    "predicted_probabilities": list(returned) if returned else None,
+                    "normalised_probabilities": list(normalised) if normalised else None,
+                    **reply_record(answer),
+                }
+            )
     return records
 
 
@@ -91,8 +176,7 @@ def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:
     if they may be probabilities or logits.
     """
     records = records_of(outcomes)
-    return Outputs({f"{key}s" if key == "prediction" else key: [record[key] for record in records] for key in _OUTPUTS})
-
-
-Written = tuple[bytes, tuple[str, ...], int, int]
-"""Digest of a prompt, with the label space, the true label and the test row of its query."""
+    outputs = Outputs()
+    for name, field in _FIELD_OF_OUTPUT.items():
+        outputs[name] = [record[field] for record in records]
+    return outputs

@@ -18,10 +18,10 @@ from StaICC.benchmarks.findings import (
     limited,
     short_value,
 )
-from StaICC.benchmarks.prompt_digests import compare_prompts, digest_prompts
+from StaICC.benchmarks.prompt_digests import PromptDigests, compare_prompts, digest_prompts
 from StaICC.benchmarks.race import marked, replay
 from StaICC.benchmarks.rebuilding import UNREADABLE, finding_of_error
-from StaICC.benchmarks.records import Written
+from StaICC.benchmarks.records import Written, count_distinct
 from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import SchemaError, StaICCError
@@ -49,14 +49,21 @@ class ScoredResult:
     where: str
     """Path of the result within its file."""
     unknown: Mapping[str, str]
-    """As for :func:`compare_values`."""
+    """The keys of the values that cannot be judged, with the reason (:func:`reasons_for_unknown`)."""
     sources: list[RerunSource] | None
-    """Gets the data sets that can be predicted again; ``None`` if none is."""
+    """A list to which the data sets that can be predicted again are added; ``None`` if nothing is predicted again."""
     runs: dict[str, DatasetRun] = field(default_factory=dict)
-    """The scored data sets."""
+    """The run over each data set that was scored, by name."""
 
     def dataset(self, name: str) -> Verification:
-        """Write the prompts of a data set, score its records, and compare; ``runs`` gets its run."""
+        """Score the records of a data set again, compare with the saved values, and return what differs.
+
+        The prompts of the data set are written again for this. If its records can be scored, its run is added to
+        :attr:`runs`.
+
+        Args:
+            name: The name of the data set.
+        """
         place = f"{self.where}details / {name}"
         findings: list[Finding] = []
         same: bool | None = None
@@ -67,12 +74,15 @@ class ScoredResult:
             absent_run = self._absent_run(name)
             conditions: Sequence[Condition] = ()
             written: list[Written] = []
-            prompts, marks = "", ""
+            digests = PromptDigests(of_all="", marks="")  # as the run records them of an absent data set
             if absent_run is None:
                 conditions = self.benchmark[name].conditions()
                 queries = (query for condition in conditions for query in condition.queries)
-                prompts, marks = digest_prompts(queries, written)
-            same, first_difference, message = compare_prompts(details, prompts, marks)
+                digests = digest_prompts(queries, written)
+            comparison = compare_prompts(details, digests)
+            same = comparison.same
+            first_difference = comparison.first_difference
+            message = comparison.message
             if not same:
                 compared_field = "prompts" if first_difference is None else "query_digests"
                 findings.append(Contradicted(f"{place} / {compared_field}: {message}"))
@@ -86,16 +96,24 @@ class ScoredResult:
             findings += self._compare_dataset(name, run)
             if same and run.answers and self.sources is not None:
                 self.sources.append(RerunSource(self, name))
-        return Verification(self.result.benchmark, name, message, limited(place, findings), same, first_difference)
+        return Verification(
+            self.result.benchmark,
+            name,
+            message,
+            limited(place, findings),
+            same=same,
+            first_difference=first_difference,
+        )
 
     def _absent_run(self, name: str) -> DatasetRun | None:
         """Return the empty run of a data set whose files are not there; ``None`` for any other data set."""
-        if self.result.details[name].asked:
+        query_count = self.result.details[name].asked
+        if query_count != 0:
             return None
         return self.benchmark.absent.get(name)
 
     def _score(self, name: str, conditions: Sequence[Condition], written: Sequence[Written]) -> DatasetRun:
-        """Score the records of a data set.
+        """Return the run that follows from the records of a data set.
 
         Args:
             name: The name of the data set.
@@ -117,7 +135,8 @@ class ScoredResult:
         answers = list(_recorded_answers(details, n_labels=len(experimentor.get_label_space())))
         run = experimentor.assemble(conditions, answers)
         if experimentor.free_text:
-            # The texts are not in the file. The run recorded how they were read, and the labels that were read.
+            # The file has the labels that were read from the texts, but not the texts. So the recomputed kind of the
+            # predictions is that of labels, and is replaced by the saved kind.
             records = []
             for computed, saved in zip(run.details.conditions, details.conditions, strict=True):
                 records.append(replace(computed, output=saved.output))
@@ -125,21 +144,25 @@ class ScoredResult:
         return run
 
     def _saved_run(self, name: str, written: Sequence[Written]) -> DatasetRun:
-        """Return the run of a data set without records of its predictions: the saved scores, which are unchecked.
+        """Return the run of a data set whose predictions the file does not record.
 
-        What follows from the prompts and the data is computed again.
+        Its scores are the saved ones, which nothing computes again. The numbers of queries and the digest of the data
+        are computed again.
+
+        Args:
+            name: The name of the data set.
+            written: The records of its queries.
         """
         details = self.result.details[name]
-        distinct_prompts = {(prompt_digest, label_space) for prompt_digest, label_space, _, _ in written}
         known_details = replace(
             details,
             asked=len(written),
-            distinct=len(distinct_prompts),
+            distinct=count_distinct(written),
             data=self.benchmark[name].data_digest,
         )
         scores = self.result.divided[name]
         averaged = {key: scores.get(key) for key in self.result.averaged}
-        # Not every note is a warning of the result. Those that are have the name of the data set in front.
+        # Some notes of a data set are warnings of the result, where the name of the data set is in front.
         warnings = tuple(note for note in details.notes if f"{name}: {note}" in self.result.warnings)
         return DatasetRun(
             values=scores,
@@ -152,7 +175,12 @@ class ScoredResult:
         )
 
     def _compare_dataset(self, name: str, run: DatasetRun) -> Iterator[Finding]:
-        """Compare the saved scores and details of a data set with those of its run."""
+        """Compare the saved scores and details of a data set with those of its recomputed run.
+
+        Args:
+            name: The name of the data set.
+            run: The run that follows from its records.
+        """
         unrecorded = self._why_unrecorded(name)
         expected_scores: Mapping[str, Any] | Unchecked = run.values
         if unrecorded is not None:
@@ -167,7 +195,7 @@ class ScoredResult:
         yield from compare_values(f"{self.where}details / {name}", saved_details, expected_details, self.unknown)
 
     def _why_unrecorded(self, name: str) -> str | None:
-        """Return why the scores of a data set do not follow from the file; ``None`` if they do."""
+        """Return why the scores of a data set cannot be computed from the file; ``None`` if they can."""
         details = self.result.details[name]
         if details.dropped and self.benchmark[name].free_text:
             return "prompts lost demonstrations, and the file does not record which ones"
@@ -180,8 +208,8 @@ class ScoredResult:
         """Compare what the data sets share (means, signature, provenance) with that of the recomputed result.
 
         Args:
-            race: Whether the result is one of a race. Then the decision to stop follows from both results, and is
-                compared with them.
+            race: Whether the result is one of the two of a race. The caller then compares the decision to stop, which
+                follows from both results.
         """
         recomputed = self._recomputed_result()
         expected = recomputed.to_dict()
@@ -201,7 +229,10 @@ class ScoredResult:
         yield from compare_values(self.where.removesuffix(" / "), saved, expected, self.unknown)
 
     def _recomputed_result(self) -> Result:
-        """Return the result that follows from the scored data sets, with what only the run knows from the saved one."""
+        """Return the result that is computed from the scored data sets.
+
+        What only the run could know, such as its times, is copied from the saved result.
+        """
         saved = self.result
         runs = {name: self.runs[name] for name in self.benchmark.dataset_names}
         recomputed = self.benchmark.collect(runs, recorded_predictions(saved), divided=saved.with_divided)
@@ -218,28 +249,37 @@ class ScoredResult:
         return recomputed
 
     def _copy_records_of_predictors(self, expected: dict[str, Any]) -> None:
-        """Copy into the expected values what only the run can know of who predicted."""
+        """Copy from the saved result what only the run can know about its models, such as their times and counts.
+
+        Args:
+            expected: The JSON values of the recomputed result, which are changed.
+        """
         parses_texts = any(experimentor.free_text for experimentor in self.benchmark)
         expected_predictors = expected["provenance"]["predictors"]
         saved_predictors = self.saved["provenance"]["predictors"]
         for expected_predictor, saved_predictor in zip(expected_predictors, saved_predictors, strict=False):
-            copied = list(_OF_RUNS)
+            copied_keys = list(_OF_RUNS)
             # The digest of given predictions is their identity. Texts are not in the file, so it cannot be computed.
             if parses_texts and GIVEN in saved_predictor["who"]:
-                copied += ["who", "identity"]
-            for key in copied:
+                copied_keys += ["who", "identity"]
+            for key in copied_keys:
                 if key in saved_predictor:
                     expected_predictor[key] = saved_predictor[key]
 
     def replayed(self, models: Sequence[ScoredResult]) -> Iterator[Finding]:
-        """Follow the stopping rule over the predictions of the models, and compare with the saved record."""
+        """Apply the stopping rule to the predictions again, and compare the decision with the saved one.
+
+        Args:
+            models: The results that the rule depends on: this one, or the two of a race.
+        """
         place = f"{self.where}stopping"
         stopping = self.result.stopping
         if stopping is None:
             yield Contradicted(f"{place}: saved nothing, but the results of a race have the record of its decision")
             return
         try:
-            expected = replay(stopping, self.benchmark.experimentor, [model.runs for model in models])
+            runs_of_models = [model.runs for model in models]
+            expected = replay(stopping, self.benchmark.experimentor, runs_of_models)
         except (StaICCError, LookupError) as error:
             yield Contradicted(f"{place}: {error}")
         else:
@@ -283,16 +323,17 @@ class RerunSource:
 _COMPARED_BEFORE = (DIVIDED, "details", "environment", "timing")
 """Entries of a result that were compared data set by data set, or that only the run can know."""
 _NOT_OF_RECORDS = ("prompts", "query_digests", "label_mass", "dropped")
-"""What the records of predictions do not imply of a data set: the digests of prompts are compared before."""
+"""Details of a data set that do not follow from its predictions. The digests of the prompts are compared before."""
 _OF_RUNS = ("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
-"""What a run alone can know of who predicted."""
+"""The fields of a predictor that only the run can know."""
 OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
+"""The reason why another number of the schema is unchecked."""
 _OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes", "warnings")
-"""What another version of this library may have computed in another way."""
+"""Keys of values that another version of this library may have computed in another way."""
 
 
 def _all_fields(signature: Signature) -> dict[str, str | None]:
-    """Return all fields that a signature may have; one that it lacks states a default, and is ``None``."""
+    """Return the value of each field that a signature may have; ``None`` for one that it leaves out as a default."""
     return {name: signature.fields.get(name) for name in FIELDS}
 
 
@@ -301,7 +342,7 @@ def reasons_for_unknown(result: Result, own_metrics: Sequence[str]) -> dict[str,
 
     Args:
         result: The result.
-        own_metrics: The metrics of the user's own that the benchmark has not.
+        own_metrics: The names of the user's own metrics in the result, which the rebuilt benchmark does not have.
     """
     reasons = dict(OTHER_SCHEMA)
     version = result.signature.fields.get("version")
@@ -317,7 +358,10 @@ def reasons_for_unknown(result: Result, own_metrics: Sequence[str]) -> dict[str,
 
 
 def recorded_predictions(result: Result) -> Predictions:
-    """Return who predicted, as the run recorded it; the run's code computes identities and counts from it again."""
+    """Return the provenance of the predictions of a saved result, in the form in which a run has it.
+
+    The code of a run computes the provenance in the file from it a second time.
+    """
     scoring = result.signature.fields.get("scoring") or ""
     parser = f";parser={PARSER_VERSION}"
     has_replies = scoring.endswith(parser)
@@ -339,7 +383,14 @@ def recorded_predictions(result: Result) -> Predictions:
 
 
 def _recorded_answers(details: DatasetDetails, n_labels: int) -> Iterator[Answer | Failure]:
-    """Yield the predictions of a data set: label scores, or else predicted labels; failures where it has none.
+    """Yield the prediction of each query of a data set, as its records have it.
+
+    It is the list of label scores if the file has them, otherwise the predicted label. A query without a prediction
+    yields its failure.
+
+    Args:
+        details: The saved details of the data set.
+        n_labels: The number of labels.
 
     Raises:
         SchemaError: A query has neither a prediction nor a reason, or the label does not exist.

@@ -457,12 +457,11 @@ def _not_one_source(got: str) -> ArgumentError:
 
 
 def _prompts_digest(experimentor: DatasetTask) -> str:
-    """Return the digest of all prompts of a data set, of which one at a time is in memory."""
+    """Return the digest of all prompts of a data set. Only one prompt at a time is in memory."""
     from StaICC.benchmarks.prompt_digests import digest_prompts
 
     queries = (query for condition in experimentor.conditions() for query in condition.queries)
-    digest, _ = digest_prompts(queries)
-    return digest
+    return digest_prompts(queries).of_all
 
 
 def _means(runs: RunsByDataset) -> dict[str, float | None]:

@@ -18,15 +18,16 @@ PromptPieces = tuple[str, ...]
 
 
 def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[str, list[PromptPieces] | str]:
-    """Return the prompts of a result by data set, each as instruction, demonstrations and query.
+    """Return the prompts of a result by data set, each as instruction, demonstrations and question.
 
     Args:
         result: The result.
         data_files: Files of the user's own data, and folders that contain them.
 
     Returns:
-        For each data set the prompts, in the order of its queries; of the noisy channel, the text of the first label.
-        A text is the reason why there are none: the data are not there, or the prompts are not those of the run.
+        For each data set the list of its prompts, in the order of its queries. In the noisy channel, a prompt is shown
+        with the text of its first label. A data set without prompts has the reason as a text instead of the list: its
+        data are not there, or the prompts that were written again are not those of the run.
     """
     if result.benchmark == benchmark_names.LONG_ICL:
         return dict.fromkeys(result.details, "prompts of LongICL are too long for a page")
@@ -47,27 +48,33 @@ def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[
 
 
 def _difference_from_records(details: DatasetDetails, queries: Sequence[Query]) -> str | None:
-    """Return how the queries of a data set differ from those of the run; ``None`` if they are the same."""
-    prompts, marks = digest_prompts(queries)
-    same, _, message = compare_prompts(details, prompts, marks)
-    if not same:
-        return message
-    recorded_rows: list[tuple[int, int]] = []
+    """Return how the queries of a data set differ from those of the run; ``None`` if they are the same.
+
+    Args:
+        details: The saved details of the data set.
+        queries: Its queries, written again.
+    """
+    comparison = compare_prompts(details, digest_prompts(queries))
+    if not comparison.same:
+        return comparison.message
+    recorded_rows_and_labels: list[tuple[int, int]] = []
     for record in details.conditions:
-        recorded_rows += zip(record.rows, record.truth, strict=True)
-    if recorded_rows != [(query.row, query.label) for query in queries]:
+        recorded_rows_and_labels += zip(record.rows, record.truth, strict=True)
+    if recorded_rows_and_labels != [(query.row, query.label) for query in queries]:
         return "the records of the queries are not those of the prompts"
     return None
 
 
 def _pieces(query: Query) -> PromptPieces:
-    """Return instruction, demonstrations and question of a prompt; of the noisy channel, those of the first label.
+    """Return a prompt in pieces: instruction, demonstrations, question. In the noisy channel, it is the first label's.
 
-    A prompt whose parts are not known is one piece: of a task of the user's own, or cut within a demonstration.
+    The parts of some prompts are not known: a task of the user's own wrote them, or they were cut within a
+    demonstration. Such a prompt is one piece.
     """
     parts = query.parts
     if parts is not None:
-        return (parts.instruction, *(demonstration.text for demonstration in parts.demonstrations), parts.question)
+        demonstrations = [demonstration.text for demonstration in parts.demonstrations]
+        return (parts.instruction, *demonstrations, parts.question)
     if isinstance(query.prompt, str):
         return (query.prompt,)
     return (query.prompt[0],)

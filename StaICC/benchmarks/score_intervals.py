@@ -18,11 +18,14 @@ Intervals = Mapping[str, Interval | NoInterval]
 
 
 def score_intervals(outcome: Outcome, statistics: Mapping[str, Statistic], level: float) -> Intervals:
-    """Return the intervals of scores of one outcome, without those that need probabilities which it lacks.
+    """Return the interval of each score of one outcome, by key.
+
+    A score that needs probabilities is left out if the predictions have none: they are labels, or it is not clear
+    whether their numbers are probabilities or logits.
 
     Args:
-        outcome: The predictions.
-        statistics: The statistic of each score.
+        outcome: The condition with its predictions.
+        statistics: The statistic of each score, by key.
         level: Nominal coverage.
     """
     intervals = {}
@@ -36,12 +39,15 @@ def score_intervals(outcome: Outcome, statistics: Mapping[str, Statistic], level
 def slope_intervals(
     outcomes: Sequence[Outcome], shares: Sequence[float], statistics: Mapping[str, Statistic], level: float
 ) -> Intervals:
-    """Return intervals of the regression slopes of the classification metrics over conditions.
+    """Return the intervals of the regression slopes of the classification metrics over conditions, by key.
+
+    A metric that needs probabilities is left out if a condition has none.
 
     Args:
-        outcomes: One outcome for each share.
-        shares: Share of correct demonstration labels in each condition.
-        statistics: The statistic of each score.
+        outcomes: The outcome of each condition.
+        shares: Share of correct demonstration labels in each condition. If all are equal, there are no slopes, and no
+            intervals.
+        statistics: The statistic of each score, by key.
         level: Nominal coverage.
     """
     if len(set(shares)) < 2:
@@ -52,13 +58,16 @@ def slope_intervals(
             continue
         predictions = _read_all(outcomes, statistic)
         if predictions is not None:
-            interval = partial(_slope_interval, outcomes, predictions, shares, statistic, level)
-            intervals[f"sensitivity.{key}"] = statistic.withheld(outcomes[0].sample, interval)
+            compute_interval = partial(_slope_interval, outcomes, predictions, shares, statistic, level)
+            intervals[f"sensitivity.{key}"] = statistic.withheld(outcomes[0].sample, compute_interval)
     return intervals
 
 
 def _read_all(outcomes: Sequence[Outcome], statistic: Statistic) -> list[Sequence[Any]] | None:
-    """Return what a statistic reads of each outcome; ``None`` if one of them has no probabilities."""
+    """Return the predictions of each outcome in the form that a statistic reads: labels, rows or probabilities.
+
+    ``None`` means that the statistic reads probabilities, and an outcome has none (:meth:`Outcome.read`).
+    """
     predictions = []
     for outcome in outcomes:
         predictions_of_outcome = outcome.read(statistic)
@@ -77,58 +86,64 @@ def _slope_interval(
 ) -> Interval:
     """Return the interval of the regression slope of a score over the shares.
 
-    With ``x`` the shares, ``m`` their mean and ``y`` the scores of the conditions, the slope is the weighted sum of the
-    scores ``sum(w * y)`` with the weights ``w = (x - m) / sum((x - m) ** 2)``.
+    With ``x`` the shares, ``m`` their mean and ``y`` the scores of the conditions, the slope of least squares is the
+    weighted sum ``sum(w * y)`` with the weights ``w = (x - m) / sum((x - m) ** 2)``. Its interval follows from the
+    intervals of the scores by variance recovery (Zou's MOVER).
 
     Args:
-        outcomes: One outcome for each share.
-        predictions: What the statistic reads of each outcome.
+        outcomes: The outcome of each condition.
+        predictions: The predictions of each outcome, in the form that the statistic reads.
         shares: Share of correct demonstration labels in each condition.
         statistic: The statistic of the score, whose values are from 0 to 1.
         level: Nominal coverage.
     """
     mean_share = math.fsum(shares) / len(shares)
-    squares = math.fsum((share - mean_share) ** 2 for share in shares)
-    weights = [(share - mean_share) / squares for share in shares]
-    # The weights sum to 0: the slope is steepest if the score is 1 under all positive weights and 0 under the others.
-    steepest = math.fsum(map(abs, weights)) / 2.0
+    sum_of_squares = math.fsum((share - mean_share) ** 2 for share in shares)
+    weights = [(share - mean_share) / sum_of_squares for share in shares]
+    # The slope is largest if the score is 1 in conditions with a positive weight and 0 in the others. As the weights
+    # sum to 0, this is half the sum of their absolute values.
+    largest_slope = math.fsum(map(abs, weights)) / 2.0
 
-    rows_of_conditions = [sorted({query.row for query in outcome.queries}) for outcome in outcomes]
-    all_rows = sorted(set().union(*rows_of_conditions))
+    rows_by_condition = [sorted({query.row for query in outcome.queries}) for outcome in outcomes]
+    all_rows = sorted(set().union(*rows_by_condition))
     terms = []
-    for outcome, predictions_of_outcome, rows in zip(outcomes, predictions, rows_of_conditions, strict=True):
+    for outcome, predictions_of_outcome, rows in zip(outcomes, predictions, rows_by_condition, strict=True):
         term = of_difference(statistic.part(outcome.sample, predictions_of_outcome, level), level)
         terms.append(aligned(term, rows, all_rows))
     method = "variance recovery over conditions, unit: test row"
-    return combine(terms, weights).interval(level, method, -steepest, steepest)
+    return combine(terms, weights).interval(level, method, -largest_slope, largest_slope)
 
 
-def aligned(part: MetricTerm, own: Sequence[Hashable], rows: Sequence[Hashable]) -> MetricTerm:
-    """Return a term with an influence for each of ``rows``: 0 for those that failed in its condition.
+def aligned(term: MetricTerm, rows: Sequence[Hashable], all_rows: Sequence[Hashable]) -> MetricTerm:
+    """Return the term of a condition with one influence for each test row of all conditions.
+
+    The influence is 0 for a row without a prediction in this condition.
 
     Args:
-        part: The term.
-        own: The rows of its influences.
-        rows: The rows of all conditions.
+        term: The term.
+        rows: The test rows of this condition, in the order of the influences.
+        all_rows: The test rows of all conditions.
     """
-    influence_of_row = dict(zip(own, part.influence, strict=True))
-    return replace(part, influence=[influence_of_row.get(row, 0.0) for row in rows])
+    influence_by_row = dict(zip(rows, term.influence, strict=True))
+    return replace(term, influence=[influence_by_row.get(row, 0.0) for row in all_rows])
 
 
 def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Intervals:
-    """Return the interval of the consistency over conditions.
+    """Return the interval of the consistency of predictions over conditions, under its key.
+
+    It is computed from the queries that have a prediction in every condition.
 
     Args:
-        outcomes: The conditions, over the same queries.
+        outcomes: The outcomes of the conditions, which have the same queries.
         level: Nominal coverage.
     """
     queries = []
-    labels_of_queries = []
+    labels_by_query = []
     predictions_by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
     for query, predictions in zip(outcomes[0].condition.queries, predictions_by_query, strict=True):
         if None not in predictions:
             queries.append(query)
-            labels_of_queries.append(predictions)
+            labels_by_query.append(predictions)
     number_of_row: dict[int, int] = {}
     for query in queries:
         number_of_row.setdefault(query.row, len(number_of_row))
@@ -136,6 +151,6 @@ def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Interval
         truth=[query.label for query in queries],
         rows=[number_of_row[query.row] for query in queries],
         n_rows=len(number_of_row),
-        n_labels=0,  # not known, and not read
+        n_labels=0,  # The consistency does not depend on the number of labels.
     )
-    return {"sensitivity.consistency": CONSISTENCY.interval(sample, labels_of_queries, level)}
+    return {"sensitivity.consistency": CONSISTENCY.interval(sample, labels_by_query, level)}

@@ -50,7 +50,8 @@ class Statistics:
     level: float = 0.95
     """Nominal coverage of the confidence intervals, from 0.5 to 0.9999."""
     tried: int = 1
-    """Number of settings that were tried; if this is the best of them, the random baseline is the best of as many."""
+    """Number of settings that were tried, of which the result is the best. The random baseline is then the best of as
+    many guessers."""
     intervals: bool = True
     """Whether intervals are computed."""
 
@@ -63,27 +64,27 @@ class Statistics:
             raise ArgumentError(f"intervals must be True or False, not {self.intervals!r}")
 
     def for_signature(self, intervals: bool = True, baselines: bool = True) -> str | None:
-        """Return the options on which the intervals and the random baselines depend, as text.
+        """Return the options on which the reported intervals and random baselines depend, as text.
 
         Args:
             intervals: Whether the benchmark has intervals.
-            baselines: Whether random baselines are computed.
+            baselines: Whether the benchmark has random baselines.
 
         Returns:
-            The text; ``None`` if neither is computed, or only the baselines of a single setting.
+            The text. ``None`` if the benchmark has no intervals, and no random baseline of several settings.
         """
-        parts = []
+        words = []
         if baselines and self.tried > 1:
-            parts.append(f"tried{self.tried}")
+            words.append(f"tried{self.tried}")
         if intervals and self.intervals:
-            parts.append(f"{INTERVAL_VERSION}-{self.level!r}")
-        if not parts:
+            words.append(f"{INTERVAL_VERSION}-{self.level!r}")
+        if not words:
             return None
-        return "+".join(parts)
+        return "+".join(words)
 
 
 Assumed = Literal["wrong", "right"] | None
-"""What is assumed of unparsed replies."""
+"""How unparsed replies are scored: as wrong or as right predictions; ``None`` leaves them out."""
 Answers = Sequence[Answer | Failure]
 """One prediction or failure for each query, in order."""
 OutputKind = Literal["probabilities", "logits", "labels", "ambiguous", "none"]
@@ -100,7 +101,7 @@ class Condition:
 
 
 def argmax(row: Sequence[float]) -> int:
-    """Return the position of the largest value, the first of equals."""
+    """Return the position of the largest value; of several equal ones, the first."""
     return max(range(len(row)), key=row.__getitem__)
 
 
@@ -127,7 +128,7 @@ class Outcome:
         self._kind: Kind = outputs
         self._ambiguous: Normalised | None = None
         self.given: Answers = answers
-        """The answers with the assumed predictions."""
+        """The predictions as they are scored: those of the model, and those that are assumed for unparsed replies."""
         if assume is not None:
             self._fix_reading_of_rows()
             self.given = self._with_assumed(assume)
@@ -154,24 +155,33 @@ class Outcome:
         """The row of numbers of each scored query; for a label a one-hot row."""
 
     def _fix_reading_of_rows(self) -> None:
-        """Decide how rows of numbers are read, before rows are assumed: the model's own rows decide."""
+        """Decide whether the rows of the model are probabilities or logits, before rows are assumed for replies.
+
+        So an assumed row does not change how the others are read.
+        """
         if not self.returned_rows or not any(map(_is_unparsed, self.answers)):
             return
-        read = normalise(self.returned_rows, self.outputs)
-        if read.kind == "ambiguous":
-            self._ambiguous = read
+        normalised = normalise(self.returned_rows, self.outputs)
+        if normalised.kind == "ambiguous":
+            self._ambiguous = normalised
         else:
-            self._kind = read.kind
+            self._kind = normalised.kind
 
     def _with_assumed(self, assume: Literal["wrong", "right"]) -> Answers:
-        """Return the predictions, with a label or a row that is certain of it for each unparsed reply."""
+        """Return the predictions with an assumed prediction for each unparsed reply.
+
+        It is a label, or a row of numbers with the whole probability on this label if the model returns rows.
+
+        Args:
+            assume: Whether the label is the true one, or a wrong one.
+        """
         answers_are_rows = len(self.returned_rows) > 0
         answers: list[Answer | Failure] = []
         for query, answer in zip(self.condition.queries, self.answers, strict=True):
             if not _is_unparsed(answer):
                 answers.append(answer)
                 continue
-            label_count = len(query.label_space)  # two labels or more
+            label_count = len(query.label_space)  # There are two labels or more.
             label = query.label
             if assume == "wrong":
                 label = (query.label + 1) % label_count
@@ -184,10 +194,10 @@ class Outcome:
         return answers
 
     def keep_columns(self, scores: ScoreRows | None) -> None:
-        """Keep what is read after scoring, as columns: labels, rows and predictions of the queries, not the prompts.
+        """Replace the queries and their label scores by columns of numbers, so that the prompts can be forgotten.
 
         Args:
-            scores: The label scores of all queries, if each has them.
+            scores: The label scores of all queries; ``None`` if a query has no scores, so that they stay as they are.
         """
         if scores is not None:
             self.answers = scores
@@ -201,31 +211,40 @@ class Outcome:
 
     @cached_property
     def normalised(self) -> Normalised:
-        """The predictions as probabilities, if they can be read so (see :mod:`StaICC.metrics.classification`)."""
+        """The predictions as probabilities, or the reason why they have none (:mod:`StaICC.metrics.classification`)."""
         if self._ambiguous is not None:
             return self._ambiguous
-        return normalise(self.rows, "probabilities" if self.hard else self._kind)
+        if self.hard:
+            return normalise(self.rows, "probabilities")  # one-hot rows
+        return normalise(self.rows, self._kind)
 
     @property
     def returned_rows(self) -> list[list[float]]:
-        """The rows of numbers that were returned: without those that are assumed for unparsed replies."""
+        """The rows of numbers that the model returned, without those that are assumed for unparsed replies."""
         return [answer for answer in self.answers if isinstance(answer, list)]
 
     @cached_property
     def sample(self) -> Sample:
-        """The scored queries."""
-        return _sample_of(self.queries, len(self.rows[0]) if self.rows else 0)
+        """The scored queries as a sample, as statistics read them."""
+        n_labels = len(self.rows[0]) if self.rows else 0
+        return _sample_of(self.queries, n_labels)
 
     @property
     def sample_of_all(self) -> Sample:
-        """All queries of the condition."""
+        """All queries of the condition as a sample, also those without a prediction."""
         queries = self.condition.queries
         return _sample_of(queries, len(queries[0].label_space))
 
     def read(self, statistic: Statistic) -> Sequence[Any] | None:
-        """Return what a statistic reads of the scored predictions; ``None`` if they have no probabilities.
+        """Return the scored predictions in the form that a statistic reads, one for each scored query.
 
-        A statistic that reads anything reads probabilities if there are any, and the rows otherwise.
+        Args:
+            statistic: The statistic. It reads label indexes, rows of numbers or probabilities. One that reads any of
+                these gets probabilities if there are any, and rows otherwise.
+
+        Returns:
+            The predictions. ``None`` if the statistic needs probabilities, and the predictions are labels, or their
+            numbers may be probabilities or logits.
         """
         if statistic.reads == "labels":
             return self.answered
@@ -240,7 +259,14 @@ class Outcome:
         return self.normalised.probabilities
 
     def query_scores(self, mean: Mean) -> tuple[float | None, ...] | None:
-        """Return the score of each query of the condition, of which a statistic is the mean; ``None`` if undefined."""
+        """Return the score of each query of the condition, of which a statistic is the mean.
+
+        The score of a query without a prediction is ``None``. Instead of the scores, ``None`` is returned if the
+        statistic is undefined: no query has a prediction, or the predictions have no probabilities.
+
+        Args:
+            mean: The statistic.
+        """
         if not self.queries:
             return None
         predictions = self.read(mean)
@@ -250,10 +276,14 @@ class Outcome:
             scores = mean.scores(self.sample, predictions)
         except UndefinedMetricError:
             return None
-        return tuple(self._by_query(scores))
+        return tuple(self.by_query(scores))
 
-    def _by_query(self, values: Iterable[_T]) -> list[_T | None]:
-        """Return the values of the scored queries by query of the condition; ``None`` for one that is not scored."""
+    def by_query(self, values: Iterable[_T]) -> list[_T | None]:
+        """Return one value for each query of the condition; ``None`` for a query that is not scored.
+
+        Args:
+            values: One value for each scored query, in order.
+        """
         remaining = iter(values)
         return [None if isinstance(answer, Failure) else next(remaining) for answer in self.given]
 
@@ -278,8 +308,8 @@ class Outcome:
 
     @property
     def scored_predictions(self) -> list[int | None]:
-        """The predicted label index of each query as it is scored; ``None`` for one that scores leave out."""
-        return self._by_query(self.answered)
+        """The predicted label index of each query, also if it is assumed; ``None`` for a query that is not scored."""
+        return self.by_query(self.answered)
 
     @cached_property
     def predictions(self) -> list[int | None]:
@@ -293,18 +323,28 @@ class Outcome:
 
 def _mixed_kinds(answers: Answers) -> OutputError:
     """Return the error about predictions of which some are labels and some are rows of numbers."""
-    first_of_kind: dict[bool, int] = {}
+    label_numbers = []
+    other_numbers = []
     for number, answer in enumerate(answers):
-        first_of_kind.setdefault(isinstance(answer, int), number)
+        if isinstance(answer, int):
+            label_numbers.append(number)
+        else:
+            other_numbers.append(number)
     return OutputError(
-        f"the prediction of query {first_of_kind[True]} is a label, that of query {first_of_kind[False]} is a row of "
+        f"the prediction of query {label_numbers[0]} is a label, that of query {other_numbers[0]} is a row of "
         "numbers; return the same kind for every query of a run"
     )
 
 
 def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
-    """Return queries as a sample, with their test rows numbered from 0."""
-    number_of_row = {row: number for number, row in enumerate(sorted({query.row for query in queries}))}
+    """Return queries as a sample, with their test rows numbered from 0.
+
+    Args:
+        queries: The queries.
+        n_labels: The number of labels; 0 if it is not known.
+    """
+    rows = sorted({query.row for query in queries})
+    number_of_row = {row: number for number, row in enumerate(rows)}
     return Sample(
         truth=[query.label for query in queries],
         rows=[number_of_row[query.row] for query in queries],
@@ -314,12 +354,19 @@ def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
 
 
 def _is_unparsed(answer: Answer | Failure) -> bool:
-    """Return whether a query has a reply of which no label could be read."""
+    """Return whether the prediction of a query is an unparsed reply: no label could be read from it."""
     return isinstance(answer, Failure) and answer.reply is not None
 
 
 def _row(answer: Answer, label_count: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
-    """Return the numbers of a prediction; for a label, a row in which it is certain."""
+    """Return the row of numbers of a prediction.
+
+    Args:
+        answer: A row of numbers, which is returned, or a label index.
+        label_count: The number of labels.
+        others: Of a label, the number that all other labels get.
+        certain: Of a label, the number that the label itself gets.
+    """
     if isinstance(answer, list):
         return answer
     return [certain if label == answer else others for label in range(label_count)]
@@ -338,16 +385,13 @@ class Scores:
 
 
 def compute_or_explain(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Compute a value that may be undefined.
+    """Return the value of a function; ``None`` if it is undefined or not finite, with a reason in ``missing``.
 
     Args:
-        missing: The reason is added to it under the key.
-        key: Name of the value.
-        function: Computes the value.
+        missing: Gets the reason under the key of the value.
+        key: The key of the value.
+        function: Computes a number, or a list of numbers. It raises an UndefinedMetricError if it is undefined.
         arguments: The arguments of the function.
-
-    Returns:
-        The value; ``None`` if it is undefined or not finite.
     """
     try:
         value = function(*arguments)
@@ -384,15 +428,12 @@ class TaskInput:
         pseudo: Iterator[tuple[str, ...]] | None = None,
         noise: StableRandom | None = None,
     ) -> tuple[Query, ...]:
-        """Write the queries of all repeats of all test rows.
+        """Return the queries of all test rows within the limit, repeat by repeat.
 
         Args:
-            settings: Other prompt settings than :attr:`settings`.
-            pseudo: Replaces the texts of the queries, one after the other.
+            settings: Prompt settings instead of :attr:`settings`.
+            pseudo: Texts instead of those of the test rows, one item for each query.
             noise: Generator of the label noise; a fresh one by default.
-
-        Returns:
-            The queries, repeat by repeat, without the rows beyond the limit.
         """
         settings = settings or self.settings
         renderer = PromptRenderer(self.split, settings)
@@ -404,11 +445,13 @@ class TaskInput:
             repeat, row = divmod(number, len(test_rows))
             beyond_limit = self.limit is not None and row >= self.limit
             if beyond_limit and not noisy_labels:
+                # A limit must not change the other queries, so the text of this one is skipped.
                 if pseudo is not None:
                     skip_query(pseudo)
                 continue
             texts = test_rows[row].texts if pseudo is None else next(pseudo)
-            # With label noise a prompt beyond the limit is written, too: it draws from the generator of all prompts.
+            # For the same reason, a prompt beyond the limit is written if it has label noise: all prompts draw their
+            # noise from the same generator.
             prompt = renderer.render(demonstrations, texts, generator)
             if beyond_limit:
                 continue
@@ -442,28 +485,39 @@ class Scorer(Protocol):
     scores_metric_set: ClassVar[bool] = False
     """Whether all metrics of the data set's metric set are scored, macro F1 among them."""
     content_free: ClassVar[bool] = False
-    """Whether the queries have no content, so that one label for all of them is no fault."""
+    """Whether the queries have no content. A good model may then predict one label for all of them."""
     free_text: ClassVar[bool] = False
-    """Whether predictions may be texts that :meth:`read_outcome` parses, so that there are no label scores."""
+    """Whether predictions may be texts, which :meth:`read_outcome` parses. Such predictions have no label scores."""
 
     def read_outcome(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed) -> Outcome:
-        """Return the outcome of a condition; arguments as for :class:`Outcome`."""
+        """Return the outcome of a condition, whose arguments these are (:class:`Outcome`)."""
         return Outcome(condition, answers, outputs, assume)
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the scores of the outcomes, one outcome for each condition in order."""
+        """Return the scores of a data set.
+
+        Args:
+            outcomes: The outcome of each condition, in order.
+            scoring: Metrics and options.
+        """
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Mapping[str, Interval | NoInterval]:
-        """Return confidence intervals of the scores, by key (nested keys joined by a dot); none by default.
+        """Return the confidence intervals of the scores, by key. Nested keys are joined by a dot.
+
+        By default, no score has an interval.
 
         Raises:
-            UndefinedMetricError: There are no intervals (too few test rows); the reason becomes a remark.
+            UndefinedMetricError: No score has an interval, for example because there are too few test rows. The
+                result records the reason.
         """
         return {}
 
 
 class Task(Scorer, Protocol):
-    """What a sub-benchmark adds to the common machinery. Derive from it: optional members have defaults."""
+    """Writes the queries of a sub-benchmark, and scores their predictions.
+
+    Derive your task from it. A task must define :meth:`conditions` and :meth:`score`; the other members have defaults.
+    """
 
     name: ClassVar[str]
     """The name in messages and signatures, such as ``"Normal"``."""
@@ -485,11 +539,15 @@ class Task(Scorer, Protocol):
         return {}
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]] | None:
-        """Return query texts that replace those of the test rows: an endless iterator, always the same.
+        """Return an endless iterator of query texts that replace those of the test rows, the same at each call.
 
-        The prompt writer of the experimentor uses them as well. ``None`` (the default) keeps the test rows' texts.
+        The prompt writer of the experimentor uses them, too. ``None`` (the default) keeps the texts of the test rows.
+
+        Args:
+            card: The card of the data set.
+            demonstration_set: The rows that demonstrations are drawn from.
         """
         return None
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return the conditions: the same for equal inputs."""
+        """Return the conditions of a data set. Equal inputs must give equal conditions."""

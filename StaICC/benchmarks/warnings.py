@@ -24,32 +24,37 @@ from typing import NamedTuple
 from StaICC.benchmarks.task import Outcome
 from StaICC.inference.model_warnings import FIRST_QUERIES, one_label_at_first
 
-_Z = 4.5
-"""Standard errors of a warning: a normal variable exceeds them in 3 of a million cases; small samples are skewed."""
-_ECHO = 0.9
-"""Smallest agreement with the last demonstration, after the correction for chance."""
-_OTHER_LABELS = 10
-"""Fewest queries for an echo whose last demonstration has a wrong label; models that are right agree with the rest."""
-_LEAK_ROWS = 256
+_LEAST_STANDARD_ERRORS = 4.5
+"""Fewest standard errors from chance for a warning. A normal variable exceeds them in 3 of a million cases; sums over
+few rows are skewed and exceed them more often."""
+_LEAST_AGREEMENT = 0.9
+"""Smallest share of predictions that agree with the last demonstration for an echo."""
+_LEAST_WRONG_LAST_LABELS = 10
+"""Fewest queries whose last demonstration has another label than their own, for an echo. On all other queries, a right
+prediction agrees with the last demonstration, too."""
+_LEAST_LEAK_ROWS = 256
 """Fewest test rows for a leak: an accuracy of 0.97 has no error on so many in 0.04 % of cases."""
-_HALVED_ROWS = 4
-"""Fewest test rows of which one half chooses a renaming and the other half tests it."""
-_CONSTANT = 1e-9
-"""Smaller sums of squares are rounding: all units, or all labels, are the same."""
-_ROUNDING = 1e-6
-"""Scores whose relative difference is smaller are tied: single precision with a few operations is not more exact."""
-_TIED = 0.01
-"""Smallest share of tied predictions that is reported."""
-_SATURATED = 1 - 2.0**-24
-"""Single precision rounds larger probabilities to 1."""
-_MOSTLY = 0.9
+_LEAST_HALVED_ROWS = 4
+"""Fewest test rows for exchanged labels: one half of them chooses a renaming of the labels, the other half tests it."""
+_SMALLEST_SUM_OF_SQUARES = 1e-9
+"""A smaller sum of squared residuals is due to rounding: all predictions, or all true labels, are the same."""
+_RELATIVE_ROUNDING = 1e-6
+"""Two scores are equal to rounding if their relative difference is smaller: single precision with a few operations is
+not more exact."""
+_LEAST_TIED_SHARE = 0.01
+"""Smallest share of predictions with a tie that is reported."""
+_ROUNDED_TO_ONE = 1 - 2.0**-24
+"""A larger probability is 1 in single precision, and is called saturated."""
+_LEAST_SATURATED_SHARE = 0.9
 """Smallest share of saturated predictions that is reported."""
-_PREDICTIONS = 29
-"""Fewest predictions for a collapse or saturation: a label with a share of 0.85 fills so many in 0.9 % of cases."""
-_OTHER_ROWS = 10
-"""Fewest test rows with another true label for a collapse: a model that recognises 0.4 of them misses all in 0.6 %."""
-_ORDERED_LABELS = 4
-"""Fewest labels for a preference for their order: a fixed ranking of three labels is in order in 2 of 6 cases."""
+_LEAST_PREDICTIONS = 29
+"""Fewest predictions for a collapse to one label, or saturation. If 85 % of the predictions are a label, all of so many
+are this label in 0.9 % of cases."""
+_LEAST_OTHER_ROWS = 10
+"""Fewest test rows with another true label than the predicted one for a collapse. A model that recognises 40 % of such
+rows misses all of so many in 0.6 % of cases."""
+_LEAST_ORDERED_LABELS = 4
+"""Fewest labels for scores in the order of the labels: of three labels, 2 of the 6 possible rankings are in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Finding:
 
 
 Check = Callable[[Outcome], Finding | None]
-"""A check of a condition that has predictions; ``None`` if it finds nothing."""
+"""A check of one condition with predictions. It returns what it finds, or ``None`` if it finds nothing."""
 
 
 def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False, watched: bool = False) -> tuple[str, ...]:
@@ -71,8 +76,9 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False, watch
 
     Args:
         outcomes: The conditions with their predictions.
-        content_free: Whether the queries have no content, so that one ranking of the labels for all is no fault.
-        watched: Whether a run watches the first queries for a model that predicts one label only.
+        content_free: Whether the queries have no content. A model may then rank the labels in the same way for all.
+        watched: Whether a run checks its first queries for a model that predicts one label only. That warning is then
+            among these, too.
     """
     warnings = []
     for check in _CHECKS:
@@ -89,23 +95,27 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False, watch
 
 
 def _warning_of_check(check: Check, outcomes: Sequence[Outcome]) -> str | None:
-    """Return the warning of one check over all conditions; ``None`` if it finds nothing in any."""
+    """Return the warning of one check over all conditions; ``None`` if it finds nothing in any of them.
+
+    The text is that of the first finding: it may name labels, which can be others in other conditions. Its counts are
+    sums over the conditions with a finding.
+    """
     findings = []
     names = []
-    total = 0
+    prediction_count = 0
     for outcome in _checked_conditions(check, outcomes):
         finding = check(outcome)
         if finding is not None:
             findings.append(finding)
             names.append(outcome.condition.name)
-            total += len(outcome.rows)
+            prediction_count += len(outcome.rows)
     if not findings:
         return None
 
-    count = sum(finding.count for finding in findings)
+    concerned_count = sum(finding.count for finding in findings)
     # Not str.format: names of labels in the text may have braces.
-    warning = findings[0].template.replace("{count}", str(count), 1)
-    warning = warning.replace("{total}", str(total), 1)
+    warning = findings[0].template.replace("{count}", str(concerned_count), 1)
+    warning = warning.replace("{total}", str(prediction_count), 1)
     if len(findings) == len(outcomes):
         return warning
     if len(findings) == 1:
@@ -114,10 +124,10 @@ def _warning_of_check(check: Check, outcomes: Sequence[Outcome]) -> str | None:
 
 
 def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the conditions that a check is made for: those with predictions.
+    """Return the conditions that are checked: those with predictions.
 
-    A check for a broken model leaves out conditions whose demonstrations are falsified or absent, unless there is no
-    other: a model may follow the wrong labels of demonstrations.
+    A check for a broken model leaves out conditions whose demonstrations have wrong labels, because a good model may
+    follow them, and conditions without demonstrations. If no other conditions exist, it checks all.
     """
     with_predictions = [outcome for outcome in outcomes if outcome.queries]
     if check not in _BROKEN_MODELS:
@@ -129,52 +139,56 @@ def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outco
 
 
 def _warning_of_first_queries(outcome: Outcome) -> str | None:
-    """Return the warning about the first queries of a data set, which a run logs as soon as they are predicted."""
+    """Return the warning that all first queries got one label, which a run logs as soon as they are predicted.
+
+    ``None`` means that they got several labels, or that a query failed.
+    """
     if len(outcome.queries) < len(outcome.condition.queries):
         # Some queries failed, so the first scored ones are not those that the run watched.
         return None
     return one_label_at_first(outcome.queries[:FIRST_QUERIES], outcome.answered[:FIRST_QUERIES])
 
 
-# -- checks of scores: what they are looks wrong, whatever the true labels
+# -- checks of predictions alone, without the true labels
 
 
 def _same(outcome: Outcome) -> Finding | None:
-    """All scores are equal to rounding, although the prompts and the test rows differ."""
+    """Return a finding if the scores of all queries are equal to rounding, although prompts and test rows differ."""
     if not _equal_scores(outcome):
         return None
     prompts = {query.prompt for query in outcome.queries}
     if len(prompts) < 2:
         return None
     if _rounded_to_two_decimals(outcome.rows[0]):
-        # Such scores are often equal, so many rows must have another true label.
-        enough_rows = _rows_with_other_label(outcome) >= _OTHER_ROWS
+        # Scores with two decimals are often equal by chance, so the predicted label must be wrong on several rows.
+        has_enough_rows = _count_rows_with_other_label(outcome) >= _LEAST_OTHER_ROWS
     else:
-        enough_rows = len({query.row for query in outcome.queries}) > 1
-    if not enough_rows:
+        has_enough_rows = len({query.row for query in outcome.queries}) > 1
+    if not has_enough_rows:
         return None
     return Finding(len(outcome.rows), "all {count} predictions are the same: they do not depend on the query")
 
 
 def _rounded_to_two_decimals(scores: Sequence[float]) -> bool:
+    """Return whether all finite scores of a query are multiples of 0.01."""
     finite_scores = [score for score in scores if math.isfinite(score)]
     return all(math.isclose(score, round(score, 2)) for score in finite_scores)
 
 
-def _rows_with_other_label(outcome: Outcome) -> int:
-    """Return the number of test rows whose true label is not the first prediction."""
+def _count_rows_with_other_label(outcome: Outcome) -> int:
+    """Return the number of test rows whose true label is not the predicted label of the first query."""
     first_prediction = outcome.answered[0]
     rows = {query.row for query in outcome.queries if query.label != first_prediction}
     return len(rows)
 
 
 def _equal_scores(outcome: Outcome) -> bool:
-    """Return whether all rows of scores are equal to rounding.
+    """Return whether the scores of all queries are equal to rounding.
 
-    Rows that only name a label do not count as equal, because several queries have the same label.
+    The answer is ``False`` if the scores only name a label, such as 0, 1, 0: queries with the same label have these.
     """
     first_row = outcome.rows[0]
-    if _only_label(first_row):
+    if _only_names_label(first_row):
         return False
     for row in outcome.rows:
         for score, first_score in zip(row, first_row, strict=True):
@@ -183,15 +197,18 @@ def _equal_scores(outcome: Outcome) -> bool:
     return True
 
 
-def _only_label(row: Sequence[float]) -> bool:
-    """Return whether a row only names a label: its largest score is larger than the others, which are all equal.
+def _only_names_label(row: Sequence[float]) -> bool:
+    """Return whether the scores of a query only name a label.
 
-    Of two labels, the other score is always "all equal", so it must also be 0 or minus infinity.
+    They do if one score is larger than the others, and all others are equal. With two labels there is only one other
+    score. It must then be 0 or minus infinity.
     """
     if len(row) < 2:
         return False
     ascending = sorted(row)
-    smallest, second_largest, largest = ascending[0], ascending[-2], ascending[-1]
+    smallest = ascending[0]
+    second_largest = ascending[-2]
+    largest = ascending[-1]
     if smallest != second_largest or second_largest >= largest:
         return False
     if len(row) == 2:
@@ -200,17 +217,18 @@ def _only_label(row: Sequence[float]) -> bool:
 
 
 def _equal(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=_ROUNDING)
+    """Return whether two scores are equal to rounding."""
+    return math.isclose(a, b, rel_tol=_RELATIVE_ROUNDING)
 
 
 def _collapsed(outcome: Outcome) -> Finding | None:
-    """All predictions are one label, whatever their probabilities."""
+    """Return a finding if all predictions are one label, also on test rows with another true label."""
     count = len(outcome.rows)
-    if count < _PREDICTIONS or len(set(outcome.answered)) > 1:
+    if count < _LEAST_PREDICTIONS or len(set(outcome.answered)) > 1:
         return None
-    if _rows_with_other_label(outcome) < _OTHER_ROWS:
+    if _count_rows_with_other_label(outcome) < _LEAST_OTHER_ROWS:
         return None
-    if _equal_scores(outcome):  # the check _same reports these
+    if _equal_scores(outcome):  # The check _same reports these.
         return None
     label = outcome.answered[0]
     name = repr(outcome.queries[0].label_space[label])
@@ -220,7 +238,7 @@ def _collapsed(outcome: Outcome) -> Finding | None:
 
 
 def _tied(outcome: Outcome) -> Finding | None:
-    """The largest scores are equal, or differ by rounding only."""
+    """Return a finding if the two largest scores of some queries are equal to rounding."""
     if outcome.hard:
         return None
     tied_count = 0
@@ -230,7 +248,7 @@ def _tied(outcome: Outcome) -> Finding | None:
         ascending = sorted(row)
         if _equal(ascending[-1], ascending[-2]):
             tied_count += 1
-    if tied_count == 0 or tied_count < _TIED * len(outcome.rows):
+    if tied_count == 0 or tied_count < _LEAST_TIED_SHARE * len(outcome.rows):
         return None
     return Finding(
         tied_count,
@@ -239,9 +257,9 @@ def _tied(outcome: Outcome) -> Finding | None:
 
 
 def _ordered(outcome: Outcome) -> Finding | None:
-    """The scores of every row rise, or fall, in the order of the labels."""
+    """Return a finding if the scores of every query rise in the order of the labels, or those of every query fall."""
     rows = outcome.rows
-    if outcome.hard or len(rows[0]) < _ORDERED_LABELS:
+    if outcome.hard or len(rows[0]) < _LEAST_ORDERED_LABELS:
         return None
     if _equal_scores(outcome):
         return None
@@ -253,17 +271,17 @@ def _ordered(outcome: Outcome) -> Finding | None:
 
 
 def _saturated(outcome: Outcome) -> Finding | None:
-    """The largest probability is 1 to rounding in most rows."""
+    """Return a finding if the largest probability is 1 to rounding in most predictions."""
     if outcome.hard:
         return None
     rows = outcome.normalised.probabilities
-    if rows is None or len(rows) < _PREDICTIONS:
+    if rows is None or len(rows) < _LEAST_PREDICTIONS:
         return None
     saturated_count = 0
     for row in rows:
-        if len(row) > 1 and max(row) > _SATURATED:
+        if len(row) > 1 and max(row) > _ROUNDED_TO_ONE:
             saturated_count += 1
-    if saturated_count < _MOSTLY * len(rows):
+    if saturated_count < _LEAST_SATURATED_SHARE * len(rows):
         return None
     return Finding(
         saturated_count,
@@ -273,7 +291,7 @@ def _saturated(outcome: Outcome) -> Finding | None:
 
 
 def _ambiguous(outcome: Outcome) -> Finding | None:
-    """The numbers may be probabilities or logits."""
+    """Return a finding if the numbers may be probabilities or logits."""
     if outcome.kind != "ambiguous":
         return None
     return Finding(
@@ -282,51 +300,60 @@ def _ambiguous(outcome: Outcome) -> Finding | None:
     )
 
 
-# -- checks for a broken model: predictions and true labels do not go together as those of an honest model
+# -- checks for a broken model, which compare the predictions with the true labels
 
 
 def _renamed(outcome: Outcome) -> Finding | None:
-    """A renaming that one half of the rows chooses raises the accuracy on the other half, also above chance.
+    """Return a finding if the labels of the predictions seem to be exchanged.
 
-    The half that tests the renaming did not choose it, so the test needs no correction for the number of renamings.
+    One half of the test rows chooses the renaming of the labels under which predictions and true labels agree most. On
+    the other half, this renaming must raise the accuracy significantly, and to significantly more than chance. That
+    half did not choose the renaming, so the test needs no correction for the number of possible renamings.
     """
     rows = _test_rows(outcome)
-    if len(rows) < _HALVED_ROWS:
+    if len(rows) < _LEAST_HALVED_ROWS:
         return None
     label_space = outcome.queries[0].label_space
     choosing_rows = rows[::2]
     testing_rows = rows[1::2]
-    renaming = _renaming(choosing_rows, len(label_space))
-    changes = []
-    for old_label, new_label in enumerate(renaming):
-        if old_label != new_label:
-            changes.append(f"{label_space[old_label]!r} to {label_space[new_label]!r}")
-    if not changes:
-        return None
+    renaming = _best_renaming(choosing_rows, len(label_space))
+    if renaming == list(range(len(label_space))):
+        return None  # Each label keeps its name.
 
     units = _units(testing_rows)
     renamed_units = [_renamed_unit(unit, renaming) for unit in units]
     gains = [_gain(unit, renamed_unit) for unit, renamed_unit in zip(units, renamed_units, strict=True)]
     gain = _association(gains)
     after_renaming = _association(renamed_units)
-    if gain.standard_errors <= _Z or after_renaming.standard_errors <= _Z:
+    if gain.standard_errors <= _LEAST_STANDARD_ERRORS or after_renaming.standard_errors <= _LEAST_STANDARD_ERRORS:
         return None
-
-    listed = ", ".join(changes[:3])
-    if len(changes) > 3:
-        listed += f" and {len(changes) - 3} more"
     return Finding(
         len(outcome.rows),
-        f"the labels of {{count}} predictions may be exchanged: renaming {listed} raises the "
-        f"accuracy by {gain.excess:.2f}, on rows that did not choose the names",
+        f"the labels of {{count}} predictions may be exchanged: renaming {_listed_changes(renaming, label_space)} "
+        f"raises the accuracy by {gain.excess:.2f}, on rows that did not choose the names",
     )
 
 
+def _listed_changes(renaming: Sequence[int], label_space: Sequence[str]) -> str:
+    """Return the first three labels that a renaming changes, with their new names, and how many more it changes."""
+    changes = []
+    for old_label, new_label in enumerate(renaming):
+        if old_label != new_label:
+            changes.append(f"{label_space[old_label]!r} to {label_space[new_label]!r}")
+    listed = ", ".join(changes[:3])
+    if len(changes) > 3:
+        listed += f" and {len(changes) - 3} more"
+    return listed
+
+
 def _below_chance(outcome: Outcome) -> Finding | None:
-    """The accuracy is below that of random predictions with the same frequencies, and no renaming explains it."""
+    """Return a finding if the accuracy is significantly below chance, and no renaming of the labels explains it.
+
+    Chance is the accuracy of the same predictions on permuted test rows.
+    """
     units = _units(_test_rows(outcome))
     association = _association(units)
-    if association.standard_errors >= -_Z:
+    if association.standard_errors >= -_LEAST_STANDARD_ERRORS:
         return None
     if _renamed(outcome) is not None:
         return None
@@ -339,37 +366,43 @@ def _below_chance(outcome: Outcome) -> Finding | None:
 
 
 def _echo(outcome: Outcome) -> Finding | None:
-    """The predictions are the label of the last demonstration, also where this label is wrong."""
+    """Return a finding if most predictions are the label of the last demonstration, also where this label is wrong."""
     last_labels = [query.last_label for query in outcome.queries if query.last_label is not None]
     if not last_labels or len(last_labels) < len(outcome.queries):
         return None
-    agreeing = sum(map(eq, outcome.answered, last_labels))
-    if agreeing < _ECHO * len(last_labels):
+    agreeing_count = sum(map(eq, outcome.answered, last_labels))
+    if agreeing_count < _LEAST_AGREEMENT * len(last_labels):
         return None
 
-    # Where the last demonstration has the true label, a model that is right agrees with it, too.
+    # Where the last demonstration has the true label, a right prediction agrees with it, too. So the others decide.
     wrong_count = 0
-    wrong_echoed = 0
+    wrong_and_agreeing_count = 0
     for last_label, predicted, true_label in zip(last_labels, outcome.answered, outcome.truth, strict=True):
         if last_label != true_label:
             wrong_count += 1
-            wrong_echoed += predicted == last_label
-    if wrong_count < _OTHER_LABELS or wrong_echoed < _ECHO * wrong_count:
+            if predicted == last_label:
+                wrong_and_agreeing_count += 1
+    if wrong_count < _LEAST_WRONG_LAST_LABELS or wrong_and_agreeing_count < _LEAST_AGREEMENT * wrong_count:
         return None
 
-    pairs = [((predicted,), last_label) for predicted, last_label in zip(outcome.answered, last_labels, strict=True)]
-    association = _association(_units(pairs))
+    # If one label is frequent, predictions agree with the last demonstration by chance.
+    queries = []
+    for predicted, last_label in zip(outcome.answered, last_labels, strict=True):
+        queries.append(_LabelledRow(predictions=(predicted,), label=last_label))
+    association = _association(_units(queries))
+    if association.standard_errors <= _LEAST_STANDARD_ERRORS:
+        return None
     largest_excess = 1 - association.chance
-    if association.standard_errors <= _Z or association.excess < _ECHO * largest_excess:
+    if association.excess < _LEAST_AGREEMENT * largest_excess:
         return None
     return Finding(
-        agreeing, "{count} of {total} predictions are the label of the last demonstration, also where it is wrong"
+        agreeing_count, "{count} of {total} predictions are the label of the last demonstration, also where it is wrong"
     )
 
 
 def _leak(outcome: Outcome) -> Finding | None:
-    """All predictions are right."""
-    if outcome.sample.n_rows < _LEAK_ROWS or outcome.answered != outcome.truth:
+    """Return a finding if all predictions are right, on more test rows than a model gets right without an error."""
+    if outcome.sample.n_rows < _LEAST_LEAK_ROWS or outcome.answered != outcome.truth:
         return None
     return Finding(len(outcome.rows), "all {count} predictions are right: does the model see the true labels?")
 
@@ -378,30 +411,33 @@ _BROKEN_MODELS: tuple[Check, ...] = (_renamed, _below_chance, _echo, _leak)
 _CHECKS: tuple[Check, ...] = (_same, _collapsed, _tied, _ordered, _saturated, _ambiguous, *_BROKEN_MODELS)
 """All checks, in the order of their warnings."""
 _NEED_CONTENT: tuple[Check, ...] = (_collapsed, _ordered, *_BROKEN_MODELS)
-"""Checks that queries without content fail without a fault."""
+"""Checks that a good model may fail on queries without content."""
 
 
 # -- the number of matches of predictions and labels, against that of permuted labels
 
 
-_TestRow = tuple[tuple[int, ...], int]
-"""The predictions of the queries of a test row, and its true label."""
+class _LabelledRow(NamedTuple):
+    """The predictions of the queries of a test row (or of one query), and the label with which they are compared."""
+
+    predictions: tuple[int, ...]
+    label: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A test row or a query, with all others that are equal to it."""
+    """An independent unit of the permutation test: a test row or a query. Equal units are counted together."""
 
     matches: Mapping[int, float]
-    """The matches if this label were the true one; labels without a match are left out."""
+    """For each label, the share of the unit's predictions that are this label; 0 for a label that is left out."""
     label: int
     """The true label."""
     count: int
-    """How many units are equal."""
+    """How many equal units there are."""
 
 
 class _Association(NamedTuple):
-    """How far predictions match labels more often than by chance."""
+    """How much more often predictions match the true labels than permuted ones."""
 
     chance: float
     """The mean number of matches over all permutations of the labels."""
@@ -411,31 +447,44 @@ class _Association(NamedTuple):
     """The excess in standard errors."""
 
 
-def _test_rows(outcome: Outcome) -> list[_TestRow]:
-    """Return the predictions of each test row and its true label, sorted by the latter."""
-    predictions_of_row: dict[tuple[int, int], list[int]] = {}
+def _test_rows(outcome: Outcome) -> list[_LabelledRow]:
+    """Return the predictions of each test row with its true label, sorted by true label and row."""
+    predictions_by_row: dict[tuple[int, int], list[int]] = {}
     for query, predicted in zip(outcome.queries, outcome.answered, strict=True):
-        predictions_of_row.setdefault((query.label, query.row), []).append(predicted)
-    return [(tuple(predictions), label) for (label, _), predictions in sorted(predictions_of_row.items())]
+        predictions_by_row.setdefault((query.label, query.row), []).append(predicted)
+    test_rows = []
+    for (label, _), predictions in sorted(predictions_by_row.items()):
+        test_rows.append(_LabelledRow(tuple(predictions), label))
+    return test_rows
 
 
-def _units(rows: Iterable[_TestRow]) -> list[_Unit]:
-    """Return the units of test rows; the matches with a label are the share of the row's predictions that are it."""
+def _units(rows: Iterable[_LabelledRow]) -> list[_Unit]:
+    """Return the units of the permutation test, one for all equal rows."""
     units = []
-    for (predictions, label), count in Counter(rows).items():
-        matches = {predicted: number / len(predictions) for predicted, number in Counter(predictions).items()}
-        units.append(_Unit(matches, label, count))
+    for row, count in Counter(rows).items():
+        matches = {label: number / len(row.predictions) for label, number in Counter(row.predictions).items()}
+        units.append(_Unit(matches, row.label, count))
     return units
 
 
 def _renamed_unit(unit: _Unit, renaming: Sequence[int]) -> _Unit:
-    """Return a unit after its predictions are renamed."""
+    """Return a unit with renamed predictions.
+
+    Args:
+        unit: The unit.
+        renaming: The new label of each label, each once.
+    """
     matches = {renaming[predicted]: share for predicted, share in unit.matches.items()}
     return _Unit(matches, unit.label, unit.count)
 
 
 def _gain(before: _Unit, after: _Unit) -> _Unit:
-    """Return the matches that a unit gains by a renaming, for each label that could be the true one."""
+    """Return a unit whose matches are those after a renaming minus those before it.
+
+    Args:
+        before: The unit with its own predictions.
+        after: The unit with renamed predictions.
+    """
     gains = dict(after.matches)
     for label, matches in before.matches.items():
         gains[label] = gains.get(label, 0.0) - matches
@@ -444,26 +493,27 @@ def _gain(before: _Unit, after: _Unit) -> _Unit:
 
 def _mean_matches(units: Sequence[_Unit]) -> float:
     """Return the mean number of matches with the true labels."""
-    size = sum(unit.count for unit in units)
-    return math.fsum(unit.matches.get(unit.label, 0.0) * unit.count for unit in units) / size
+    unit_count = sum(unit.count for unit in units)
+    return math.fsum(unit.matches.get(unit.label, 0.0) * unit.count for unit in units) / unit_count
 
 
 def _association(units: Sequence[_Unit]) -> _Association:
-    """Compare the matches with the true labels with those of randomly permuted labels.
+    """Compare the matches with the true labels with the matches with randomly permuted labels.
 
-    ``m[u, l]`` are the matches of unit ``u`` if ``l`` were its label. All means below weight a label by its share of
-    the ``n`` units. The residual of a unit and a label is ::
+    ``m[u, l]`` are the matches of unit ``u`` with label ``l``. All means below weight a label by its share of the
+    ``n`` units. The residual of a unit and a label is ::
 
         r[u, l] = m[u, l] - mean of m[u, .] - mean of m[., l] + mean of m
 
     The excess is the mean of ``r[u, label of u]`` over the units. Over permutations of the labels, its variance is the
-    sum over ``u`` of the mean of ``r[u, .] ** 2``, divided by ``n * (n - 1)`` (Hoeffding 1951). Where the null
-    hypothesis is wrong, the sample has another variance; the standard error is of the larger one.
+    sum over ``u`` of the mean of ``r[u, .] ** 2``, divided by ``n * (n - 1)`` (Hoeffding 1951). If predictions and
+    labels are not independent, the variance of the sample may be larger. The standard error is computed from the
+    larger of the two.
 
     Args:
         units: The independent units.
     """
-    size = sum(unit.count for unit in units)
+    n = sum(unit.count for unit in units)
     label_share, label_mean = _shares_and_means_of_labels(units)
     chance = math.fsum(share * label_mean[label] for label, share in label_share.items())
     label_variance = math.fsum(share * (label_mean[label] - chance) ** 2 for label, share in label_share.items())
@@ -474,8 +524,8 @@ def _association(units: Sequence[_Unit]) -> _Association:
         matches = {label: number for label, number in unit.matches.items() if label in label_share}
         unit_mean = math.fsum(label_share[label] * number for label, number in matches.items())
         residuals.append(unit.matches.get(unit.label, 0.0) - unit_mean - label_mean[unit.label] + chance)
-        # The mean of r[u, .] ** 2 as if the unit matched no label; then what each label that it matches changes. So
-        # labels without a match are not visited.
+        # The mean of r[u, .] ** 2 is computed as if the unit matched no label, and then corrected for each label that
+        # it matches. So labels without a match are not visited.
         terms = [unit_mean**2, label_variance]
         for label, number in matches.items():
             residual_without_match = chance - unit_mean - label_mean[label]
@@ -485,30 +535,30 @@ def _association(units: Sequence[_Unit]) -> _Association:
 
     permuted_squares = math.fsum(squares)
     counts = [unit.count for unit in units]
-    excess = math.fsum(residual * count for residual, count in zip(residuals, counts, strict=True)) / size
-    if permuted_squares < _CONSTANT:
+    excess = math.fsum(residual * count for residual, count in zip(residuals, counts, strict=True)) / n
+    if permuted_squares < _SMALLEST_SUM_OF_SQUARES:
         return _Association(chance, 0.0, 0.0)
     sample_squares = math.fsum(
         (residual - excess) ** 2 * count for residual, count in zip(residuals, counts, strict=True)
     )
-    standard_error = math.sqrt(max(permuted_squares, sample_squares) / (size * (size - 1)))
+    standard_error = math.sqrt(max(permuted_squares, sample_squares) / (n * (n - 1)))
     return _Association(chance, excess, excess / standard_error)
 
 
 def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the share of the units that have each label, and the mean of their matches with it.
+    """Return the share of the units with each true label, and the mean of the matches of all units with this label.
 
-    Labels that no unit has are left out.
+    Labels that are the true label of no unit are left out.
     """
-    size = sum(unit.count for unit in units)
+    n = sum(unit.count for unit in units)
     unit_count = Counter[int]()
     match_sum = defaultdict[int, float](float)
     for unit in units:
         unit_count[unit.label] += unit.count
         for label, number in unit.matches.items():
             match_sum[label] += number * unit.count
-    shares = {label: count / size for label, count in unit_count.items()}
-    means = {label: match_sum[label] / size for label in unit_count}
+    shares = {label: count / n for label, count in unit_count.items()}
+    means = {label: match_sum[label] / n for label in unit_count}
     return shares, means
 
 
@@ -516,7 +566,7 @@ def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float
 
 
 class _FreeLabels:
-    """Labels that have no partner yet, with the frequency of each.
+    """The labels that are not yet in a pair of predicted and true label, with the frequency of each.
 
     Args:
         frequencies: The frequency of each label.
@@ -533,79 +583,92 @@ class _FreeLabels:
         return label not in self._taken
 
     def take(self, label: int) -> None:
-        """Give a label a partner."""
+        """Remove a label, because it is in a pair now."""
         self._taken.add(label)
 
     def first(self) -> int:
-        """Return the first label."""
+        """Return the smallest label index."""
         return self._first_free(self._in_order)
 
     def rarest(self) -> int:
-        """Return the label with the smallest frequency; of several, the first."""
+        """Return the label with the smallest frequency; of several, the smallest index."""
         return self._first_free(self._rarest_first)
 
     def _first_free(self, labels: deque[int]) -> int:
+        """Return the first label of a queue that is still free; those before it are removed from the queue."""
         while labels[0] in self._taken:
             labels.popleft()
         return labels[0]
 
 
 def _rarest_pair(predicted: _FreeLabels, true: _FreeLabels) -> tuple[int, int]:
-    """Return the predicted and the true label with the smallest product of frequencies; of several pairs, the first."""
+    """Return the free pair of predicted and true label with the smallest product of frequencies.
+
+    Of several such pairs, it is the first one, by predicted and then by true label.
+
+    Args:
+        predicted: The free predicted labels.
+        true: The free true labels.
+    """
     rarest_predicted = predicted.rarest()
     rarest_true = true.rarest()
-    predicted_can_be_zero = predicted.frequencies[rarest_predicted] == 0
-    true_can_be_zero = true.frequencies[rarest_true] == 0
-    if true_can_be_zero:
+    a_label_is_never_predicted = predicted.frequencies[rarest_predicted] == 0
+    a_label_is_never_true = true.frequencies[rarest_true] == 0
+    if a_label_is_never_true:
         # Each predicted label has a product of 0 with this label, so the first one is taken.
         first_predicted = predicted.first()
         if predicted.frequencies[first_predicted] == 0:
             return first_predicted, true.first()
         return first_predicted, rarest_true
-    if predicted_can_be_zero:
+    if a_label_is_never_predicted:
         # Each true label has a product of 0 with this label, so the first one is taken.
         return rarest_predicted, true.first()
     return rarest_predicted, rarest_true
 
 
-def _renaming(rows: Sequence[_TestRow], label_count: int) -> list[int]:
-    """Return for each predicted label the true one that it goes with: the largest excess first, each label once.
+def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
+    """Return for each predicted label its new name: the true label with which it is paired.
 
-    The excess of a pair of labels is the frequency with which it occurs, less the one that is expected if predictions
-    and labels are independent. Of pairs with the same excess, those of a label with itself are first.
+    Pairs are chosen greedily, the one with the largest excess first, until each label is in one. The excess of a pair
+    is its frequency minus the frequency that is expected if predictions and true labels are independent. Of pairs
+    with the same excess, those of a label with itself are first.
 
     Args:
         rows: The test rows. Each has the same weight, however many predictions it has.
         label_count: The number of labels.
     """
-    # Frequencies are counted in a fraction of a row of which each row's predictions are whole numbers, so that equal
-    # excesses are equal without rounding.
-    row_weight = math.lcm(*{len(predictions) for predictions, _ in rows})
+    # A row counts as row_weight in total, a multiple of each row's number of predictions. So frequencies are integers,
+    # and equal excesses are equal without rounding.
+    row_weight = math.lcm(*{len(row.predictions) for row in rows})
     predicted_frequencies = [0] * label_count
     true_frequencies = [0] * label_count
     pair_frequencies = Counter[tuple[int, int]]()
-    for predictions, true in rows:
-        true_frequencies[true] += 1
-        weight = row_weight // len(predictions)
-        for predicted in predictions:
+    for row in rows:
+        true_frequencies[row.label] += 1
+        weight = row_weight // len(row.predictions)
+        for predicted in row.predictions:
             predicted_frequencies[predicted] += weight
-            pair_frequencies[predicted, true] += weight
+            pair_frequencies[predicted, row.label] += weight
 
     def rank(pair: tuple[int, int]) -> tuple[int, bool, int, int]:
-        """Return the key by which pairs are sorted; that of the largest excess is the smallest."""
+        """Return the key by which pairs are sorted, so that the pair with the largest excess is the first."""
         predicted, true = pair
         expected = predicted_frequencies[predicted] * true_frequencies[true]
         excess = pair_frequencies[pair] * len(rows) - expected
         return -excess, predicted != true, predicted, true
 
-    # Of the many pairs that do not occur, only the best one is looked at: the one with the smallest expected frequency.
+    # A pair that never occurs has minus its expected frequency as excess. Of these many pairs, only the best one is
+    # computed: the one with the smallest expected frequency.
     same_label_pairs = {(label, label) for label in range(label_count)}
     pairs = deque(sorted(same_label_pairs.union(pair_frequencies), key=rank))
     free_predicted = _FreeLabels(predicted_frequencies)
     free_true = _FreeLabels(true_frequencies)
     renaming = [0] * label_count
     for _ in range(label_count):
-        while pairs and not (pairs[0][0] in free_predicted and pairs[0][1] in free_true):
+        while pairs:
+            predicted, true = pairs[0]
+            if predicted in free_predicted and true in free_true:
+                break
             pairs.popleft()
         best_pair = _rarest_pair(free_predicted, free_true)
         if pairs:

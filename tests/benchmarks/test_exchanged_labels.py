@@ -15,10 +15,11 @@ from StaICC.benchmarks.task import Condition, Outcome
 from StaICC.benchmarks.warnings import (
     _association,
     _below_chance,
+    _best_renaming,
     _gain,
+    _LabelledRow,
     _renamed,
     _renamed_unit,
-    _renaming,
     _units,
     find_warnings,
 )
@@ -106,11 +107,15 @@ def shares_of_all_labels(rows: Sequence[TestRow], width: int) -> list[list[float
     return [[predictions.count(label) / len(predictions) for label in range(width)] for predictions, _ in rows]
 
 
+def labelled(rows: Sequence[TestRow]) -> list[_LabelledRow]:
+    return [_LabelledRow(predictions, label) for predictions, label in rows]
+
+
 def test_the_association_is_that_of_residuals_of_all_labels() -> None:
     for rows, width in many_rows():
         labels = [true for _, true in rows]
         expected = association_of_all_labels(shares_of_all_labels(rows, width), labels)
-        assert _association(_units(rows)) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        assert _association(_units(labelled(rows))) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 def test_the_gain_of_a_renaming_is_that_of_residuals_of_all_labels() -> None:
@@ -121,7 +126,7 @@ def test_the_gain_of_a_renaming_is_that_of_residuals_of_all_labels() -> None:
         old = shares_of_all_labels(rows, width)
         new = [[row[renaming.index(label)] for label in range(width)] for row in old]
         gains = [[b - a for a, b in zip(before, after, strict=True)] for before, after in zip(old, new, strict=True)]
-        units = _units(rows)
+        units = _units(labelled(rows))
         renamed = [_renamed_unit(unit, renaming) for unit in units]
         found = _association([_gain(before, after) for before, after in zip(units, renamed, strict=True)])
         assert _association(renamed) == pytest.approx(association_of_all_labels(new, labels), rel=1e-12, abs=1e-12)
@@ -132,7 +137,7 @@ def test_the_renaming_is_that_of_the_excesses_of_all_pairs() -> None:
     renamed = Counter[bool]()
     for rows, width in many_rows():
         expected = renaming_of_all_pairs(rows, width)
-        assert _renaming(rows, width) == expected
+        assert _best_renaming(labelled(rows), width) == expected
         renamed[expected != list(range(width))] += 1
     assert renamed[True] > 100  # the samples have renamings
     assert renamed[False] > 10
@@ -140,12 +145,12 @@ def test_the_renaming_is_that_of_the_excesses_of_all_pairs() -> None:
 
 def test_a_label_that_occurs_nowhere_keeps_its_name() -> None:
     exchanged = [((1,), 0), ((0,), 1)] * 5
-    assert _renaming(exchanged, 4) == [1, 0, 2, 3]
+    assert _best_renaming(labelled(exchanged), 4) == [1, 0, 2, 3]
 
 
 def test_equal_frequencies_do_not_rename_labels_by_rounding() -> None:
     rows = [((label,), true) for label in range(3) for true in range(3)]  # all pairs of labels, once
-    assert _renaming(rows, 3) == [0, 1, 2]
+    assert _best_renaming(labelled(rows), 3) == [0, 1, 2]
 
 
 def test_an_accuracy_of_zero_has_no_sign() -> None:
