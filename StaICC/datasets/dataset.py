@@ -15,96 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.datasets import catalogue as cards
-from StaICC.datasets import source as reading
+from StaICC.datasets import records as reading
+from StaICC.datasets import table_files
+from StaICC.datasets.card_files import CARD_KEYS, check_keys, read_card
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
+from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.delimited import check_quoting
-from StaICC.datasets.label_values import (
-    Labels,
-    label_text,
-    names_by_value,
-    read_labels,
-    refuse_numbers_with_two_meanings,
-)
+from StaICC.datasets.label_values import Labels, read_labels
+from StaICC.datasets.records import Records, TableFile
 from StaICC.datasets.remarks import RowsToCheck, remarks_on
-from StaICC.datasets.row_problems import RowProblem, refuse_rows
-from StaICC.datasets.source import FileSource, HubSource, Records, Source, TableFile
-from StaICC.datasets.table import FrozenTable, MemoryTable, Table, is_list_of_values
+from StaICC.datasets.row_checks import check_label_names, checked_labels
+from StaICC.datasets.source import FileSource, HubSource, ReleasedWheel, Source
+from StaICC.datasets.table import FrozenTable, MemoryTable, Table
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError
 from StaICC.files.json_reading import read_value
 from StaICC.layout import Block, Displayed, Line
 from StaICC.registry import Registry, fold
-from StaICC.safe_text import has_lone_surrogate
-
-
-def default_template(columns: int) -> Template:
-    """The template of a data set that comes without one.
-
-    It does not depend on names of columns, which not every source of rows has.
-
-    Args:
-        columns: Number of input texts of a row.
-
-    Returns:
-        ``"text: "`` before a single text, ``"sentence1: "``, ``"sentence2: "``, ... before several; ``"label: "``
-        before the label. Affixes are those of the benchmark.
-
-    Raises:
-        ArgumentError: There is no input text.
-
-    Example:
-        >>> default_template(2).input_text_prefixes
-        ('sentence1: ', 'sentence2: ')
-    """
-    prefixes = ("text: ",) if columns == 1 else tuple(f"sentence{i + 1}: " for i in range(columns))
-    return Template("", prefixes, (" ",) * columns, "label: ", "\n", "")
-
-
-def default_split(rows: int) -> SplitSizes:
-    """The split of a data set that comes without one: 40 % test, 20 % calibration, 40 % demonstrations, stratified.
-
-    The benchmark's sizes are the maximum: 512, 1024 and 4096 rows.
-
-    Args:
-        rows: Number of rows of the table.
-
-    Example:
-        >>> print(default_split(300))
-        stratified-60+120+120
-    """
-    most = cards.PUBLISHED_SPLIT
-    test, calibration = min(most.test, max(1, rows * 2 // 5)), min(most.calibration, rows // 5)
-    return SplitSizes(calibration, min(most.demonstration, rows - test - calibration), test, stratified=True)
-
-
-def _levels(first: Any, candidates: Iterable[Any]) -> tuple[Any, ...]:
-    """Return level 0 and the first candidates that differ from it and from each other."""
-    return tuple(dict.fromkeys([first, *candidates]))[: cards.LEVELS]
-
-
-def generated_alternatives(template: Template, label_space: Sequence[str]) -> TemplateAlternatives:
-    """Return three levels of each template factor, of which level 0 is the template's own.
-
-    They follow from the template and the labels alone: the same data always have the same twelve alternatives.
-
-    Args:
-        template: The template.
-        label_space: The label names; the second instruction lists them if there are at most ten.
-
-    Example:
-        >>> template = Template("", ("text: ",), (" ",), "label: ", "; ")
-        >>> generated_alternatives(template, ["no", "yes"]).instruction[1]
-        'Choose one of: no, yes. '
-    """
-    columns = len(template.input_text_prefixes)
-    listed = f"Choose one of: {', '.join(label_space)}. " if len(label_space) <= 10 else "Choose the right label. "
-    numbered = ("",) if columns == 1 else tuple(f" {number}" for number in range(1, columns + 1))
-    prefixes = [tuple(f"{word}{number}: " for number in numbered) for word in ("text", "input", "Text")]
-    return TemplateAlternatives(
-        instruction=_levels(template.instruction, [listed, f"Classify the text{'s' * (columns > 1)}. ", "Classify: "]),
-        input_text_prefixes=_levels(template.input_text_prefixes, prefixes),
-        label_prefix=_levels(template.label_prefix, ["label: ", "answer: ", "Label: "]),
-        label_affix=_levels(template.label_affix, ["\n", " ", "\t"]),
-    )
 
 
 def _part(kind: Any, default: Any, given: object, where: str) -> Any:
@@ -115,122 +41,11 @@ def _part(kind: Any, default: Any, given: object, where: str) -> Any:
         SchemaError: The mapping has an unknown key.
     """
     if isinstance(given, Mapping):
-        reading.check_keys(where, given, [field.name for field in dataclasses.fields(kind)])
+        check_keys(where, given, [field.name for field in dataclasses.fields(kind)])
         return dataclasses.replace(default, **given)
     if given is not None and not isinstance(given, kind):
         raise ArgumentError(f"{where} must be a {kind.__name__}, not {given!r:.60}")
     return default if given is None else given
-
-
-def _check_labels(labels: Labels) -> Labels:
-    """Return label names after checking them: at least two, each once, and none empty.
-
-    Raises:
-        ArgumentError: They are not.
-    """
-    if labels is None:
-        return None
-    several = isinstance(labels, Sequence | Mapping) and not isinstance(labels, str)
-    names = [*map(str, labels.values() if isinstance(labels, Mapping) else labels)] if several else []
-    twice = isinstance(labels, Sequence) and len(set(names)) < len(names)
-    if twice or len(set(names)) < 2 or not all(map(str.strip, names)):
-        expected = f"{cards.LABEL_NAMES}: a list, or a mapping of the rows' labels to names"
-        raise ArgumentError(f"label names: got {labels!r:.200}, expected {expected}")
-    return labels if isinstance(labels, Mapping) else names
-
-
-def _checked_labels(records: Records, labels: Labels) -> list[str]:
-    """Return the labels of rows as texts, after checking their texts and labels.
-
-    Raises:
-        ArgumentError: A row cannot be used. All problems are in the message, each kind with its first rows. Or a label
-            is a number with two meanings.
-    """
-    values, problems = _texts_of_labels(records, labels)
-    if records.malformed is not None:
-        problems.insert(0, records.malformed)
-    problems += _problems_of_texts(records)
-    rows = len(records.rows) + (len(records.malformed.numbers) if records.malformed else 0)
-    refuse_rows(problems, rows, records.unit)
-    return values
-
-
-_UNREADABLE = "?"
-"""In the place of a label that cannot be read. It is not empty, because an empty one is missing."""
-
-
-def _texts_of_labels(records: Records, labels: Labels) -> tuple[list[str], list[RowProblem]]:
-    """Return the labels of rows as texts, and what is wrong with them: no text and no number, or missing.
-
-    Raises:
-        ArgumentError: A label is a number with two meanings: not a fault of its row, but of the label names.
-    """
-    names = names_by_value(labels)
-    values: list[str] = []
-    unreadable: dict[int, str] = {}
-    text_of: dict[str, str] = {}  # many rows have few labels
-    for number, (_, label) in enumerate(records.rows):
-        if isinstance(label, str) and label in text_of:
-            values.append(text_of[label])
-            continue
-        try:
-            refuse_numbers_with_two_meanings(label, labels)
-        except ArgumentError as error:
-            raise ArgumentError(f"{records.place(number)}: {error}") from None
-        try:
-            text = label_text(label, names)
-        except ArgumentError as error:
-            column = f", column {records.columns[-1]!r}" if records.columns else ""
-            unreadable[number] = f"{records.place(number)}{column}: {error}"
-            values.append(_UNREADABLE)
-            continue
-        values.append(text)
-        if isinstance(label, str):
-            text_of[label] = text
-    problems = []
-    if unreadable:
-        first = next(iter(unreadable.values()))
-        problems.append(_problem(records, list(unreadable), first, "Correct or remove these rows"))
-    missing = [number for number, value in enumerate(values) if not value]
-    if missing:
-        first = f"{records.place(missing[0])} has no label"
-        problems.append(_problem(records, missing, first, "Remove or fill in these rows"))
-    return values, problems
-
-
-def _problems_of_texts(records: Records) -> list[RowProblem]:
-    """Return what is wrong with the texts of rows: no text, no string, or no Unicode text."""
-    wrong_type: dict[int, str] = {}
-    surrogates: dict[int, str] = {}
-    empty: list[int] = []
-    for number, (given, _) in enumerate(records.rows):
-        texts = (given,) if isinstance(given, str) else given
-        if not is_list_of_values(texts):
-            continue  # the table refuses it
-        for column, text in enumerate(texts):
-            is_valid = isinstance(text, str) and not has_lone_surrogate(text)
-            if not is_valid:
-                name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
-                where = f"{records.place(number)}: {name}"
-                if isinstance(text, str):
-                    surrogates.setdefault(number, f"{where} holds a lone surrogate: {text!r:.80}")
-                else:
-                    wrong_type.setdefault(number, f"{where} must be a string, not {text!r:.80}")
-        if texts and all(isinstance(text, str) and not text.strip() for text in texts):
-            empty.append(number)
-    problems = []
-    if empty:
-        first = f"{records.place(empty[0])} has no text"
-        problems.append(_problem(records, empty, first, "Remove these rows"))
-    for found in (wrong_type, surrogates):
-        if found:
-            first = next(iter(found.values()))
-            problems.append(_problem(records, list(found), first, "Correct or remove these rows"))
-    return problems
-
-
-def _problem(records: Records, rows: Sequence[int], first: str, advice: str) -> RowProblem:
-    return RowProblem(first, advice, [records.numbers[row] for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +135,7 @@ class Dataset(Displayed):
             licence: Under what licence.
             citation: BibTeX.
             alternatives: Three levels of each template factor, for template sensitivity (default: generated from
-                template and labels, see :func:`StaICC.datasets.dataset.generated_alternatives`).
+                template and labels, see :func:`StaICC.datasets.defaults.generated_alternatives`).
             offensive: Whether the texts hold language that hurts.
             notes: Anything else.
 
@@ -337,14 +152,14 @@ class Dataset(Displayed):
             (('It rains.', 'It is wet.'), 'label: ')
         """
         cards.refuse_builtin(name)
-        label_space = _check_labels(label_space)
+        label_space = check_label_names(label_space)
         pinned: Source | None = rows if isinstance(rows, (FileSource, HubSource)) else None
         if isinstance(rows, (FileSource, HubSource)):
             rows = _rows_of_pinned(rows, label_space if isinstance(label_space, Sequence) else ())
         read = rows if isinstance(rows, Records) else reading.given_rows(rows, label_space, name)
         if not read.rows and read.malformed is None:
             raise ArgumentError(f"{read.source or 'rows'}: there is no row")
-        values = _checked_labels(read, label_space)
+        values = checked_labels(read, label_space)
         indexes, space, used = read_labels(values, label_space, read.source, read.place, read.untyped)
         pairs = [(texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True)]
         table = MemoryTable(pairs, read.place, read.columns)
@@ -418,18 +233,18 @@ class Dataset(Displayed):
         given: dict[str, Any] = {"name": name, "texts": texts, "label": label, "encoding": encoding}
         given |= {"quoting": quoting, "columns": columns}
         given |= {"labels": labels, "split": split, "template": template}
-        stated = [*reading.read_card(file, card).items(), *given.items()]
+        stated = [*read_card(file, card).items(), *given.items()]
         facts = {key: value for key, value in stated if value is not None}
         check_quoting(facts.get("quoting"))
-        header = reading.column_header(facts.get("columns"), file.name)
+        header = table_files.column_header(facts.get("columns"), file.name)
         if not {"texts", "label"} <= facts.keys() and file.is_file():
-            names = reading.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
+            names = table_files.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
             if sorted(names) not in (["label", "text"], ["label", "sentence"]):
-                advice = reading.naming_advice(file, names, header)
+                advice = table_files.naming_advice(file, names, header)
                 raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{advice}")
             facts = {"texts": [name for name in names if name != "label"], "label": "label", **facts}
         texts, label = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
-        read = reading.read_records(
+        read = table_files.read_records(
             file, [*texts, label], facts.get("encoding"), quoting=facts.get("quoting"), header=header
         )
         if not facts.get("name"):
@@ -503,14 +318,14 @@ class Dataset(Displayed):
             raise SchemaError(f"{where} cannot be read: {name!r:.60} is not the name of a file")
         for place in map(Path, places):
             file = place / name if place.is_dir() else place
-            if (file == place or file.is_file()) and reading.data_file_digest(file) == digest:
+            if (file == place or file.is_file()) and table_files.data_file_digest(file) == digest:
                 break
         else:
             advice = "Put it next to the result, or name it with --data"
             raise ArgumentError(f"the file {name} is not here, or has changed: none has the SHA-256 {digest}. {advice}")
-        source = dataclasses.replace(source, path=os.fspath(file), suffix=reading.format_suffix(Path(name)))
+        source = dataclasses.replace(source, path=os.fspath(file), suffix=table_files.format_suffix(Path(name)))
         try:
-            records, indexes = source.labelled_records(card.label_space)
+            records, indexes = table_files.labelled_records(source, card.label_space)
             pairs = [(texts, index) for (texts, _), index in zip(records.rows, indexes, strict=True)]
             table = MemoryTable(pairs)
         except (ArgumentError, SchemaError, UnknownNameError) as error:
@@ -544,13 +359,13 @@ def _remarks(records: Records, table: Table, indexes: Sequence[int], card: Card)
 
 def _name_of_file(file: Path) -> str:
     """Return the name of the data set of a file: without its suffix, unless a built-in data set has that name."""
-    stem = reading.uncompressed_name(file).stem
+    stem = table_files.uncompressed_name(file).stem
     return file.name if not stem.strip() or fold(stem) in cards.catalogue().folded else stem
 
 
 def _arguments(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a card as arguments of :meth:`Dataset.from_rows`."""
-    reading.check_keys("the arguments", facts, reading.CARD_KEYS)
+    check_keys("the arguments", facts, CARD_KEYS)
     of_file = ("texts", "label", "encoding", "quoting", "columns")
     renamed = {"labels": "label_space"}
     return {renamed.get(key, key): value for key, value in facts.items() if value is not None and key not in of_file}
@@ -558,7 +373,7 @@ def _arguments(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _load_builtin(name: str) -> Dataset:
     card, source = cards.get_card(name), cards.catalogue().sources[cards.find(name)]
-    if isinstance(source, reading.ReleasedWheel):
+    if isinstance(source, ReleasedWheel):
         from StaICC.datasets import pack
 
         pack.ensure_installed([card.name])
