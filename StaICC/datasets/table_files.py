@@ -25,17 +25,18 @@ from StaICC.errors import ArgumentError, DataMissingError, SchemaError, UnknownN
 from StaICC.files.json_reading import refuse_device
 from StaICC.optional import require
 
-_LINES = (".jsonl", ".ndjson", ".json")
-
-
-_PARQUET = (".parquet", ".pq")
-
-
+_JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_PARQUET_SUFFIXES = (".parquet", ".pq")
 _COMPRESSED = ".gz"
-"""A suffix after that of the format."""
-
-
-_KINDS = "CSV (.csv), TSV (.tsv), JSON Lines (.jsonl), JSON (.json) or Parquet (.parquet), each also with .gz"
+"""The suffix of a compressed file; it follows that of the format."""
+_FORMATS = "CSV (.csv), TSV (.tsv), JSON Lines (.jsonl), JSON (.json) or Parquet (.parquet), each also with .gz"
+"""The formats that are read, for messages."""
+_GZIP_START = b"\x1f\x8b"
+_ZIP_START = b"PK\x03\x04"
+"""How ZIP archives begin; Excel files are such archives."""
+_NO_COLUMN = "\0"
+"""A name that no column has: a NUL character is refused in every format of text."""
+_MOST_LISTED_COLUMNS = 30
 
 
 def format_suffix(path: Path) -> str:
@@ -50,7 +51,9 @@ def format_suffix(path: Path) -> str:
 
 def uncompressed_name(path: Path) -> Path:
     """Return the name that a file has without the suffix of its compression."""
-    return path.with_suffix("") if path.suffix.lower() == _COMPRESSED else path
+    if path.suffix.lower() == _COMPRESSED:
+        return path.with_suffix("")
+    return path
 
 
 def read_records(
@@ -82,28 +85,35 @@ def read_records(
     """
     check_quoting(quoting)
     file = Path(path)
-    data = _bytes(file)
+    data = _read_bytes(file)
     content = _uncompressed(file, data)
-    suffix = suffix or format_suffix(file)
+    if not suffix:
+        suffix = format_suffix(file)
     if header is not None and suffix not in SEPARATORS:
         raise ArgumentError(f"{file.name}: columns= names the columns of a CSV or TSV file without a header")
-    if suffix in _PARQUET:
-        records = _parquet(file, content, columns)
+
+    if suffix in _PARQUET_SUFFIXES:
+        records = _read_parquet(file, content, columns)
     elif suffix in SEPARATORS:
-        records = read_delimited_columns(file.name, _decode(file, content, encoding), columns, suffix, quoting, header)
-    elif suffix in _LINES:
-        records = _json(file.name, _decode(file, content, encoding), columns)
+        text = _decode(file, content, encoding)
+        records = read_delimited_columns(file.name, text, columns, suffix, quoting, header)
+    elif suffix in _JSON_SUFFIXES:
+        text = _decode(file, content, encoding)
+        records = _read_json(file.name, text, columns)
     else:
-        raise ArgumentError(f"{file.name}: the format {suffix or 'without a suffix'} is not known. Save it as {_KINDS}")
+        raise ArgumentError(
+            f"{file.name}: the format {suffix or 'without a suffix'} is not known. Save it as {_FORMATS}"
+        )
     if not records.rows and records.malformed is None:
         raise SchemaError(f"{file.name} has no rows")
+
     pinned = TableFile(
-        os.fspath(path),
-        hashlib.sha256(data).hexdigest(),
-        tuple(columns[:-1]),
-        columns[-1],
-        {},
-        encoding,
+        path=os.fspath(path),
+        sha256=hashlib.sha256(data).hexdigest(),
+        texts=tuple(columns[:-1]),
+        label=columns[-1],
+        values={},
+        encoding=encoding,
         quoting=quoting,
         columns=None if header is None else tuple(header),
     )
@@ -111,22 +121,39 @@ def read_records(
 
 
 def labelled_records(source: TableFile, labels: Sequence[str]) -> tuple[Records, list[int]]:
-    """Read the rows with their label indexes; any other file than the pinned one is refused.
+    """Read a pinned file again, with the label index of each row.
+
+    Args:
+        source: The file, with its digest and the label name of each value.
+        labels: The label names, in the order of the label space.
 
     Raises:
         DataMissingError: The file cannot be read.
         SchemaError: The file is not the pinned one, or has another label.
     """
-    wanted = (*source.texts, source.label)
-    records = read_records(source.path, wanted, source.encoding, source.suffix, source.quoting, source.columns)
+    records = read_records(
+        source.path,
+        columns=(*source.texts, source.label),
+        encoding=source.encoding,
+        suffix=source.suffix,
+        quoting=source.quoting,
+        header=source.columns,
+    )
     digest = records.file.sha256 if records.file else None
     if digest != source.sha256:
         raise SchemaError(f"{source.path} has changed: its SHA-256 is {digest}, expected {source.sha256}")
-    names, positions = source.values, {name: number for number, name in enumerate(labels)}
-    try:
-        return records, [positions[names[label_text(label, names)]] for _, label in records.rows]
-    except KeyError as error:
-        raise SchemaError(f"{source.path}: the label {error.args[0]!r} is not among the recorded ones") from error
+
+    name_of_value = source.values
+    index_of_name = {name: index for index, name in enumerate(labels)}
+    label_indexes = []
+    for _, label in records.rows:
+        value = label_text(label, name_of_value)
+        try:
+            label_indexes.append(index_of_name[name_of_value[value]])
+        except KeyError as error:
+            unknown = error.args[0]
+            raise SchemaError(f"{source.path}: the label {unknown!r} is not among the recorded ones") from error
+    return records, label_indexes
 
 
 def data_file_digest(path: str | os.PathLike[str]) -> str:
@@ -135,43 +162,66 @@ def data_file_digest(path: str | os.PathLike[str]) -> str:
     Raises:
         DataMissingError: There is no such file, or it cannot be read.
     """
-    return hashlib.sha256(_bytes(Path(path))).hexdigest()
+    return hashlib.sha256(_read_bytes(Path(path))).hexdigest()
 
 
-def _bytes(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
+    """Return the content of a file that may be a table.
+
+    Raises:
+        DataMissingError: There is no such file, or it cannot be read.
+        ArgumentError: The path is that of a folder.
+        SchemaError: The file is empty, or an archive.
+    """
     try:
         if file.is_dir():
-            raise ArgumentError(f"{file} is a folder, expected a file. {_about_folder(file)}".rstrip(". "))
+            message = f"{file} is a folder, expected a file. {_about_folder(file)}"
+            raise ArgumentError(message.rstrip(". "))
         refuse_device(file)
         data = file.read_bytes()
     except FileNotFoundError as error:
-        import difflib
-
-        there = [neighbour.name for neighbour in file.parent.iterdir()] if file.parent.is_dir() else []
-        near = difflib.get_close_matches(file.name, there, n=1)
-        raise DataMissingError(f"there is no file {file}" + (f". Did you mean {near[0]!r}?" if near else "")) from error
+        raise DataMissingError(_message_about_missing(file)) from error
     except ArgumentError:
         raise
     except (OSError, ValueError) as error:
-        raise DataMissingError(f"{str(file)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        # OSError says the reason without the number of the error and the path.
+        reason = getattr(error, "strerror", None) or error
+        raise DataMissingError(f"{str(file)!r} cannot be read: {reason}") from error
     if not data.strip():
         raise SchemaError(f"{file.name} is empty")
-    if data.startswith(b"PK\x03\x04"):
-        raise SchemaError(f"{file.name} is a compressed file or an Excel file. Save it as {_KINDS}")
+    if data.startswith(_ZIP_START):
+        raise SchemaError(f"{file.name} is a compressed file or an Excel file. Save it as {_FORMATS}")
     return data
+
+
+def _message_about_missing(file: Path) -> str:
+    """Return the message about a file that is not there; it names the file of the folder with the nearest name."""
+    import difflib
+
+    neighbours = []
+    if file.parent.is_dir():
+        neighbours = [neighbour.name for neighbour in file.parent.iterdir()]
+    nearest = difflib.get_close_matches(file.name, neighbours, n=1)
+    if not nearest:
+        return f"there is no file {file}"
+    return f"there is no file {file}. Did you mean {nearest[0]!r}?"
 
 
 def _about_folder(folder: Path) -> str:
     """Return what to do with a folder that was given in the place of a file; empty if nothing is known."""
     names = {path.name for path in folder.iterdir()}
-    if "dataset_dict.json" in names or {"dataset_info.json", "state.json"} <= names:
+    has_several_splits = "dataset_dict.json" in names
+    is_one_split = {"dataset_info.json", "state.json"} <= names
+    if has_several_splits or is_one_split:
         return (
             "It was written by save_to_disk of the library datasets: pass datasets.load_from_disk(FOLDER), or one of "
             "its splits, to Dataset.from_huggingface"
         )
-    known = (*SEPARATORS, *_LINES, *_PARQUET)
-    inside = sorted(name for name in names if format_suffix(Path(name)) in known)
-    return f"It contains {', '.join(inside[:5])}" if inside else ""
+    table_suffixes = (*SEPARATORS, *_JSON_SUFFIXES, *_PARQUET_SUFFIXES)
+    table_files = sorted(name for name in names if format_suffix(Path(name)) in table_suffixes)
+    if not table_files:
+        return ""
+    return f"It contains {', '.join(table_files[:5])}"
 
 
 def _uncompressed(file: Path, data: bytes) -> bytes:
@@ -180,7 +230,7 @@ def _uncompressed(file: Path, data: bytes) -> bytes:
     Raises:
         SchemaError: It is not what gzip writes, or it ends too early.
     """
-    if not data.startswith(b"\x1f\x8b"):
+    if not data.startswith(_GZIP_START):
         return data
     try:
         return gzip.decompress(data)
@@ -189,18 +239,28 @@ def _uncompressed(file: Path, data: bytes) -> bytes:
 
 
 def _decode(file: Path, data: bytes, encoding: str | None) -> str:
-    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    used = encoding or ("utf-16" if marked else "utf-8-sig")
+    """Return the text of a file, without its byte-order mark.
+
+    Args:
+        file: The file, for messages.
+        data: Its content.
+        encoding: Its encoding; ``None`` for UTF-8, or UTF-16 with a byte-order mark.
+
+    Raises:
+        ArgumentError: Python does not know the encoding.
+        SchemaError: The content is not text in the encoding, or holds a NUL character.
+    """
+    if encoding:
+        used_encoding = encoding
+    elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        used_encoding = "utf-16"
+    else:
+        used_encoding = "utf-8-sig"
     try:
-        text = data.decode(used).removeprefix("\ufeff")
-    except (LookupError, TypeError) as error:
-        raise ArgumentError(f"encoding: got {encoding!r}, unknown to Python. Use a name such as 'cp1252'") from error
+        text = data.decode(used_encoding).removeprefix("\ufeff")
     except UnicodeError as error:
-        where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
-        other = "'latin-1' (every byte is a letter)" if encoding else "'cp1252' for files of Western Windows"
-        advice = f"Save it as UTF-8, or name its encoding, such as encoding={other}"
-        raise SchemaError(f"{file.name} is not text in {used.removesuffix('-sig')} (error{where}). {advice}") from error
-    except ValueError as error:  # such as a NUL in the name
+        raise SchemaError(_message_about_encoding(file, used_encoding, error, is_stated=bool(encoding))) from error
+    except (LookupError, TypeError, ValueError) as error:  # ValueError: a NUL in the name
         raise ArgumentError(f"encoding: got {encoding!r}, unknown to Python. Use a name such as 'cp1252'") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -208,35 +268,70 @@ def _decode(file: Path, data: bytes, encoding: str | None) -> str:
     return text
 
 
-def _json(name: str, text: str, columns: Sequence[str]) -> Records:
-    """Read JSON Lines, or JSON of one table."""
+def _message_about_encoding(file: Path, encoding: str, error: UnicodeError, is_stated: bool) -> str:
+    """Return the message about a file that is not text in an encoding.
+
+    Args:
+        file: The file.
+        encoding: The encoding in which it was read.
+        error: The error of Python.
+        is_stated: Whether the user stated the encoding.
+    """
+    position = ""
+    if isinstance(error, UnicodeDecodeError):
+        position = f" at byte {error.start}"
+    if is_stated:
+        other_encoding = "'latin-1' (every byte is a letter)"
+    else:
+        other_encoding = "'cp1252' for files of Western Windows"
+    return (
+        f"{file.name} is not text in {encoding.removesuffix('-sig')} (error{position}). Save it as UTF-8, or name its "
+        f"encoding, such as encoding={other_encoding}"
+    )
+
+
+def _read_json(name: str, text: str, columns: Sequence[str]) -> Records:
+    """Return the rows of JSON Lines, or of JSON with one table.
+
+    Args:
+        name: The file, for messages.
+        text: Its text.
+        columns: The columns to read, that of the label last.
+    """
     table = read_json_table(name, text, columns)
     rows = []
-    for number, record in table.rows:
-        choose(list(record), columns, f"{name}, {table.unit} {number}")  # raises if a column is missing
-        *texts, label = (record[column] for column in columns)
-        rows.append((tuple(texts), label))
-    return Records(name, rows, [row.number for row in table.rows], table.unit)
+    for number, values in table.rows:
+        choose(list(values), columns, f"{name}, {table.unit} {number}")  # raises if a column is missing
+        texts = tuple([values[column] for column in columns[:-1]])
+        rows.append((texts, values[columns[-1]]))
+    return Records(name, rows, numbers=[row.number for row in table.rows], unit=table.unit)
 
 
-def _parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:
+def _read_parquet(file: Path, data: bytes, columns: Sequence[str]) -> Records:
+    """Return the rows of a Parquet file.
+
+    Args:
+        file: The file, for messages.
+        data: Its content.
+        columns: The columns to read, that of the label last.
+    """
     arrow = require("pyarrow", "data", "a Parquet file")
     parquet = require("pyarrow.parquet", "data", "a Parquet file")
     try:
-        opened = parquet.ParquetFile(io.BytesIO(data))
-        choose(opened.schema_arrow.names, columns, file.name)
-        table = opened.read(columns=list(columns))
-        values = [table.column(column).to_pylist() for column in columns]
+        parquet_file = parquet.ParquetFile(io.BytesIO(data))
+        choose(parquet_file.schema_arrow.names, columns, file.name)  # raises if a column is missing
+        table = parquet_file.read(columns=list(columns))
+        values_by_column = [table.column(column).to_pylist() for column in columns]
     except (arrow.ArrowException, OSError) as error:
         raise SchemaError(f"{file.name} cannot be read as Parquet: {error}") from error
-    return of_columns(file.name, values, columns)
+    return of_columns(file.name, values_by_column, columns)
 
 
 def column_header(columns: object, where: str) -> list[str] | None:
     """Return the names of all columns of a file without a header, checked; ``None`` if the file has a header.
 
     Raises:
-        ArgumentError: They are no list of different names.
+        ArgumentError: They are no sequence of at least one text.
     """
     if columns is None:
         return None
@@ -251,9 +346,11 @@ def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | No
     """Return which columns a file has, and what to do if these are no names, as the end of a message."""
     if not columns:
         return ""
-    named = [column for column in columns if column]
-    more = ", ..." if len(named) > 30 else ""
-    advice = f". There are: {', '.join(named[:30])}{more}"
+    not_empty = [column for column in columns if column]
+    shown = ", ".join(not_empty[:_MOST_LISTED_COLUMNS])
+    if len(not_empty) > _MOST_LISTED_COLUMNS:
+        shown += ", ..."
+    advice = f". There are: {shown}"
     has_columns_option = format_suffix(file) in SEPARATORS
     if header is None and has_columns_option:
         advice += ". If these are a row and no names, name all columns, as columns=['text', 'label']"
@@ -263,13 +360,16 @@ def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | No
 def listed_columns(
     file: Path, encoding: str | None, quoting: str | None = None, header: Sequence[str] | None = None
 ) -> Sequence[str]:
-    """Return the columns of a file, which the error about a column that no file has lists; none if it has another.
+    """Return the names of the columns of a file.
+
+    The file is read for a column that no file has, because the error about it lists the columns. The list is empty if
+    there is such a column after all, which JSON alone can write.
 
     Raises:
         StaICCError: The file cannot be read, whatever its columns are.
     """
     try:
-        read_records(file, ["\0"], encoding, quoting=quoting, header=header)
+        read_records(file, [_NO_COLUMN], encoding, quoting=quoting, header=header)
     except UnknownNameError as error:
         return error.legal
     return ()
