@@ -18,8 +18,6 @@ from StaICC.files.json_reading import read_json
 from StaICC.files.output import StrPath
 
 _CARD_SUFFIXES = (".card.toml", ".card.json")
-
-
 CARD_KEYS = (
     *("name", "texts", "label", "labels", "encoding", "quoting", "columns", "template", "alternatives", "split"),
     *("task", "source", "licence", "citation", "offensive", "notes"),
@@ -38,29 +36,60 @@ def read_card(data: Path, given: StrPath | None) -> dict[str, Any]:
         ArgumentError: There are two cards, or its format is unknown.
         SchemaError: It cannot be read.
     """
+    if given is not None:
+        path: Path | None = Path(given)
+    else:
+        path = _card_next_to(data)
+    if path is None:
+        return {}
+    card = _parse_card(path)
+    check_keys(path.name, card, CARD_KEYS)
+    return dict(card)
+
+
+def _card_next_to(data: Path) -> Path | None:
+    """Return the card file next to a data file, if there is one.
+
+    Raises:
+        ArgumentError: There are two.
+    """
+    if not data.name:  # a path such as "." or "/", which is reported when the data is read
+        return None
     stem = uncompressed_name(data).stem
-    cards = [data.with_name(stem + suffix) for suffix in _CARD_SUFFIXES] if data.name else []  # not of a folder
-    cards = [card for card in cards if card.is_file()] if given is None else [Path(given)]
+    cards = []
+    for suffix in _CARD_SUFFIXES:
+        card = data.with_name(stem + suffix)
+        if card.is_file():
+            cards.append(card)
     if len(cards) > 1:
         raise ArgumentError(f"{data.name} has two cards: {cards[0].name} and {cards[1].name}. Remove one")
     if not cards:
-        return {}
-    (path,) = cards
-    if path.suffix.lower() == ".json":
-        card = read_json(path)
-    elif path.suffix.lower() != ".toml":
+        return None
+    return cards[0]
+
+
+def _parse_card(path: Path) -> Any:
+    """Return the content of a card file, unchecked.
+
+    Raises:
+        ArgumentError: Its format is unknown, or this version of Python cannot read it.
+        SchemaError: It is not JSON or TOML.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return read_json(path)
+    if suffix != ".toml":
         raise ArgumentError(f"card: got {path.name}, expected a .toml or .json file")
-    elif sys.version_info < (3, 11):
-        advice = f"Write the card as JSON ({path.with_suffix('.json').name}, with the same keys)"
-        raise ArgumentError(f"{path.name}: Python 3.{sys.version_info[1]} cannot read TOML. {advice}")
-    else:
-        toml = importlib.import_module("tomllib")  # by name: type checkers for Python 3.10 do not know it
-        try:
-            card = toml.loads(path.read_text("utf-8-sig"))
-        except ValueError as error:  # also what is not UTF-8
-            raise SchemaError(f"{path.name} is not TOML: {error}") from error
-    check_keys(path.name, card, CARD_KEYS)
-    return dict(card)
+    if sys.version_info < (3, 11):
+        raise ArgumentError(
+            f"{path.name}: Python 3.{sys.version_info[1]} cannot read TOML. Write the card as JSON "
+            f"({path.with_suffix('.json').name}, with the same keys)"
+        )
+    toml = importlib.import_module("tomllib")  # by name: type checkers for Python 3.10 do not know it
+    try:
+        return toml.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:  # also what is not UTF-8
+        raise SchemaError(f"{path.name} is not TOML: {error}") from error
 
 
 def check_keys(where: str, record: object, known: Sequence[str]) -> None:
