@@ -29,6 +29,7 @@ from StaICC.errors import ArgumentError, DataDamagedError, SchemaError
 from StaICC.optional import require
 
 RowsOfSource = Iterable[tuple[str | Sequence[str], int]]
+"""The input texts and the label index of each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class BuiltIn:
     """The name of the file, next to ``catalogue.json``."""
 
     def rows(self, labels: Sequence[str]) -> RowsOfSource:
-        """Return the rows."""
+        """Return the rows; the file has indexes into the label names, so these are not needed."""
         return [(text, label) for text, label in shipped(self.file)["rows"]]
 
 
@@ -64,24 +65,36 @@ class FileSource:
     kind: ClassVar[str] = "file"
     path: str | os.PathLike[str]
     sha256: str
+    """The digest of the file, in hexadecimal."""
 
     def __post_init__(self) -> None:
         _check_digest(self.sha256)
 
     def rows(self, labels: Sequence[str]) -> RowsOfSource:
-        """Read the rows; any other file than the pinned one is refused."""
+        """Yield the rows; any other file than the pinned one is refused.
+
+        Args:
+            labels: The label names, by which a name in the file becomes an index; without them it stays a name.
+
+        Raises:
+            DataMissingError: The file cannot be read.
+            DataDamagedError: It is not the pinned file.
+            SchemaError: A label of the file is not one of the label names.
+        """
         digest = data_file_digest(self.path)
         if digest != self.sha256:
             raise DataDamagedError(
                 f"{self.path} is not the pinned file: its SHA-256 is {digest}, expected {self.sha256}"
             )
-        records = read_records(self.path, ("text", "label"), None, ".jsonl")
-        for number, ((text,), label) in enumerate(records.rows):
+        records = read_records(self.path, columns=("text", "label"), encoding=None, suffix=".jsonl")
+        for row_index, (texts, label) in enumerate(records.rows):
+            label_index = label
             if isinstance(label, str) and labels:
                 if label not in labels:
-                    raise SchemaError(f"{records.place(number)}: {label!r} is no label of {', '.join(labels)}")
-                label = list(labels).index(label)
-            yield text, label
+                    place = records.place(row_index)
+                    raise SchemaError(f"{place}: {label!r} is no label of {', '.join(labels)}")
+                label_index = labels.index(label)
+            yield texts[0], label_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +117,12 @@ class HubSource:
     def __post_init__(self) -> None:
         _check_digest(self.sha256)
         if not is_hexadecimal(self.revision, 40):
-            expected = "the 40 hexadecimal digits of a commit"
-            raise ArgumentError(f"hub source: got the revision {self.revision!r}, expected {expected}")
+            raise ArgumentError(
+                f"hub source: got the revision {self.revision!r}, expected the 40 hexadecimal digits of a commit"
+            )
 
     def rows(self, labels: Sequence[str]) -> RowsOfSource:
-        """Download the file (once: it is cached by ``huggingface_hub``) and read the rows."""
+        """Download the file (once: it is cached by ``huggingface_hub``) and yield its rows, as a file source does."""
         hub = require("huggingface_hub", "hub", "a data set of the hub")
         path = hub.hf_hub_download(self.repository, self.path, repo_type="dataset", revision=self.revision)
         return FileSource(path, self.sha256).rows(labels)
@@ -140,9 +154,12 @@ def shipped(file: str) -> Any:
 
 def is_hexadecimal(text: object, length: int) -> bool:
     """Return whether a value is a text of so many lower-case hexadecimal digits."""
-    return isinstance(text, str) and len(text) == length and set(text) <= set("0123456789abcdef")
+    if not isinstance(text, str) or len(text) != length:
+        return False
+    return all(character in "0123456789abcdef" for character in text)
 
 
 def _check_digest(digest: object) -> None:
+    """Refuse a value that is not a SHA-256 in hexadecimal."""
     if not is_hexadecimal(digest, 64):
         raise ArgumentError(f"source: got the SHA-256 {digest!r}, expected 64 lower-case hexadecimal digits")
