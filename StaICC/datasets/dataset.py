@@ -367,7 +367,7 @@ class Dataset(Displayed):
         return cls(card, table, source, remarks=_remarks(records, table, label_indexes, card))
 
 
-def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, FileSource | HubSource | None]:
+def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Source | None]:
     """Return the rows that :meth:`Dataset.from_rows` was given as records, and the pinned file that they are from.
 
     Args:

@@ -6,10 +6,14 @@ They follow from the rows alone, so that the same rows have the same prompts, wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from StaICC.datasets import catalogue as cards
 from StaICC.datasets.catalogue import SplitSizes, Template, TemplateAlternatives
+
+_T = TypeVar("_T")
+_MOST_LISTED_LABELS = 10
+"""The generated instruction lists the labels if there are at most so many."""
 
 
 def default_template(columns: int) -> Template:
@@ -31,8 +35,18 @@ def default_template(columns: int) -> Template:
         >>> default_template(2).input_text_prefixes
         ('sentence1: ', 'sentence2: ')
     """
-    prefixes = ("text: ",) if columns == 1 else tuple(f"sentence{i + 1}: " for i in range(columns))
-    return Template("", prefixes, (" ",) * columns, "label: ", "\n", "")
+    if columns == 1:
+        prefixes: tuple[str, ...] = ("text: ",)
+    else:
+        prefixes = tuple(f"sentence{number}: " for number in range(1, columns + 1))
+    return Template(
+        instruction="",
+        input_text_prefixes=prefixes,
+        input_text_affixes=(" ",) * columns,
+        label_prefix="label: ",
+        label_affix="\n",
+        query_prefix="",
+    )
 
 
 def default_split(rows: int) -> SplitSizes:
@@ -47,14 +61,21 @@ def default_split(rows: int) -> SplitSizes:
         >>> print(default_split(300))
         stratified-60+120+120
     """
-    most = cards.PUBLISHED_SPLIT
-    test, calibration = min(most.test, max(1, rows * 2 // 5)), min(most.calibration, rows // 5)
-    return SplitSizes(calibration, min(most.demonstration, rows - test - calibration), test, stratified=True)
+    largest = cards.PUBLISHED_SPLIT
+    at_least_one_row = max(1, rows * 2 // 5)
+    test = min(largest.test, at_least_one_row)
+    calibration = min(largest.calibration, rows // 5)
+    demonstration = min(largest.demonstration, rows - test - calibration)
+    return SplitSizes(calibration=calibration, demonstration=demonstration, test=test, stratified=True)
 
 
-def _levels(first: Any, candidates: Iterable[Any]) -> tuple[Any, ...]:
-    """Return level 0 and the first candidates that differ from it and from each other."""
-    return tuple(dict.fromkeys([first, *candidates]))[: cards.LEVELS]
+def _levels(level_0: _T, candidates: Iterable[_T]) -> tuple[_T, ...]:
+    """Return the levels of a factor: level 0, then the first candidates that differ from it and from each other."""
+    levels = [level_0]
+    for candidate in candidates:
+        if candidate not in levels:
+            levels.append(candidate)
+    return tuple(levels[: cards.LEVELS])
 
 
 def generated_alternatives(template: Template, label_space: Sequence[str]) -> TemplateAlternatives:
@@ -72,12 +93,26 @@ def generated_alternatives(template: Template, label_space: Sequence[str]) -> Te
         'Choose one of: no, yes. '
     """
     columns = len(template.input_text_prefixes)
-    listed = f"Choose one of: {', '.join(label_space)}. " if len(label_space) <= 10 else "Choose the right label. "
-    numbered = ("",) if columns == 1 else tuple(f" {number}" for number in range(1, columns + 1))
-    prefixes = [tuple(f"{word}{number}: " for number in numbered) for word in ("text", "input", "Text")]
+    if len(label_space) <= _MOST_LISTED_LABELS:
+        instruction_with_labels = f"Choose one of: {', '.join(label_space)}. "
+    else:
+        instruction_with_labels = "Choose the right label. "
+    if columns == 1:
+        instruction_to_classify = "Classify the text. "
+    else:
+        instruction_to_classify = "Classify the texts. "
+    instructions = [instruction_with_labels, instruction_to_classify, "Classify: "]
+    prefixes = [_numbered_prefixes(word, columns) for word in ("text", "input", "Text")]
     return TemplateAlternatives(
-        instruction=_levels(template.instruction, [listed, f"Classify the text{'s' * (columns > 1)}. ", "Classify: "]),
+        instruction=_levels(template.instruction, instructions),
         input_text_prefixes=_levels(template.input_text_prefixes, prefixes),
         label_prefix=_levels(template.label_prefix, ["label: ", "answer: ", "Label: "]),
         label_affix=_levels(template.label_affix, ["\n", " ", "\t"]),
     )
+
+
+def _numbered_prefixes(word: str, columns: int) -> tuple[str, ...]:
+    """Return one prefix for each input text; several are numbered: ``"text 1: "``, ``"text 2: "``."""
+    if columns == 1:
+        return (f"{word}: ",)
+    return tuple(f"{word} {number}: " for number in range(1, columns + 1))
