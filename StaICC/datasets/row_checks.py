@@ -16,33 +16,56 @@ from StaICC.safe_text import has_lone_surrogate
 def check_label_names(labels: Labels) -> Labels:
     """Return label names after checking them: at least two, each once, and none empty.
 
+    Args:
+        labels: A list of names, which are returned as texts; a mapping of the rows' labels to names, of which several
+            may have one name; or ``None``.
+
     Raises:
-        ArgumentError: They are not.
+        ArgumentError: They are not as said.
     """
     if labels is None:
         return None
-    several = isinstance(labels, Sequence | Mapping) and not isinstance(labels, str)
-    names = [*map(str, labels.values() if isinstance(labels, Mapping) else labels)] if several else []
-    twice = isinstance(labels, Sequence) and len(set(names)) < len(names)
-    if twice or len(set(names)) < 2 or not all(map(str.strip, names)):
-        expected = f"{LABEL_NAMES}: a list, or a mapping of the rows' labels to names"
-        raise ArgumentError(f"label names: got {labels!r:.200}, expected {expected}")
-    return labels if isinstance(labels, Mapping) else names
+    if isinstance(labels, Mapping):
+        names = [str(name) for name in labels.values()]
+        names_are_unique = True  # several labels of rows may be one class
+    elif isinstance(labels, Sequence) and not isinstance(labels, str):
+        names = [str(name) for name in labels]
+        names_are_unique = len(set(names)) == len(names)
+    else:
+        names = []
+        names_are_unique = True
+    has_two_names = len(set(names)) >= 2
+    has_empty_name = not all(name.strip() for name in names)
+    if not names_are_unique or not has_two_names or has_empty_name:
+        raise ArgumentError(
+            f"label names: got {labels!r:.200}, expected {LABEL_NAMES}: a list, or a mapping of the rows' labels to "
+            "names"
+        )
+    if isinstance(labels, Mapping):
+        return labels
+    return names
 
 
 def checked_labels(records: Records, labels: Labels) -> list[str]:
-    """Return the labels of rows as texts, after checking their texts and labels.
+    """Return the labels of rows as texts, after checking the rows.
+
+    Args:
+        records: The rows.
+        labels: The label names, checked.
 
     Raises:
-        ArgumentError: A row cannot be used. All problems are in the message, each kind with its first rows. Or a label
-            is a number with two meanings.
+        ArgumentError: A row cannot be used; the message has all problems, each kind with its first rows. Or a label is
+            a number with two meanings.
     """
-    values, problems = _texts_of_labels(records, labels)
+    values, label_problems = _texts_of_labels(records, labels)
+    problems = []
+    row_count = len(records.rows)
     if records.malformed is not None:
-        problems.insert(0, records.malformed)
+        problems.append(records.malformed)
+        row_count += len(records.malformed.numbers)
+    problems += label_problems
     problems += _problems_of_texts(records)
-    rows = len(records.rows) + (len(records.malformed.numbers) if records.malformed else 0)
-    refuse_rows(problems, rows, records.unit)
+    refuse_rows(problems, row_count, records.unit)
     return values
 
 
@@ -58,67 +81,99 @@ def _texts_of_labels(records: Records, labels: Labels) -> tuple[list[str], list[
     """
     names = names_by_value(labels)
     values: list[str] = []
-    unreadable: dict[int, str] = {}
-    text_of: dict[str, str] = {}  # many rows have few labels
-    for number, (_, label) in enumerate(records.rows):
-        if isinstance(label, str) and label in text_of:
-            values.append(text_of[label])
+    unreadable = _Findings()
+    missing = _Findings()
+    text_of_label: dict[str, str] = {}  # many rows have few labels, so each is read once
+    for row_index, (_, label) in enumerate(records.rows):
+        if isinstance(label, str) and label in text_of_label:
+            values.append(text_of_label[label])
             continue
         try:
             refuse_numbers_with_two_meanings(label, labels)
         except ArgumentError as error:
-            raise ArgumentError(f"{records.place(number)}: {error}") from None
+            raise ArgumentError(f"{records.place(row_index)}: {error}") from None
         try:
             text = label_text(label, names)
         except ArgumentError as error:
-            column = f", column {records.columns[-1]!r}" if records.columns else ""
-            unreadable[number] = f"{records.place(number)}{column}: {error}"
+            unreadable.add(row_index, f"{_place_of_label(records, row_index)}: {error}")
             values.append(_UNREADABLE)
             continue
         values.append(text)
         if isinstance(label, str):
-            text_of[label] = text
+            text_of_label[label] = text
+    for row_index, value in enumerate(values):
+        if not value:
+            missing.add(row_index, f"{records.place(row_index)} has no label")
     problems = []
-    if unreadable:
-        first = next(iter(unreadable.values()))
-        problems.append(_problem(records, list(unreadable), first, "Correct or remove these rows"))
-    missing = [number for number, value in enumerate(values) if not value]
-    if missing:
-        first = f"{records.place(missing[0])} has no label"
-        problems.append(_problem(records, missing, first, "Remove or fill in these rows"))
+    if unreadable.rows:
+        problems.append(unreadable.problem(records, "Correct or remove these rows"))
+    if missing.rows:
+        problems.append(missing.problem(records, "Remove or fill in these rows"))
     return values, problems
+
+
+def _place_of_label(records: Records, row_index: int) -> str:
+    """Return where a label is, for messages."""
+    place = records.place(row_index)
+    if not records.columns:
+        return place
+    return f"{place}, column {records.columns[-1]!r}"
 
 
 def _problems_of_texts(records: Records) -> list[RowProblem]:
     """Return what is wrong with the texts of rows: no text, no string, or no Unicode text."""
-    wrong_type: dict[int, str] = {}
-    surrogates: dict[int, str] = {}
-    empty: list[int] = []
-    for number, (given, _) in enumerate(records.rows):
-        texts = (given,) if isinstance(given, str) else given
+    empty = _Findings()
+    wrong_type = _Findings()
+    surrogates = _Findings()
+    for row_index, (text_or_texts, _) in enumerate(records.rows):
+        texts = (text_or_texts,) if isinstance(text_or_texts, str) else text_or_texts
         if not is_list_of_values(texts):
             continue  # the table refuses it
+        is_empty = len(texts) > 0
         for column, text in enumerate(texts):
-            is_valid = isinstance(text, str) and not has_lone_surrogate(text)
-            if not is_valid:
-                name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
-                where = f"{records.place(number)}: {name}"
-                if isinstance(text, str):
-                    surrogates.setdefault(number, f"{where} holds a lone surrogate: {text!r:.80}")
-                else:
-                    wrong_type.setdefault(number, f"{where} must be a string, not {text!r:.80}")
-        if texts and all(isinstance(text, str) and not text.strip() for text in texts):
-            empty.append(number)
+            if not isinstance(text, str):
+                where = _place_of_text(records, row_index, column)
+                wrong_type.add(row_index, f"{where} must be a string, not {text!r:.80}")
+                is_empty = False
+                continue
+            if has_lone_surrogate(text):
+                where = _place_of_text(records, row_index, column)
+                surrogates.add(row_index, f"{where} holds a lone surrogate: {text!r:.80}")
+            if text.strip():
+                is_empty = False
+        if is_empty:
+            empty.add(row_index, f"{records.place(row_index)} has no text")
     problems = []
-    if empty:
-        first = f"{records.place(empty[0])} has no text"
-        problems.append(_problem(records, empty, first, "Remove these rows"))
-    for found in (wrong_type, surrogates):
-        if found:
-            first = next(iter(found.values()))
-            problems.append(_problem(records, list(found), first, "Correct or remove these rows"))
+    if empty.rows:
+        problems.append(empty.problem(records, "Remove these rows"))
+    if wrong_type.rows:
+        problems.append(wrong_type.problem(records, "Correct or remove these rows"))
+    if surrogates.rows:
+        problems.append(surrogates.problem(records, "Correct or remove these rows"))
     return problems
 
 
-def _problem(records: Records, rows: Sequence[int], first: str, advice: str) -> RowProblem:
-    return RowProblem(first, advice, [records.numbers[row] for row in rows])
+def _place_of_text(records: Records, row_index: int, column: int) -> str:
+    """Return where a text is, for messages."""
+    name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
+    return f"{records.place(row_index)}: {name}"
+
+
+class _Findings:
+    """The rows with one kind of problem, and the message about the first of them."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.message = ""
+
+    def add(self, row_index: int, message: str) -> None:
+        """Note that a row has the problem; a row counts once."""
+        if not self.rows:
+            self.message = message
+        is_noted = bool(self.rows) and self.rows[-1] == row_index
+        if not is_noted:
+            self.rows.append(row_index)
+
+    def problem(self, records: Records, advice: str) -> RowProblem:
+        """Return the problem, with the rows as they are counted in messages."""
+        return RowProblem(self.message, advice, [records.numbers[row_index] for row_index in self.rows])
