@@ -20,7 +20,9 @@ from StaICC.benchmarks.verify import verify_file
 from StaICC.datasets import pack
 from StaICC.datasets.catalogue import Digests
 from StaICC.datasets.dataset import load_dataset
+from StaICC.datasets.records import TableFile
 from StaICC.datasets.source import HubSource
+from StaICC.datasets.table_files import labelled_records
 from StaICC.errors import StaICCError
 from StaICC.inference.forecast import token_cost
 from StaICC.inference.identity import identity_of
@@ -81,7 +83,8 @@ def from_file(text: str = "text,label\n" + "a,b\nc,d\n" * 20, **more: Any) -> Da
 def changed_file() -> Any:
     source = from_file().source
     written("text,label\n" + "a,d\nc,b\n" * 20)
-    return source.rows(["b", "d"])
+    assert isinstance(source, TableFile)
+    return labelled_records(source, ["b", "d"])
 
 
 def with_card(card: str, name: str = "a.card.json") -> Dataset:

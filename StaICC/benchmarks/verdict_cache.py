@@ -23,7 +23,7 @@ import StaICC
 from StaICC import benchmark_names
 from StaICC.datasets.catalogue import MINI, names
 from StaICC.datasets.pack import data_home, table_path
-from StaICC.datasets.source import data_file_digest
+from StaICC.datasets.table_files import data_file_digest
 from StaICC.errors import DataMissingError, StaICCError
 from StaICC.files.output import file_digest, replacing
 from StaICC.results.result import Result, ResultGroup

@@ -36,7 +36,7 @@ from StaICC.benchmarks.rebuilding import UNREADABLE, finding_of_error, rebuild
 from StaICC.benchmarks.rerunning import Rerun, predict_again
 from StaICC.benchmarks.rescoring import OTHER_SCHEMA, RerunSource, ScoredResult, reasons_for_unknown
 from StaICC.benchmarks.running import BaseBenchmark
-from StaICC.datasets.source import data_file_digest
+from StaICC.datasets.table_files import data_file_digest
 from StaICC.errors import ArgumentError
 from StaICC.files.output import StrPath
 from StaICC.results.files import DIGESTS, digest_problems, read_result_file

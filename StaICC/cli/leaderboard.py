@@ -15,7 +15,7 @@ from StaICC.benchmarks.verdict_cache import VerdictCache, digest_of_inputs
 from StaICC.benchmarks.verify import RECORDED, verify_file
 from StaICC.cli import output, saved_results
 from StaICC.comparing.alignment import MOST_RUNS
-from StaICC.datasets.source import data_file_digest
+from StaICC.datasets.table_files import data_file_digest
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import write_output
 from StaICC.report.html import element, join, table

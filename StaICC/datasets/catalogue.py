@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from StaICC.arguments import validate_integer
-from StaICC.datasets.source import KINDS, Source, is_hexadecimal, shipped
+from StaICC.datasets.source import KINDS, CatalogueSource, is_hexadecimal, shipped
 from StaICC.errors import ArgumentError, SchemaError, unknown_name
 from StaICC.files.json_reading import hints_of, read_value
 from StaICC.registry import fold
@@ -288,7 +288,7 @@ class Catalogue:
     """Name -> card, of the ten and of ``mini``."""
     folded: dict[str, str]
     """Every spelling that is understood, folded, -> name."""
-    sources: dict[str, Source]
+    sources: dict[str, CatalogueSource]
     """Name -> where the rows come from."""
     pack: Pack
 

@@ -15,222 +15,45 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.datasets import catalogue as cards
-from StaICC.datasets import source as reading
+from StaICC.datasets import records as records_module
+from StaICC.datasets import table_files
+from StaICC.datasets.card_files import CARD_KEYS, check_keys, read_card
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
+from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.delimited import check_quoting
-from StaICC.datasets.label_values import (
-    Labels,
-    label_text,
-    names_by_value,
-    read_labels,
-    refuse_numbers_with_two_meanings,
-)
+from StaICC.datasets.label_values import Labels, read_labels
+from StaICC.datasets.records import Records, TableFile
 from StaICC.datasets.remarks import RowsToCheck, remarks_on
-from StaICC.datasets.row_problems import RowProblem, refuse_rows
-from StaICC.datasets.source import FileSource, HubSource, Records, Source, TableFile
-from StaICC.datasets.table import FrozenTable, MemoryTable, Table, is_list_of_values
+from StaICC.datasets.row_checks import check_label_names, checked_labels
+from StaICC.datasets.source import FileSource, HubSource, ReleasedWheel, Source
+from StaICC.datasets.table import FrozenTable, MemoryTable, Table
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError
 from StaICC.files.json_reading import read_value
 from StaICC.layout import Block, Displayed, Line
 from StaICC.registry import Registry, fold
-from StaICC.safe_text import has_lone_surrogate
 
 
-def default_template(columns: int) -> Template:
-    """The template of a data set that comes without one.
-
-    It does not depend on names of columns, which not every source of rows has.
+def _card_part(kind: Any, default: Any, given: object, where: str) -> Any:
+    """Return a record of a card: the given one, a mapping of its fields as a record, or the default.
 
     Args:
-        columns: Number of input texts of a row.
-
-    Returns:
-        ``"text: "`` before a single text, ``"sentence1: "``, ``"sentence2: "``, ... before several; ``"label: "``
-        before the label. Affixes are those of the benchmark.
+        kind: The class of the record.
+        default: The record if nothing is given; it also has the fields that a mapping lacks.
+        given: A record, a mapping, or ``None``.
+        where: What the record is, for messages.
 
     Raises:
-        ArgumentError: There is no input text.
-
-    Example:
-        >>> default_template(2).input_text_prefixes
-        ('sentence1: ', 'sentence2: ')
-    """
-    prefixes = ("text: ",) if columns == 1 else tuple(f"sentence{i + 1}: " for i in range(columns))
-    return Template("", prefixes, (" ",) * columns, "label: ", "\n", "")
-
-
-def default_split(rows: int) -> SplitSizes:
-    """The split of a data set that comes without one: 40 % test, 20 % calibration, 40 % demonstrations, stratified.
-
-    The benchmark's sizes are the maximum: 512, 1024 and 4096 rows.
-
-    Args:
-        rows: Number of rows of the table.
-
-    Example:
-        >>> print(default_split(300))
-        stratified-60+120+120
-    """
-    most = cards.PUBLISHED_SPLIT
-    test, calibration = min(most.test, max(1, rows * 2 // 5)), min(most.calibration, rows // 5)
-    return SplitSizes(calibration, min(most.demonstration, rows - test - calibration), test, stratified=True)
-
-
-def _levels(first: Any, candidates: Iterable[Any]) -> tuple[Any, ...]:
-    """Return level 0 and the first candidates that differ from it and from each other."""
-    return tuple(dict.fromkeys([first, *candidates]))[: cards.LEVELS]
-
-
-def generated_alternatives(template: Template, label_space: Sequence[str]) -> TemplateAlternatives:
-    """Return three levels of each template factor, of which level 0 is the template's own.
-
-    They follow from the template and the labels alone: the same data always have the same twelve alternatives.
-
-    Args:
-        template: The template.
-        label_space: The label names; the second instruction lists them if there are at most ten.
-
-    Example:
-        >>> template = Template("", ("text: ",), (" ",), "label: ", "; ")
-        >>> generated_alternatives(template, ["no", "yes"]).instruction[1]
-        'Choose one of: no, yes. '
-    """
-    columns = len(template.input_text_prefixes)
-    listed = f"Choose one of: {', '.join(label_space)}. " if len(label_space) <= 10 else "Choose the right label. "
-    numbered = ("",) if columns == 1 else tuple(f" {number}" for number in range(1, columns + 1))
-    prefixes = [tuple(f"{word}{number}: " for number in numbered) for word in ("text", "input", "Text")]
-    return TemplateAlternatives(
-        instruction=_levels(template.instruction, [listed, f"Classify the text{'s' * (columns > 1)}. ", "Classify: "]),
-        input_text_prefixes=_levels(template.input_text_prefixes, prefixes),
-        label_prefix=_levels(template.label_prefix, ["label: ", "answer: ", "Label: "]),
-        label_affix=_levels(template.label_affix, ["\n", " ", "\t"]),
-    )
-
-
-def _part(kind: Any, default: Any, given: object, where: str) -> Any:
-    """Return a record of a card, given as such or as a mapping of its fields; missing fields are the default's.
-
-    Raises:
-        ArgumentError: It is neither.
+        ArgumentError: The value is none of these.
         SchemaError: The mapping has an unknown key.
     """
+    if given is None:
+        return default
+    if isinstance(given, kind):
+        return given
     if isinstance(given, Mapping):
-        reading.check_keys(where, given, [field.name for field in dataclasses.fields(kind)])
+        check_keys(where, given, [field.name for field in dataclasses.fields(kind)])
         return dataclasses.replace(default, **given)
-    if given is not None and not isinstance(given, kind):
-        raise ArgumentError(f"{where} must be a {kind.__name__}, not {given!r:.60}")
-    return default if given is None else given
-
-
-def _check_labels(labels: Labels) -> Labels:
-    """Return label names after checking them: at least two, each once, and none empty.
-
-    Raises:
-        ArgumentError: They are not.
-    """
-    if labels is None:
-        return None
-    several = isinstance(labels, Sequence | Mapping) and not isinstance(labels, str)
-    names = [*map(str, labels.values() if isinstance(labels, Mapping) else labels)] if several else []
-    twice = isinstance(labels, Sequence) and len(set(names)) < len(names)
-    if twice or len(set(names)) < 2 or not all(map(str.strip, names)):
-        expected = f"{cards.LABEL_NAMES}: a list, or a mapping of the rows' labels to names"
-        raise ArgumentError(f"label names: got {labels!r:.200}, expected {expected}")
-    return labels if isinstance(labels, Mapping) else names
-
-
-def _checked_labels(records: Records, labels: Labels) -> list[str]:
-    """Return the labels of rows as texts, after checking their texts and labels.
-
-    Raises:
-        ArgumentError: A row cannot be used. All problems are in the message, each kind with its first rows. Or a label
-            is a number with two meanings.
-    """
-    values, problems = _texts_of_labels(records, labels)
-    if records.malformed is not None:
-        problems.insert(0, records.malformed)
-    problems += _problems_of_texts(records)
-    rows = len(records.rows) + (len(records.malformed.numbers) if records.malformed else 0)
-    refuse_rows(problems, rows, records.unit)
-    return values
-
-
-_UNREADABLE = "?"
-"""In the place of a label that cannot be read. It is not empty, because an empty one is missing."""
-
-
-def _texts_of_labels(records: Records, labels: Labels) -> tuple[list[str], list[RowProblem]]:
-    """Return the labels of rows as texts, and what is wrong with them: no text and no number, or missing.
-
-    Raises:
-        ArgumentError: A label is a number with two meanings: not a fault of its row, but of the label names.
-    """
-    names = names_by_value(labels)
-    values: list[str] = []
-    unreadable: dict[int, str] = {}
-    text_of: dict[str, str] = {}  # many rows have few labels
-    for number, (_, label) in enumerate(records.rows):
-        if isinstance(label, str) and label in text_of:
-            values.append(text_of[label])
-            continue
-        try:
-            refuse_numbers_with_two_meanings(label, labels)
-        except ArgumentError as error:
-            raise ArgumentError(f"{records.place(number)}: {error}") from None
-        try:
-            text = label_text(label, names)
-        except ArgumentError as error:
-            column = f", column {records.columns[-1]!r}" if records.columns else ""
-            unreadable[number] = f"{records.place(number)}{column}: {error}"
-            values.append(_UNREADABLE)
-            continue
-        values.append(text)
-        if isinstance(label, str):
-            text_of[label] = text
-    problems = []
-    if unreadable:
-        first = next(iter(unreadable.values()))
-        problems.append(_problem(records, list(unreadable), first, "Correct or remove these rows"))
-    missing = [number for number, value in enumerate(values) if not value]
-    if missing:
-        first = f"{records.place(missing[0])} has no label"
-        problems.append(_problem(records, missing, first, "Remove or fill in these rows"))
-    return values, problems
-
-
-def _problems_of_texts(records: Records) -> list[RowProblem]:
-    """Return what is wrong with the texts of rows: no text, no string, or no Unicode text."""
-    wrong_type: dict[int, str] = {}
-    surrogates: dict[int, str] = {}
-    empty: list[int] = []
-    for number, (given, _) in enumerate(records.rows):
-        texts = (given,) if isinstance(given, str) else given
-        if not is_list_of_values(texts):
-            continue  # the table refuses it
-        for column, text in enumerate(texts):
-            is_valid = isinstance(text, str) and not has_lone_surrogate(text)
-            if not is_valid:
-                name = f"column {records.columns[column]!r}" if records.columns else f"text {column}"
-                where = f"{records.place(number)}: {name}"
-                if isinstance(text, str):
-                    surrogates.setdefault(number, f"{where} holds a lone surrogate: {text!r:.80}")
-                else:
-                    wrong_type.setdefault(number, f"{where} must be a string, not {text!r:.80}")
-        if texts and all(isinstance(text, str) and not text.strip() for text in texts):
-            empty.append(number)
-    problems = []
-    if empty:
-        first = f"{records.place(empty[0])} has no text"
-        problems.append(_problem(records, empty, first, "Remove these rows"))
-    for found in (wrong_type, surrogates):
-        if found:
-            first = next(iter(found.values()))
-            problems.append(_problem(records, list(found), first, "Correct or remove these rows"))
-    return problems
-
-
-def _problem(records: Records, rows: Sequence[int], first: str, advice: str) -> RowProblem:
-    return RowProblem(first, advice, [records.numbers[row] for row in rows])
+    raise ArgumentError(f"{where} must be a {kind.__name__}, not {given!r:.60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,32 +77,48 @@ class Dataset(Displayed):
     def __post_init__(self) -> None:
         if not isinstance(self.card, Card):
             raise ArgumentError(f"a data set needs a Card, not {self.card!r}")
-        name = self.card.name
+        where = f"data set {self.card.name!r}"
         if len(self.table) != self.card.rows:
-            raise ArgumentError(f"data set {name!r}: the table has {len(self.table)} rows, its card {self.card.rows}")
+            raise ArgumentError(f"{where}: the table has {len(self.table)} rows, its card {self.card.rows}")
         if self.table.columns != self.card.columns:
-            counts = f"{self.table.columns} input texts, the template {self.card.columns} prefixes"
-            raise ArgumentError(f"data set {name!r}: the table's rows have {counts}")
+            raise ArgumentError(
+                f"{where}: the table's rows have {self.table.columns} input texts, the template {self.card.columns} "
+                "prefixes"
+            )
         if self.card.digests is not None and self.card.digests.table != self.table.digest:
-            digests = f"their SHA-256 is {self.table.digest}, the card's {self.card.digests.table}"
-            raise DataDamagedError(f"data set {name!r}: the rows are not the published ones; {digests}")
+            raise DataDamagedError(
+                f"{where}: the rows are not the published ones; their SHA-256 is {self.table.digest}, the card's "
+                f"{self.card.digests.table}"
+            )
 
     def display_blocks(self) -> list[Block]:
         """Return rows, labels, split, licence and the first row as it is in a prompt."""
-        card, split = self.card, self.card.split
+        card = self.card
+        split = card.split
+        notes = [card.notes, *self.remarks]
         facts = {
             "task": card.task,
             "labels": f"{len(card.label_space)}: {', '.join(card.label_space)}",
             "rows": str(card.rows),
             "split": f"{split.test} test, {split.demonstration} demonstration, {split.calibration} calibration rows",
             "licence": card.licence,
-            "notes": "; ".join(filter(None, [card.notes, *self.remarks])),
+            "notes": "; ".join(note for note in notes if note),
+            "first row": self._first_row_in_prompt(),
         }
-        texts, label = self.table[0]
-        template = card.template
-        parts = zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True)
-        facts["first row"] = "".join([*map("".join, parts), template.label_prefix, card.label_space[label]])
-        return [Line(card.name, "title"), *(Line(f"{name}: {text}") for name, text in facts.items() if text)]
+        blocks: list[Block] = [Line(card.name, "title")]
+        for name, text in facts.items():
+            if text:
+                blocks.append(Line(f"{name}: {text}"))
+        return blocks
+
+    def _first_row_in_prompt(self) -> str:
+        """Return the first row as a prompt shows it: its texts between their prefixes and affixes, then its label."""
+        template = self.card.template
+        texts, label_index = self.table[0]
+        shown = ""
+        for prefix, text, affix in zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True):
+            shown += prefix + text + affix
+        return shown + template.label_prefix + self.card.label_space[label_index]
 
     @classmethod
     def from_rows(
@@ -320,7 +159,7 @@ class Dataset(Displayed):
             licence: Under what licence.
             citation: BibTeX.
             alternatives: Three levels of each template factor, for template sensitivity (default: generated from
-                template and labels, see :func:`StaICC.datasets.dataset.generated_alternatives`).
+                template and labels, see :func:`StaICC.datasets.defaults.generated_alternatives`).
             offensive: Whether the texts hold language that hurts.
             notes: Anything else.
 
@@ -337,23 +176,25 @@ class Dataset(Displayed):
             (('It rains.', 'It is wet.'), 'label: ')
         """
         cards.refuse_builtin(name)
-        label_space = _check_labels(label_space)
-        pinned: Source | None = rows if isinstance(rows, (FileSource, HubSource)) else None
-        if isinstance(rows, (FileSource, HubSource)):
-            rows = _rows_of_pinned(rows, label_space if isinstance(label_space, Sequence) else ())
-        read = rows if isinstance(rows, Records) else reading.given_rows(rows, label_space, name)
-        if not read.rows and read.malformed is None:
-            raise ArgumentError(f"{read.source or 'rows'}: there is no row")
-        values = _checked_labels(read, label_space)
-        indexes, space, used = read_labels(values, label_space, read.source, read.place, read.untyped)
-        pairs = [(texts, index) for (texts, _), index in zip(read.rows, indexes, strict=True)]
-        table = MemoryTable(pairs, read.place, read.columns)
+        label_space = check_label_names(label_space)
+        records, pinned = _records_of(rows, label_space, name)
+        if not records.rows and records.malformed is None:
+            raise ArgumentError(f"{records.source or 'rows'}: there is no row")
+        labelled = read_labels(
+            checked_labels(records, label_space), label_space, records.source, records.place, records.untyped
+        )
+        table = _table_of(records, labelled.indexes)
+
         where = f"card {name!r}"
-        written = _part(Template, default_template(table.columns), template, f"{where}: 'template'")
-        generated = generated_alternatives(written, space)
-        sizes = default_split(len(table))
-        if split is not None:  # sizes that a user names are drawn as those of the benchmark
-            sizes = _part(SplitSizes, dataclasses.replace(sizes, stratified=False), split, f"{where}: 'split'")
+        used_template = _card_part(Template, default_template(table.columns), template, f"{where}: 'template'")
+        default_alternatives = generated_alternatives(used_template, labelled.space)
+        used_split = default_split(len(table))
+        if split is not None:
+            # Sizes that a user names are drawn as those of the benchmark, which are not stratified.
+            not_stratified = dataclasses.replace(used_split, stratified=False)
+            used_split = _card_part(SplitSizes, not_stratified, split, f"{where}: 'split'")
+        if full_label_space is None:
+            full_label_space = labelled.space
         card = Card(
             name=name,
             title=name,
@@ -361,19 +202,21 @@ class Dataset(Displayed):
             source=source,
             licence=licence,
             citation=citation,
-            label_space=space,  # type: ignore[arg-type]  # the card makes it a tuple, or says what is wrong
-            full_label_space=space if full_label_space is None else full_label_space,  # type: ignore[arg-type]
-            template=written,
-            alternatives=_part(TemplateAlternatives, generated, alternatives, f"{where}: 'alternatives'"),
-            split=sizes,
+            label_space=labelled.space,  # type: ignore[arg-type]  # the card makes it a tuple, or says what is wrong
+            full_label_space=full_label_space,  # type: ignore[arg-type]
+            template=used_template,
+            alternatives=_card_part(
+                TemplateAlternatives, default_alternatives, alternatives, f"{where}: 'alternatives'"
+            ),
+            split=used_split,
             rows=len(table),
             digests=Digests(table=table.digest),
             offensive=offensive,
             notes=notes,
         )
-        if pinned is None and read.file is not None:
-            pinned = dataclasses.replace(read.file, values=used)
-        return cls(card, table, pinned, remarks=_remarks(read, table, indexes, card))
+        if pinned is None and records.file is not None:
+            pinned = dataclasses.replace(records.file, values=labelled.name_of_value)
+        return cls(card, table, pinned, remarks=_remarks(records, table, labelled.indexes, card))
 
     @classmethod
     def from_file(
@@ -415,26 +258,40 @@ class Dataset(Displayed):
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
         file = Path(path)
-        given: dict[str, Any] = {"name": name, "texts": texts, "label": label, "encoding": encoding}
-        given |= {"quoting": quoting, "columns": columns}
-        given |= {"labels": labels, "split": split, "template": template}
-        stated = [*reading.read_card(file, card).items(), *given.items()]
-        facts = {key: value for key, value in stated if value is not None}
+        arguments: dict[str, Any] = {
+            "name": name,
+            "texts": texts,
+            "label": label,
+            "encoding": encoding,
+            "quoting": quoting,
+            "columns": columns,
+            "labels": labels,
+            "split": split,
+            "template": template,
+        }
+        facts = read_card(file, card)
+        for key, value in arguments.items():  # an argument overrides the card
+            if value is not None:
+                facts[key] = value
+        facts = {key: value for key, value in facts.items() if value is not None}
+
         check_quoting(facts.get("quoting"))
-        header = reading.column_header(facts.get("columns"), file.name)
+        header = table_files.column_header(facts.get("columns"), file.name)
         if not {"texts", "label"} <= facts.keys() and file.is_file():
-            names = reading.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
-            if sorted(names) not in (["label", "text"], ["label", "sentence"]):
-                advice = reading.naming_advice(file, names, header)
-                raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{advice}")
-            facts = {"texts": [name for name in names if name != "label"], "label": "label", **facts}
-        texts, label = reading.column_names(facts.get("texts", ["text"]), facts.get("label", "label"), file.name)
-        read = reading.read_records(
-            file, [*texts, label], facts.get("encoding"), quoting=facts.get("quoting"), header=header
+            facts = {**_columns_without_names(file, facts, header), **facts}
+        text_columns, label_column = records_module.column_names(
+            facts.get("texts", ["text"]), facts.get("label", "label"), file.name
+        )
+        records = table_files.read_records(
+            file,
+            columns=[*text_columns, label_column],
+            encoding=facts.get("encoding"),
+            quoting=facts.get("quoting"),
+            header=header,
         )
         if not facts.get("name"):
             facts["name"] = _name_of_file(file)
-        return cls.from_rows(read, **_arguments(facts))
+        return cls.from_rows(records, **_arguments(facts))
 
     @classmethod
     def from_pandas(cls, frame: Any, texts: Sequence[str] | str, label: str, *, name: str, **facts: Any) -> Dataset:
@@ -450,8 +307,8 @@ class Dataset(Displayed):
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        read = reading.pandas_records(frame, texts, label)
-        return cls.from_rows(read, **_arguments({"name": name, **facts}))
+        records = records_module.pandas_records(frame, texts, label)
+        return cls.from_rows(records, **_arguments({"name": name, **facts}))
 
     @classmethod
     def from_huggingface(cls, data: Any, texts: Sequence[str] | str, label: str, *, name: str, **facts: Any) -> Dataset:
@@ -467,16 +324,19 @@ class Dataset(Displayed):
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        read, names = reading.huggingface_records(data, texts, label)
-        return cls.from_rows(read, **_arguments({"name": name, "labels": names, **facts}))
+        records, label_names = records_module.huggingface_records(data, texts, label)
+        return cls.from_rows(records, **_arguments({"name": name, "labels": label_names, **facts}))
 
     def file_record(self) -> dict[str, Any] | None:
         """Return what a result saves of a data set from a user's file, to check it later; ``None`` for all others."""
         if not isinstance(self.source, TableFile):
             return None
-        source = cards.plain_values(self.source)
-        kept = {key: source[key] for key in ("sha256", "texts", "label", "values", "encoding", "quoting", "columns")}
-        return {"file": Path(self.source.path).name, **kept, "card": self.card.to_dict()}
+        saved = cards.plain_values(self.source)
+        record: dict[str, Any] = {"file": Path(self.source.path).name}
+        for key in ("sha256", "texts", "label", "values", "encoding", "quoting", "columns"):
+            record[key] = saved[key]
+        record["card"] = self.card.to_dict()
+        return record
 
     @classmethod
     def reopen(cls, record: Mapping[str, Any], places: Sequence[str | os.PathLike[str]]) -> Dataset:
@@ -492,41 +352,121 @@ class Dataset(Displayed):
             DataDamagedError: The rows are not those of the record.
         """
         where = "the record of the data file"
+        recorded, card = _read_file_record(record, where)
+        file = _find_file(recorded, places)
+        name = recorded.path
+        source = dataclasses.replace(recorded, path=os.fspath(file), suffix=table_files.format_suffix(Path(name)))
         try:
-            saved = dict(read_value(Mapping[str, object], record, where))
-            card = Card.from_dict(saved.pop("card", {}))
-            source: TableFile = read_value(TableFile, {"path": saved.pop("file", None), **saved}, where)
-        except ArgumentError as error:
-            raise SchemaError(f"{where} cannot be read: {error}") from error
-        name, digest = source.path, source.sha256
-        if Path(name).name != name:
-            raise SchemaError(f"{where} cannot be read: {name!r:.60} is not the name of a file")
-        for place in map(Path, places):
-            file = place / name if place.is_dir() else place
-            if (file == place or file.is_file()) and reading.data_file_digest(file) == digest:
-                break
-        else:
-            advice = "Put it next to the result, or name it with --data"
-            raise ArgumentError(f"the file {name} is not here, or has changed: none has the SHA-256 {digest}. {advice}")
-        source = dataclasses.replace(source, path=os.fspath(file), suffix=reading.format_suffix(Path(name)))
-        try:
-            records, indexes = source.labelled_records(card.label_space)
-            pairs = [(texts, index) for (texts, _), index in zip(records.rows, indexes, strict=True)]
-            table = MemoryTable(pairs)
+            records, label_indexes = table_files.labelled_records(source, card.label_space)
+            table = MemoryTable(_pairs_of(records, label_indexes))
         except (ArgumentError, SchemaError, UnknownNameError) as error:
             raise SchemaError(f"{where} does not fit the file: {error}") from error
         if card.rows != len(table):
             raise SchemaError(f"{where} names {card.rows} rows, but the file has {len(table)}")
         records = dataclasses.replace(records, source=name)  # remarks name the file as it was called
-        return cls(card, table, source, remarks=_remarks(records, table, indexes, card))
+        return cls(card, table, source, remarks=_remarks(records, table, label_indexes, card))
+
+
+def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Source | None]:
+    """Return the rows that :meth:`Dataset.from_rows` was given as records, and the pinned file that they are from.
+
+    Args:
+        rows: Records, a pinned file, or pairs of a program.
+        label_space: The label names, checked.
+        name: The name of the data set, for messages.
+    """
+    if isinstance(rows, Records):
+        return rows, None
+    if not isinstance(rows, (FileSource, HubSource)):
+        return records_module.given_rows(rows, label_space, name), None
+    known_labels: Sequence[str] = ()
+    if isinstance(label_space, Sequence):
+        known_labels = label_space
+    pairs = _rows_of_pinned(rows, known_labels)
+    return records_module.given_rows(pairs, label_space, name), rows
+
+
+def _pairs_of(records: Records, label_indexes: Sequence[int]) -> list[tuple[Any, int]]:
+    """Return the texts and the label index of each row."""
+    return [(texts, index) for (texts, _), index in zip(records.rows, label_indexes, strict=True)]
+
+
+def _table_of(records: Records, label_indexes: Sequence[int]) -> MemoryTable:
+    """Return the table of rows; its errors name rows and columns as the records do."""
+    return MemoryTable(_pairs_of(records, label_indexes), place=records.place, names=records.columns)
+
+
+def _columns_without_names(file: Path, facts: Mapping[str, Any], header: Sequence[str] | None) -> dict[str, Any]:
+    """Return the column names of a file whose only columns are ``label``, and ``text`` or ``sentence``.
+
+    Args:
+        file: The file.
+        facts: The facts of the card and the arguments.
+        header: The names of all columns of a file without a header.
+
+    Raises:
+        ArgumentError: The file has other columns, so they have to be named.
+    """
+    names = table_files.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
+    if sorted(names) not in (["label", "text"], ["label", "sentence"]):
+        advice = table_files.naming_advice(file, names, header)
+        raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{advice}")
+    return {"texts": [name for name in names if name != "label"], "label": "label"}
+
+
+def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile, Card]:
+    """Return the file and the card of a saved record that is not trusted; the path of the file is its name.
+
+    Raises:
+        SchemaError: The record is damaged, or names a path in place of a name.
+    """
+    try:
+        saved = dict(read_value(Mapping[str, object], record, where))
+        card = Card.from_dict(saved.pop("card", {}))
+        name = saved.pop("file", None)
+        source: TableFile = read_value(TableFile, {"path": name, **saved}, where)
+    except ArgumentError as error:
+        raise SchemaError(f"{where} cannot be read: {error}") from error
+    if Path(source.path).name != source.path:
+        raise SchemaError(f"{where} cannot be read: {source.path!r:.60} is not the name of a file")
+    return source, card
+
+
+def _find_file(recorded: TableFile, places: Sequence[str | os.PathLike[str]]) -> Path:
+    """Return the file with the recorded SHA-256.
+
+    Args:
+        recorded: The file as it was recorded, by its name.
+        places: Files, and folders that may contain the file.
+
+    Raises:
+        ArgumentError: None of the places has it.
+        DataMissingError: A place is no folder, and cannot be read as a file.
+    """
+    for path in places:
+        place = Path(path)
+        if place.is_dir():
+            file = place / recorded.path
+            if not file.is_file():
+                continue
+        else:
+            file = place
+        if table_files.data_file_digest(file) == recorded.sha256:
+            return file
+    raise ArgumentError(
+        f"the file {recorded.path} is not here, or has changed: none has the SHA-256 {recorded.sha256}. Put it next to "
+        "the result, or name it with --data"
+    )
 
 
 def _rows_of_pinned(source: FileSource | HubSource, labels: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Return the rows of a pinned file, with names in the place of indexes where the label names are known."""
-    rows = []
+    """Return the rows of a pinned file, with label names in the place of indexes where the names are known."""
+    rows: list[tuple[Any, Any]] = []
     for texts, index in source.rows(labels):
-        is_known = isinstance(index, int) and 0 <= index < len(labels)
-        rows.append((texts, labels[index] if is_known else index))
+        if isinstance(index, int) and 0 <= index < len(labels):
+            rows.append((texts, labels[index]))
+        else:
+            rows.append((texts, index))
     return rows
 
 
@@ -544,46 +484,77 @@ def _remarks(records: Records, table: Table, indexes: Sequence[int], card: Card)
 
 def _name_of_file(file: Path) -> str:
     """Return the name of the data set of a file: without its suffix, unless a built-in data set has that name."""
-    stem = reading.uncompressed_name(file).stem
-    return file.name if not stem.strip() or fold(stem) in cards.catalogue().folded else stem
+    stem = table_files.uncompressed_name(file).stem
+    is_builtin = fold(stem) in cards.catalogue().folded
+    if not stem.strip() or is_builtin:
+        return file.name
+    return stem
+
+
+_FACTS_OF_FILE = ("texts", "label", "encoding", "quoting", "columns")
+"""The facts of a card that say how its file is read."""
 
 
 def _arguments(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a card as arguments of :meth:`Dataset.from_rows`."""
-    reading.check_keys("the arguments", facts, reading.CARD_KEYS)
-    of_file = ("texts", "label", "encoding", "quoting", "columns")
-    renamed = {"labels": "label_space"}
-    return {renamed.get(key, key): value for key, value in facts.items() if value is not None and key not in of_file}
+    """Return the facts of a card as arguments of :meth:`Dataset.from_rows`, without those about reading a file."""
+    check_keys("the arguments", facts, CARD_KEYS)
+    arguments = {}
+    for key, value in facts.items():
+        if value is None or key in _FACTS_OF_FILE:
+            continue
+        if key == "labels":
+            arguments["label_space"] = value
+        else:
+            arguments[key] = value
+    return arguments
 
 
 def _load_builtin(name: str) -> Dataset:
-    card, source = cards.get_card(name), cards.catalogue().sources[cards.find(name)]
-    if isinstance(source, reading.ReleasedWheel):
-        from StaICC.datasets import pack
+    """Load a data set of the catalogue; its table is installed if it is not there."""
+    card = cards.get_card(name)
+    source = cards.catalogue().sources[cards.find(name)]
+    if not isinstance(source, ReleasedWheel):
+        return Dataset(card, MemoryTable(source.rows(card.label_space)), source)
 
-        pack.ensure_installed([card.name])
-        try:
-            return Dataset(card, FrozenTable(pack.table_path(card.name), pack.expected_digest(card.name)), source)
-        except DataError as error:
-            raise type(error)(f"{error}. Install it again: python -m StaICC data install") from error
-    return Dataset(card, MemoryTable(source.rows(card.label_space)), source)
+    from StaICC.datasets import pack
+
+    pack.ensure_installed([card.name])
+    try:
+        table = FrozenTable(pack.table_path(card.name), pack.expected_digest(card.name))
+        return Dataset(card, table, source)
+    except DataError as error:
+        raise type(error)(f"{error}. Install it again: python -m StaICC data install") from error
 
 
 def _read_entry(name: str, value: Any) -> Dataset:
-    if callable(value) and not isinstance(value, Dataset):
-        value = value(name) if value is _load_builtin else value()
-    if not isinstance(value, Dataset):
-        raise ArgumentError(f"got {value!r:.80}, expected a Dataset, or a function without arguments that returns one")
-    return value
+    """Return the data set of an entry of the registry: a data set, or a function that returns one."""
+    if isinstance(value, Dataset):
+        return value
+    dataset = value
+    if value is _load_builtin:
+        dataset = _load_builtin(name)
+    elif callable(value):
+        dataset = value()
+    if not isinstance(dataset, Dataset):
+        raise ArgumentError(
+            f"got {dataset!r:.80}, expected a Dataset, or a function without arguments that returns one"
+        )
+    return dataset
 
 
 def dataset_registry() -> Registry[Dataset]:
     """Return the registry of data sets: those of the catalogue, and those of plug-ins (``staicc.datasets``)."""
     known = cards.catalogue()
-    builtin = dict.fromkeys(known.cards, f"{__name__}:{_load_builtin.__name__}")
-    hint = "List them with: python -m StaICC data list. For a file: --data FILE or Dataset.from_file"
-    name_of = operator.attrgetter("card.name")
-    return Registry("data set", "staicc.datasets", builtin, _read_entry, hint, known.folded, name_of)
+    path_of_loader = f"{__name__}:{_load_builtin.__name__}"
+    return Registry(
+        kind="data set",
+        group="staicc.datasets",
+        builtin=dict.fromkeys(known.cards, path_of_loader),
+        read=_read_entry,
+        hint="List them with: python -m StaICC data list. For a file: --data FILE or Dataset.from_file",
+        folded=known.folded,
+        named=operator.attrgetter("card.name"),
+    )
 
 
 def load_dataset(name: str, references: bool = True) -> Dataset:
@@ -611,4 +582,6 @@ def load_dataset(name: str, references: bool = True) -> Dataset:
         360
     """
     entry = dataset_registry().find(name, references)
-    return dataclasses.replace(entry.value, origin=entry.origin) if entry.origin else entry.value
+    if not entry.origin:
+        return entry.value
+    return dataclasses.replace(entry.value, origin=entry.origin)

@@ -77,16 +77,19 @@ _field_size_limit = threading.Lock()
 def _fields_of_any_length(text: str) -> Iterator[None]:
     """Let the module :mod:`csv` read fields as long as the text; its own limit is 131,072 characters."""
     with _field_size_limit:
-        before = csv.field_size_limit()
-        csv.field_size_limit(max(before, len(text) + 1))
+        limit_before = csv.field_size_limit()
+        csv.field_size_limit(max(limit_before, len(text) + 1))
         try:
             yield
         finally:
-            csv.field_size_limit(before)
+            csv.field_size_limit(limit_before)
 
 
 def _lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a text with their ends, without a copy of the whole text: its beginning may be enough."""
+    """Yield the lines of a text with their ends.
+
+    The text is not copied as a whole, because the callers need its beginning only.
+    """
     for match in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text):
         yield match[0]
 
@@ -97,8 +100,9 @@ def read_header(text: str, separator: str) -> list[str]:
     with _fields_of_any_length(text):
         records = csv.reader(_lines_of(text), delimiter=separator, skipinitialspace=True)
         for fields in records:
-            if any(map(str.strip, fields)):
-                return [column.strip() for column in fields]
+            names = [field.strip() for field in fields]
+            if any(names):
+                return names
     return []
 
 
@@ -129,40 +133,50 @@ def read_delimited(
         if quoting == "none":
             return _read_table(name, text, _Dialect(separator, quoted=False), width, has_header)
         dialect = _quoted_dialect(text, separator)
+        if quoting is not None or '"' not in text:
+            return _read_table(name, text, dialect, width, has_header)
+
+        # The file has double quotes, and may be meant without quoting.
         try:
             table = _read_table(name, text, dialect, width, has_header)
         except SchemaError as error:
-            if quoting is None and _is_table_without_quoting(name, text, separator, width, has_header):
+            if _is_table_without_quoting(name, text, separator, width, has_header):
                 raise _only_without_quoting(str(error), width) from error
             raise
-        if quoting is None and '"' in text:  # the file may be meant without quoting
-            if table.wrong_width and _is_table_without_quoting(name, text, separator, width, has_header):
-                raise _only_without_quoting(table.wrong_width.message, width)
-            _refuse_swallowed_rows(name, text, separator, width, label, table.rows)
-            _refuse_bare_quotes(name, text, dialect)
-    return table
+        if table.wrong_width and _is_table_without_quoting(name, text, separator, width, has_header):
+            raise _only_without_quoting(table.wrong_width.message, width)
+        _refuse_swallowed_rows(name, text, separator, width, label, table.rows)
+        _refuse_bare_quotes(name, text, dialect)
+        return table
 
 
 def _only_without_quoting(problem: str, width: int) -> SchemaError:
-    advice = "quoting='none' reads double quotes as ordinary characters"
-    return SchemaError(f"{problem}. Without quoting, every line has {width} fields: {advice}")
+    """Return the error about a file that is a table only without quoting; the problem is that with quoting."""
+    return SchemaError(
+        f"{problem}. Without quoting, every line has {width} fields: quoting='none' reads double quotes as ordinary "
+        "characters"
+    )
 
 
 def _read_table(name: str, text: str, dialect: _Dialect, width: int, has_header: bool) -> DelimitedTable:
     """Read the records, and set those aside whose number of fields is not that of the header."""
-    rows, wrong = [], []
+    rows = []
+    wrong_rows = []
     for record in _records(name, text, dialect, has_header):
         if len(record.fields) == width:
             rows.append(record)
         else:
-            wrong.append(record)
-    if not wrong:
-        return DelimitedTable(rows, None)
-    first = wrong[0]
+            wrong_rows.append(record)
+    if not wrong_rows:
+        return DelimitedTable(rows, wrong_width=None)
+
+    first = wrong_rows[0]
     expected = f"the header has {width}" if has_header else f"columns= names {width}"
     message = f"{name}, line {first.last_line} has {len(first.fields)} fields, but {expected}"
-    advice = _advice_on_width([len(record.fields) for record in wrong], width, dialect, all_lines=not rows)
-    return DelimitedTable(rows, RowProblem(message, advice, [record.last_line for record in wrong]))
+    widths = [len(record.fields) for record in wrong_rows]
+    advice = _advice_on_width(widths, width, dialect, all_lines=not rows)
+    line_numbers = [record.last_line for record in wrong_rows]
+    return DelimitedTable(rows, wrong_width=RowProblem(message, advice, line_numbers))
 
 
 def _advice_on_width(widths: Sequence[int], expected: int, dialect: _Dialect, all_lines: bool) -> str:
@@ -174,7 +188,8 @@ def _advice_on_width(widths: Sequence[int], expected: int, dialect: _Dialect, al
         dialect: How the file is read.
         all_lines: Whether all lines are such lines.
     """
-    if all_lines and len(widths) > 1 and set(widths) == {expected + 1}:
+    every_line_has_one_field_more = all_lines and set(widths) == {expected + 1}
+    if every_line_has_one_field_more and len(widths) > 1:
         return "Every line has one field more, such as a number of the row: name the first column, too"
     if min(widths) < expected:
         return "Complete these lines or remove them"
@@ -189,12 +204,12 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
     Raises:
         SchemaError: A quote is not closed, or closed within a field.
     """
-    rule: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=dialect.separator,
         strict=dialect.quoted,
-        quoting=rule,
+        quoting=quoting,
         skipinitialspace=dialect.blanks_before_quotes,
     )
     header_follows = has_header
@@ -206,20 +221,22 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
             if not fields:
                 continue
             if header_follows:
-                is_header = any(field.strip() for field in fields)  # not a line of separators and blanks
-                if is_header:
+                # A line of separators and blanks before the header is left out like an empty line.
+                has_names = any(field.strip() for field in fields)
+                if has_names:
                     header_follows = False
                 continue
             yield DelimitedRow(fields, first_line, last_line)
     except csv.Error as error:
-        lines = f"line {reader.line_num}"
-        if reader.line_num > last_line + 1:
-            lines = f"lines {last_line + 1} to {reader.line_num}"
-        advice = (
-            'A double quote may not be closed: write quotes within a quoted text twice (""), or read them as ordinary '
-            "characters with quoting='none'"
-        )
-        raise SchemaError(f"{name}, {lines}: {error}. {advice}") from error
+        first_line = last_line + 1
+        if reader.line_num > first_line:
+            lines = f"lines {first_line} to {reader.line_num}"
+        else:
+            lines = f"line {reader.line_num}"
+        raise SchemaError(
+            f"{name}, {lines}: {error}. A double quote may not be closed: write quotes within a quoted text twice "
+            "(\"\"), or read them as ordinary characters with quoting='none'"
+        ) from error
 
 
 def _quoted_dialect(text: str, separator: str) -> _Dialect:
@@ -228,24 +245,38 @@ def _quoted_dialect(text: str, separator: str) -> _Dialect:
     They are no part of it if fields begin with blanks and a quote, the file is well formed without these blanks, and
     one of these holds: with the blanks it is not well formed, has other rows, or keeps the quotes of a field.
     """
-    plain = _Dialect(separator, quoted=True)
-    stripping = _Dialect(separator, quoted=True, blanks_before_quotes=True)
-    if not re.search(rf'(?:^|[{re.escape(separator)}\r\n]) +"', text):
-        return plain
-    stripped = _records_or_none(text, stripping)
-    if stripped is None:
-        return plain
-    unstripped = _records_or_none(text, plain)
-    if unstripped is None:
-        return stripping
-    if [len(record.fields) for record in unstripped] != [len(record.fields) for record in stripped]:
-        return stripping
-    for record, stripped_record in zip(unstripped, stripped, strict=True):
-        for field, stripped_field in zip(record.fields, stripped_record.fields, strict=True):
-            # A field in quotes is the same in both readings, even if it begins with blanks and a quote.
-            if field != stripped_field and field.lstrip(" ").startswith('"'):
-                return stripping
-    return plain
+    keeping_blanks = _Dialect(separator, quoted=True)
+    removing_blanks = _Dialect(separator, quoted=True, blanks_before_quotes=True)
+    blanks_before_a_quote = rf'(?:^|[{re.escape(separator)}\r\n]) +"'
+    if not re.search(blanks_before_a_quote, text):
+        return keeping_blanks
+
+    records_without_blanks = _records_or_none(text, removing_blanks)
+    if records_without_blanks is None:
+        return keeping_blanks
+    records_with_blanks = _records_or_none(text, keeping_blanks)
+    if records_with_blanks is None:
+        return removing_blanks
+    if _widths(records_with_blanks) != _widths(records_without_blanks):
+        return removing_blanks
+    if _keeps_quotes(records_with_blanks, records_without_blanks):
+        return removing_blanks
+    return keeping_blanks
+
+
+def _widths(records: Sequence[DelimitedRow]) -> list[int]:
+    """Return the number of fields of each record."""
+    return [len(record.fields) for record in records]
+
+
+def _keeps_quotes(records_with_blanks: Sequence[DelimitedRow], records_without_blanks: Sequence[DelimitedRow]) -> bool:
+    """Return whether a field keeps its quotes because of blanks before them, which the other reading removes."""
+    for with_blanks, without_blanks in zip(records_with_blanks, records_without_blanks, strict=True):
+        for field, field_without_blanks in zip(with_blanks.fields, without_blanks.fields, strict=True):
+            # A field in quotes is the same in both readings, even if its text begins with blanks and a quote.
+            if field != field_without_blanks and field.lstrip(" ").startswith('"'):
+                return True
+    return False
 
 
 def _records_or_none(text: str, dialect: _Dialect) -> list[DelimitedRow] | None:
@@ -257,8 +288,7 @@ def _records_or_none(text: str, dialect: _Dialect) -> list[DelimitedRow] | None:
 
 
 def _is_table_without_quoting(name: str, text: str, separator: str, width: int, has_header: bool) -> bool:
-    if '"' not in text:
-        return False
+    """Return whether every line has as many fields as there are columns, if double quotes are ordinary characters."""
     table = _read_table(name, text, _Dialect(separator, quoted=False), width, has_header)
     return len(table.rows) > 0 and table.wrong_width is None
 
@@ -275,22 +305,22 @@ def _refuse_swallowed_rows(
     Raises:
         SchemaError: There is one; the message has its first and last line.
     """
-    several = [record for record in records if record.last_line > record.first_line]
-    if not several:
+    records_of_several_lines = [record for record in records if record.last_line > record.first_line]
+    if not records_of_several_lines:
         return
     rows_with_label = Counter(record.fields[label].strip() for record in records)
-    lines = [line.rstrip("\r\n") for line in io.StringIO(text, newline="")]
-    for record in several:
-        own_lines = lines[record.first_line - 1 : record.last_line]
-        labels = _labels_of_lines(own_lines, separator, width, label)
-        rows = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
-        all_lines_are_rows = len(labels) == len(own_lines)
-        is_most_of_the_file = len(own_lines) > len(lines) / 2
-        if rows < LEAST_ROWS and (all_lines_are_rows or is_most_of_the_file):
-            rows = _lines_that_share_a_label(labels)
-        if rows >= LEAST_ROWS:
+    lines_of_file = [line.rstrip("\r\n") for line in io.StringIO(text, newline="")]
+    for record in records_of_several_lines:
+        lines = lines_of_file[record.first_line - 1 : record.last_line]
+        labels = _labels_of_lines(lines, separator, width, label)
+        row_count = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
+        all_lines_have_labels = len(labels) == len(lines)
+        is_most_of_the_file = len(lines) > len(lines_of_file) / 2
+        if row_count < LEAST_ROWS and (all_lines_have_labels or is_most_of_the_file):
+            row_count = _lines_that_share_a_label(labels)
+        if row_count >= LEAST_ROWS:
             raise SchemaError(
-                f"{name}, lines {record.first_line} to {record.last_line} are one row with quoting, but {rows} of "
+                f"{name}, lines {record.first_line} to {record.last_line} are one row with quoting, but {row_count} of "
                 "these lines are rows of the table without it. quoting='standard' reads a text with line ends, "
                 "quoting='none' reads double quotes as ordinary characters"
             )
@@ -306,16 +336,23 @@ def _labels_of_lines(lines: Sequence[str], separator: str, width: int, label: in
     return labels
 
 
-def _lines_with_labels_of_other_rows(labels: Sequence[str], rows_with_label: Counter[str], own_label: str) -> int:
-    """Return how many of the labels another row has than the one with these lines, whose label is given."""
-    count = 0
-    for found in labels:
-        other_rows = rows_with_label[found.strip()]
-        if found.strip() == own_label:
+def _lines_with_labels_of_other_rows(labels: Sequence[str], rows_with_label: Counter[str], label_of_row: str) -> int:
+    """Return how many lines of a row have a label that other rows of the table have, too.
+
+    Args:
+        labels: The labels of the lines.
+        rows_with_label: How many rows of the table have each label.
+        label_of_row: The label of the row that the lines make together.
+    """
+    line_count = 0
+    for label_with_blanks in labels:
+        label = label_with_blanks.strip()
+        other_rows = rows_with_label[label]
+        if label == label_of_row:
             other_rows -= 1
         if other_rows > 0:
-            count += 1
-    return count
+            line_count += 1
+    return line_count
 
 
 def _lines_that_share_a_label(labels: Sequence[str]) -> int:
@@ -323,12 +360,15 @@ def _lines_that_share_a_label(labels: Sequence[str]) -> int:
 
     The rest of a sentence after a comma, which begins with a blank, is no label.
     """
-    counts = Counter(label for label in labels if label and label == label.strip())
-    return sum(count for count in counts.values() if count > 1)
+    lines_with_label = Counter(label for label in labels if label and label == label.strip())
+    return sum(line_count for line_count in lines_with_label.values() if line_count > 1)
 
 
 def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:
     """Refuse a field that holds a double quote without being quoted, where another field is quoted.
+
+    All quoted fields are removed from the text, except for their line ends. A double quote that remains is in a field
+    without quotes.
 
     Raises:
         SchemaError: There is one.
@@ -340,10 +380,11 @@ def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:
     def line_ends_of(field: re.Match[str]) -> str:
         return re.sub(r"[^\r\n]", "", field[0])
 
-    outside, quoted_fields = quoted_field.subn(line_ends_of, text)  # with the same lines
-    if not quoted_fields or '"' not in outside:
+    remaining, quoted_field_count = quoted_field.subn(line_ends_of, text)
+    if quoted_field_count == 0 or '"' not in remaining:
         return
-    line = len(re.findall(r"\r\n|\r|\n", outside[: outside.index('"')])) + 1
+    before_the_quote = remaining[: remaining.index('"')]
+    line = len(re.findall(r"\r\n|\r|\n", before_the_quote)) + 1
     raise SchemaError(
         f"{name}, line {line} has a double quote in a field that is not in quotes, and another field of the file is in "
         "quotes. quoting='standard' removes the quotes around fields, quoting='none' reads all double quotes as "

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import StaICC.datasets.catalogue as module
 from StaICC.datasets.catalogue import Card, SplitSizes, Template, TemplateAlternatives, cite, find, get_card, names
-from StaICC.datasets.dataset import Dataset, default_split, default_template, generated_alternatives, load_dataset
+from StaICC.datasets.dataset import Dataset, load_dataset
+from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.source import shipped
 from StaICC.datasets.table import table_digest
 from StaICC.errors import ArgumentError, DataDamagedError, SchemaError

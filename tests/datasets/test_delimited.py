@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.datasets.dataset import Dataset
-from StaICC.datasets.source import read_records
+from StaICC.datasets.table_files import read_records
 from StaICC.errors import SchemaError, UnknownNameError
 
 LABELS = ["a", "b", "c"]

@@ -15,7 +15,7 @@ import pytest
 from StaICC import Dataset, Normal, Suite, load, load_kernel
 from StaICC.cli import main
 from StaICC.datasets.catalogue import SplitSizes
-from StaICC.datasets.dataset import default_split
+from StaICC.datasets.defaults import default_split
 from StaICC.datasets.source import FileSource
 from StaICC.prompting.split import split_indexes
 from StaICC.prompting.views import split_dataset

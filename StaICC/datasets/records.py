@@ -1,0 +1,258 @@
+"""Records: rows of a user's data set as they were read, before their labels become indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeGuard
+
+from StaICC.arguments import whole_number
+from StaICC.datasets.label_values import Labels, refuse_numbers_with_two_meanings
+from StaICC.datasets.row_problems import RowProblem
+from StaICC.datasets.table import split_pair
+from StaICC.errors import ArgumentError, unknown_name
+from StaICC.optional import require
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A user's file with named columns, pinned by its SHA-256."""
+
+    kind: ClassVar[str] = "table file"
+    path: str
+    sha256: str
+    texts: tuple[str, ...]
+    """The columns of the input texts."""
+    label: str
+    """The column of the labels."""
+    values: Mapping[str, str]
+    """The label name of each value of the label column."""
+    encoding: str | None = None
+    suffix: str | None = None
+    """The suffix that names the format, if the path has another."""
+    quoting: str | None = None
+    """How double quotes were read, if the user stated it."""
+    columns: tuple[str, ...] | None = None
+    """The names of all columns of a file without a header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows as they were read: input texts and a label, which may be missing or a number."""
+
+    source: str
+    """The file or the object, for messages; empty for rows of a program."""
+    rows: Sequence[tuple[Any, Any]]
+    """The input texts and the label of each row."""
+    numbers: Sequence[int]
+    """The number of each row: its last line in a text file, otherwise its position from 0."""
+    unit: str = "line"
+    """What ``numbers`` counts: ``"line"`` or ``"row"``."""
+    file: TableFile | None = None
+    """The file that the rows are from; its ``values`` are empty, because labels have no names yet."""
+    columns: Sequence[str] = ()
+    """Names of the columns, that of the label last; none for rows of a program."""
+    malformed: RowProblem | None = None
+    """The rows that could not be read."""
+    untyped: bool = False
+    """Whether the format has texts only, so that a text may be a number or a Boolean."""
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        position = f"{self.unit} {self.numbers[row]}"
+        if not self.source:
+            return position
+        return f"{self.source}, {position}"
+
+
+_LONGEST_NAME = 40
+"""The longest name of a column that a message has in full: a header may be a row of long texts."""
+
+
+def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[int]:
+    """Return the positions of columns by name.
+
+    Args:
+        names: The columns that there are.
+        wanted: The columns to find.
+        source: The file or the object, for messages.
+
+    Raises:
+        UnknownNameError: A column is missing; the nearest name is suggested.
+        ArgumentError: A column appears twice, or there are no columns.
+    """
+    positions = []
+    for name in wanted:
+        if names.count(name) > 1:
+            raise ArgumentError(
+                f"{source}: {names.count(name)} columns are called {name!r}. Rename all but one, or, if these are no "
+                "names but a row, name all columns with columns=[...]"
+            )
+        if name not in names:
+            if not names:
+                raise ArgumentError(f"{source} has no columns, expected {', '.join(wanted)}")
+            legal = [_shortened(str(column)) for column in names]
+            raise unknown_name(f"column of {source}", name, legal)
+        positions.append(names.index(name))
+    return positions
+
+
+def _shortened(name: str) -> str:
+    """Return the name of a column for a message."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return name[: _LONGEST_NAME - 3] + "..."
+
+
+def of_columns(source: str, columns: Sequence[Sequence[object]], names: Sequence[str]) -> Records:
+    """Return the rows of columns of equal length.
+
+    Args:
+        source: The object, for messages.
+        columns: The values of each column, that of the label last.
+        names: The names of the columns.
+    """
+    texts_of_rows = zip(*columns[:-1], strict=True)
+    labels = columns[-1]
+    rows = list(zip(texts_of_rows, labels, strict=True))
+    return Records(source, rows, numbers=range(len(rows)), unit="row", columns=names)
+
+
+def given_rows(rows: Any, labels: Labels, name: str) -> Records:
+    """Return the rows of a program.
+
+    Args:
+        rows: Pairs of a text (or several) and a label: a label name, or an index into the label names.
+        labels: The label names.
+        name: The name of the data set, for messages.
+
+    Raises:
+        ArgumentError: A row is no pair, or an index is not one of the label names.
+    """
+    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+        raise ArgumentError(f"rows: expected (text or texts, label) pairs, got {rows!r:.80}")
+    pairs = []
+    for number, row in enumerate(rows):
+        try:
+            texts, label = split_pair(row)
+            pairs.append((texts, _named_label(label, labels, name)))
+        except ArgumentError as error:
+            raise ArgumentError(f"row {number}: {error}") from None
+    return Records("", pairs, numbers=range(len(pairs)), unit="row")
+
+
+def _named_label(label: object, labels: Labels, name: str) -> object:
+    """Return the label of a row of a program; if it is an index into a list of label names, the label name.
+
+    Raises:
+        ArgumentError: The index is outside of the list, or is also the name of another label.
+    """
+    if not isinstance(labels, Sequence) or isinstance(label, str):
+        return label
+    refuse_numbers_with_two_meanings(label, labels)
+    index = whole_number(label)
+    if index is None:
+        return label
+    if index < 0 or index >= len(labels):
+        raise ArgumentError(
+            f"the label index is {index}, but the label space of {name!r} has {len(labels)} labels (indexes 0 to "
+            f"{len(labels) - 1})"
+        )
+    return labels[index]
+
+
+def column_names(texts: object, label: object, where: str) -> tuple[list[str], str]:
+    """Return the names of the text columns and of the label column, after checking them.
+
+    Args:
+        texts: One name, or a sequence of names.
+        label: One name.
+        where: The file or the object, for messages.
+
+    Raises:
+        ArgumentError: They are no names, or a column is named twice.
+    """
+    if isinstance(texts, str):
+        text_columns: object = [texts]
+    else:
+        text_columns = texts
+    if not _are_names(text_columns):
+        raise ArgumentError(f"{where}: texts: got {texts!r:.60}, expected names of text columns, such as ['text']")
+    if not isinstance(label, str):
+        raise ArgumentError(f"{where}: label: got {label!r:.60}, expected the name of the label column")
+    if label in text_columns or len(set(text_columns)) < len(text_columns):
+        shown = ", ".join(text_columns)
+        raise ArgumentError(f"{where}: a column is used twice: got texts {shown} and label {label}")
+    return list(text_columns), label
+
+
+def _are_names(value: object) -> TypeGuard[Sequence[str]]:
+    """Return whether a value is a sequence of at least one text."""
+    if not isinstance(value, Sequence) or not value:
+        return False
+    return all(isinstance(name, str) for name in value)
+
+
+def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Records:
+    """Return the rows of a data frame; see :meth:`StaICC.datasets.dataset.Dataset.from_pandas`."""
+    pandas = require("pandas", "data", "Dataset.from_pandas")
+    if not isinstance(frame, pandas.DataFrame):
+        raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
+    texts, label = column_names(texts, label, "the data frame")
+    wanted = [*texts, label]
+    available = [str(column) for column in frame.columns]
+    values_by_column = []
+    for position in choose(available, wanted, "the data frame"):
+        column = frame.iloc[:, position].astype(object)
+        # pandas has several values for a missing cell; all become None.
+        values_by_column.append(column.where(column.notna(), None).tolist())
+    return of_columns("the data frame", values_by_column, wanted)
+
+
+def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tuple[Records, list[str] | None]:
+    """Return the rows of a Hugging Face data set, and its label names.
+
+    The label names are ``None`` if the label column is none of class labels. See
+    :meth:`StaICC.datasets.dataset.Dataset.from_huggingface`.
+    """
+    library = require("datasets", "data", "Dataset.from_huggingface")
+    _refuse_other_than_a_split(data, library)
+    texts, label = column_names(texts, label, "the data set")
+    wanted = [*texts, label]
+    choose(data.column_names, wanted, "the data set")  # raises if a column is missing
+    values_by_column = [list(data[column]) for column in wanted]
+    label_names = None
+    feature = data.features[label]
+    if isinstance(feature, library.ClassLabel):
+        label_names = list(feature.names)
+        values_by_column[-1] = [_class_name(index, label_names) for index in values_by_column[-1]]
+    return of_columns("the data set", values_by_column, wanted), label_names
+
+
+def _refuse_other_than_a_split(data: Any, library: Any) -> None:
+    """Refuse what is not one split with a number of rows.
+
+    Args:
+        data: The object.
+        library: The module ``datasets``.
+
+    Raises:
+        ArgumentError: It is no ``datasets.Dataset``.
+    """
+    if isinstance(data, library.DatasetDict):
+        splits = ", ".join(map(str, data))
+        raise ArgumentError(f"from_huggingface: got a DatasetDict. Choose one of its splits: {splits}")
+    if isinstance(data, library.IterableDataset | library.IterableDatasetDict):
+        raise ArgumentError(
+            f"from_huggingface: got {type(data).__name__}, which has no number of rows. Load it without "
+            "streaming=True, or pass datasets.Dataset.from_list(list(data)) of a split"
+        )
+    if not isinstance(data, library.Dataset):
+        raise ArgumentError(f"from_huggingface: got {type(data).__name__}, expected a datasets.Dataset")
+
+
+def _class_name(index: int | None, names: Sequence[str]) -> str | None:
+    """Return the name of a class label; ``None`` for -1, which marks a row without a label."""
+    if index is None or index not in range(len(names)):
+        return None
+    return names[index]
