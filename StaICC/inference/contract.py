@@ -98,8 +98,8 @@ class ScoredLabels(list[float]):
         self.unmeasured = unmeasured
 
     def __reduce__(self) -> tuple[type[ScoredLabels], tuple[list[float], float | None, int, float | None, bool]]:
-        known = (self.label_mass, self.dropped, self.mass_without_text, self.unmeasured)
-        return ScoredLabels, (list(self), *known)
+        arguments = (list(self), self.label_mass, self.dropped, self.mass_without_text, self.unmeasured)
+        return ScoredLabels, arguments
 
 
 class ReplyLabel(int):
@@ -114,6 +114,7 @@ class ReplyLabel(int):
         return index
 
 
+# The reasons that servers and engines state for the end of a reply.
 _STOP = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed", "finish", "endoftext")
 _LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length")
 _WITHHELD = ("content_filter", "safety", "refusal", "recitation", "blocklist", "prohibited_content")
@@ -145,8 +146,11 @@ def dropped_demonstrations(answer: object) -> int:
     """Return how many demonstrations of its prompt the model did not read, as a prediction or failure records it."""
     if isinstance(answer, ScoredLabels):
         return answer.dropped
-    reply = getattr(answer, "reply", answer)  # of a label that was read from a reply, and of a reply without a label
-    return reply.dropped if isinstance(reply, Text) else 0
+    # A label that was read from a reply, and the failure of a reply without a label, have the reply as an attribute.
+    reply = getattr(answer, "reply", answer)
+    if isinstance(reply, Text):
+        return reply.dropped
+    return 0
 
 
 def is_unmeasured(answer: object) -> bool:
@@ -187,30 +191,46 @@ def check_answer(value: object, label_space: Sequence[str], free_text: bool = Fa
         [1.0, 3.0]
     """
     if isinstance(value, str):
-        known = (value.finish_reason, value.dropped, value.unmeasured) if isinstance(value, Text) else ()
-        text = Text(str.__str__(value), *known)
+        text = _as_text(value)
         return text if free_text else _index_of_text(text, label_space)
     if isinstance(value, Features):
         return value
+
     plain = _plain(_by_position(value, label_space))
     if isinstance(plain, (list, tuple)):
-        row = _row(plain, label_space)
-        if not isinstance(value, ScoredLabels):
-            return row
-        return ScoredLabels(row, *_checked_facts(value))
-    if (index := whole_number(plain)) is None:
+        numbers = _numbers_of_row(plain, label_space)
+        if isinstance(value, ScoredLabels):
+            return _with_checked_facts(numbers, value)
+        return numbers
+
+    index = whole_number(plain)
+    if index is None:
         raise OutputError(
             f"got {_describe(value)}; expected a sequence of {len(label_space)} numbers (a probability or logit for "
             f"each label), a label index, or the text of a label: {_labels(label_space)}"
         )
     if not 0 <= index < len(label_space):
-        shown = index if index.bit_length() < 64 else f"of {index.bit_length()} bits"
+        # Python refuses to show integers of thousands of digits.
+        shown = str(index) if index.bit_length() < 64 else f"of {index.bit_length()} bits"
         raise OutputError(f"got label index {shown}, expected 0 to {len(label_space) - 1}: {_labels(label_space)}")
     return index
 
 
-def _checked_facts(scored: ScoredLabels) -> tuple[float | None, int, float | None, bool]:
-    """Return what is known of the prompt of label scores, in the order of the arguments of :class:`ScoredLabels`.
+def _as_text(value: str) -> Text:
+    """Return a text of any subclass of ``str`` as a reply."""
+    # The method of str itself, since a subclass may define another one.
+    reply = str.__str__(value)
+    if isinstance(value, Text):
+        return Text(reply, value.finish_reason, value.dropped, value.unmeasured)
+    return Text(reply)
+
+
+def _with_checked_facts(numbers: list[float], scored: ScoredLabels) -> ScoredLabels:
+    """Return checked numbers with what label scores say of their prompt.
+
+    Args:
+        numbers: The numbers of the label scores, as floats.
+        scored: The label scores.
 
     Raises:
         OutputError: A mass is no probability, or the number of dropped demonstrations is negative or no integer.
@@ -218,9 +238,13 @@ def _checked_facts(scored: ScoredLabels) -> tuple[float | None, int, float | Non
     dropped = whole_number(scored.dropped)
     if dropped is None or not 0 <= dropped < 2**32:
         raise OutputError(f"got {scored.dropped!r} dropped demonstrations, expected a number of at least 0")
-    label_mass = _checked_mass("the label mass", scored.label_mass)
-    mass_without_text = _checked_mass("the mass of tokens without visible text", scored.mass_without_text)
-    return label_mass, dropped, mass_without_text, bool(scored.unmeasured)
+    return ScoredLabels(
+        numbers,
+        label_mass=_checked_mass("the label mass", scored.label_mass),
+        dropped=dropped,
+        mass_without_text=_checked_mass("the mass of tokens without visible text", scored.mass_without_text),
+        unmeasured=bool(scored.unmeasured),
+    )
 
 
 def _checked_mass(name: str, mass: object) -> float | None:
@@ -236,21 +260,50 @@ def _checked_mass(name: str, mass: object) -> float | None:
     return float(mass)
 
 
-def _by_position(value: object, label_space: Sequence[str]) -> object:
-    """Return the numbers of a mapping or a Series in the order of the labels, and other values unchanged."""
-    is_mapping = isinstance(value, Mapping)
-    keys = list(value) if isinstance(value, Mapping) else _series_index(value)
-    if keys is None:
+def _by_position(value: Any, label_space: Sequence[str]) -> object:
+    """Return the numbers of a mapping or a Series in the order of the labels, and other values unchanged.
+
+    Raises:
+        OutputError: The keys of the mapping, or the index of the Series, are not the labels.
+    """
+    if isinstance(value, Mapping):
+        labels, numbers = list(value), list(value.values())
+        if labels == list(label_space):
+            return numbers
+        return _reordered(labels, numbers, label_space, kind="mapping with the keys", advice="")
+
+    index = _series_index(value)
+    if index is None:
         return value
-    numbers = list(value.values()) if isinstance(value, Mapping) else value.tolist()  # type: ignore[attr-defined]
-    if keys == list(label_space) or (not is_mapping and keys == list(range(len(keys)))):
+    numbers = value.tolist()
+    is_default_index = index == list(range(len(index)))
+    if is_default_index or index == list(label_space):
         return numbers
-    by_label = dict(zip(keys, numbers, strict=True))
-    if len(by_label) != len(keys) or by_label.keys() != set(label_space):
-        kind = "mapping with the keys" if is_mapping else "Series with the index"
-        advice = "" if is_mapping else ". To read it by position, return its tolist()"
-        raise OutputError(f"got a {kind} {_clip(str(keys))}, expected each label once: {_labels(label_space)}{advice}")
-    return [by_label[label] for label in label_space]
+    advice = ". To read it by position, return its tolist()"
+    return _reordered(index, numbers, label_space, kind="Series with the index", advice=advice)
+
+
+def _reordered(
+    labels: Sequence[object], numbers: Sequence[object], label_space: Sequence[str], kind: str, advice: str
+) -> list[object]:
+    """Return numbers in the order of the label space.
+
+    Args:
+        labels: The label of each number.
+        numbers: The numbers.
+        label_space: The labels in their order.
+        kind: What has the labels, for the message.
+        advice: The end of the message.
+
+    Raises:
+        OutputError: The label of a number is none, is missing or occurs twice.
+    """
+    number_by_label = dict(zip(labels, numbers, strict=True))
+    has_duplicates = len(number_by_label) != len(labels)
+    if has_duplicates or number_by_label.keys() != set(label_space):
+        shown = _clip(str(labels))
+        raise OutputError(f"got a {kind} {shown}, expected each label once: {_labels(label_space)}{advice}")
+    return [number_by_label[label] for label in label_space]
 
 
 def _series_index(value: object) -> list[object] | None:
@@ -258,35 +311,57 @@ def _series_index(value: object) -> list[object] | None:
     if isinstance(value, (type, list, tuple)) or not callable(getattr(value, "tolist", None)):
         return None
     index = getattr(value, "index", None)
-    to_list = None if callable(index) else getattr(index, "tolist", None)
-    keys = to_list() if callable(to_list) else None
-    return keys if isinstance(keys, list) else None
+    # The index of a list-like object may be a method, which searches an item.
+    if callable(index):
+        return None
+    to_list = getattr(index, "tolist", None)
+    if not callable(to_list):
+        return None
+    labels = to_list()
+    return labels if isinstance(labels, list) else None
 
 
 def _plain(value: object) -> object:
-    """Turn arrays and tensors into lists or numbers, and other sequences into lists."""
+    """Return arrays and tensors as lists or numbers, other sequences as lists, and all else unchanged.
+
+    Raises:
+        OutputError: It is an array of times, which NumPy would turn into integers.
+    """
     if isinstance(value, (type, list, tuple, bytes, bytearray, memoryview)):
         return value
-    convert = getattr(value, "tolist", None)
-    if callable(convert):
-        if getattr(getattr(value, "dtype", None), "kind", "f") not in "biufcOSU":  # NumPy turns times into integers
+    to_list = getattr(value, "tolist", None)
+    if callable(to_list):
+        kind = getattr(getattr(value, "dtype", None), "kind", "f")
+        if kind not in _KINDS_OF_NUMBERS_AND_TEXTS:
             raise OutputError(f"got {_describe(value)}, expected numbers, a label index, or a label's text")
-        return convert()
+        return to_list()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return list(itertools.islice(value, len(value) + 1))  # it may have no end, whatever length it says it has
+        # A sequence may have no end, whatever length it says it has.
+        return list(itertools.islice(value, len(value) + 1))
     return value
 
 
-def _row(row: Sequence[object], label_space: Sequence[str]) -> list[float]:
+_KINDS_OF_NUMBERS_AND_TEXTS = "biufcOSU"
+"""The kinds of NumPy's types of booleans, integers, numbers, objects and texts; ``m`` and ``M`` are times."""
+
+
+def _numbers_of_row(row: Sequence[object], label_space: Sequence[str]) -> list[float]:
+    """Return the values of a sequence as floats, one for each label.
+
+    Raises:
+        OutputError: There are more or fewer values than labels, a value is no number, NaN or plus infinity, or all are
+            minus infinity.
+    """
     if len(row) != len(label_space):
-        hint = "; return one row for one prompt" if len(row) == 1 and isinstance(row[0], (list, tuple)) else ""
+        has_outer_list = len(row) == 1 and isinstance(row[0], (list, tuple))
+        hint = "; return one row for one prompt" if has_outer_list else ""
         raise OutputError(f"got {len(row)} values, expected {len(label_space)}, one for each label{hint}")
-    if {*map(type, row)} == {float}:  # the common case
+    if set(map(type, row)) == {float}:  # the common case
         numbers: list[float] = list(row)  # type: ignore[arg-type]
     else:
         numbers = [_number(value, label) for value, label in zip(row, label_space, strict=True)]
     for label, number in zip(label_space, numbers, strict=True):
-        if not number < math.inf:
+        if math.isnan(number) or number == math.inf:
             raise OutputError(f"the value for label {label!r} is {number}, expected a finite number")
     if numbers and max(numbers) == -math.inf:
         raise OutputError("the value for each label is minus infinity, expected a finite number for one label or more")
@@ -294,9 +369,15 @@ def _row(row: Sequence[object], label_space: Sequence[str]) -> list[float]:
 
 
 def _number(value: object, label: str) -> float:
+    """Return the value for a label as a float.
+
+    Raises:
+        OutputError: It is no number.
+    """
     plain = _plain(value)
-    if plain is not value and isinstance(plain, list) and len(plain) == 1:
-        plain = plain[0]  # an array or a tensor of one number
+    is_array_of_one = plain is not value and isinstance(plain, list) and len(plain) == 1
+    if is_array_of_one:
+        plain = plain[0]  # type: ignore[index]
     if isinstance(plain, (bool, str, complex, type)) or not hasattr(plain, "__float__"):
         raise OutputError(f"the value for label {label!r} is {_describe(value)}, expected a number")
     try:
@@ -306,24 +387,42 @@ def _number(value: object, label: str) -> float:
 
 
 def _index_of_text(text: str, label_space: Sequence[str]) -> int:
+    """Return the label that a text is, as written or without the white space around both.
+
+    Raises:
+        OutputError: It is no label, or without white space several ones.
+    """
     if text in label_space:
         return label_space.index(text)
-    matches = [place for place, label in enumerate(label_space) if label.strip() == text.strip()]
-    if len(matches) == 1:
-        return matches[0]
+    matching_labels = [index for index, label in enumerate(label_space) if label.strip() == text.strip()]
+    if len(matching_labels) == 1:
+        return matching_labels[0]
     raise OutputError(f"got the text {_clip(text)}, which is no label; expected one of {_labels(label_space)}")
 
 
+_MOST_LABELS_SHOWN = 10
+"""Labels that a message lists."""
+_LONGEST_VALUE_SHOWN = 80
+"""Characters of a value that a message shows."""
+
+
 def _labels(label_space: Sequence[str]) -> str:
-    shown = ", ".join(repr(label) for label in label_space[:10])
-    return shown + (f", ... ({len(label_space)} labels)" if len(label_space) > 10 else "")
+    """Return the labels for a message, of many the first ones and their number."""
+    listed = ", ".join(repr(label) for label in label_space[:_MOST_LABELS_SHOWN])
+    if len(label_space) > _MOST_LABELS_SHOWN:
+        return f"{listed}, ... ({len(label_space)} labels)"
+    return listed
 
 
 def _clip(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:77] + "...")
+    """Return a text in quotes for a message, of a long one the beginning."""
+    if len(text) > _LONGEST_VALUE_SHOWN:
+        text = text[: _LONGEST_VALUE_SHOWN - 3] + "..."
+    return repr(text)
 
 
 def _describe(value: object) -> str:
+    """Return what a refused value is, for a message, with advice where a common mistake explains it."""
     kind = type(value).__name__
     if value is None:
         return "None (does the function end without a return?)"
@@ -437,9 +536,13 @@ def stop_requests(function: object) -> None:
 
 def served_function(function: object) -> Served | None:
     """Return the served function behind an inference function; ``None`` if there is none."""
-    inner = own_attribute(function, "served")
-    served: Any = inner() if callable(inner) else function
-    return None if own_attribute(served, "pin_edition") is None else served
+    served: Any = function
+    served_of = own_attribute(function, "served")
+    if callable(served_of):
+        served = served_of()
+    if own_attribute(served, "pin_edition") is None:
+        return None
+    return served  # type: ignore[no-any-return]
 
 
 def own_attribute(function: Any, name: str) -> Any:
@@ -448,17 +551,30 @@ def own_attribute(function: Any, name: str) -> Any:
     :func:`functools.wraps` copies the attributes of the wrapped function, and ``__getattr__`` passes on those of
     another object. They describe that function or object, not the wrapper.
     """
+    # Other than getattr(), this does not ask __getattr__.
     if inspect.getattr_static(function, name, None) is None:
         return None
     value = getattr(function, name, None)
     wrapped = getattr(function, "__wrapped__", None)
-    return None if wrapped is not None and value is getattr(wrapped, name, None) else value
+    is_copied = wrapped is not None and value is getattr(wrapped, name, None)
+    return None if is_copied else value
 
 
-def _counted(function: object, name: str) -> Any:
-    """Return what a function counts, or else the kernel that it wraps (its attribute ``kernel``)."""
-    count, kernel = own_attribute(function, name), own_attribute(function, "kernel")
-    return count if count is not None or kernel is None or kernel is function else _counted(kernel, name)
+def _inner_kernel(function: object) -> Any:
+    """Return the kernel that a function wraps, its attribute ``kernel``; ``None`` if it wraps none."""
+    kernel = own_attribute(function, "kernel")
+    return None if kernel is function else kernel
+
+
+def _own_or_kernels(function: object, name: str) -> Any:
+    """Return what a function declares under a name, or else what the kernel that it wraps declares."""
+    value = own_attribute(function, name)
+    if value is not None:
+        return value
+    kernel = _inner_kernel(function)
+    if kernel is None:
+        return None
+    return _own_or_kernels(kernel, name)
 
 
 class LoadsModel:
@@ -481,8 +597,10 @@ def loading_kernel(function: object) -> LoadsModel | None:
     """Return the inference function, or the kernel that it wraps, if its model is loaded when it is first needed."""
     if isinstance(function, LoadsModel):
         return function
-    kernel = own_attribute(function, "kernel")
-    return None if kernel is None or kernel is function else loading_kernel(kernel)
+    kernel = _inner_kernel(function)
+    if kernel is None:
+        return None
+    return loading_kernel(kernel)
 
 
 def reads_parts(function: object) -> bool:
@@ -493,15 +611,16 @@ def reads_parts(function: object) -> bool:
     """
     if type(function) is functools.partial:
         return reads_parts(function.func)
-    declared, kernel = own_attribute(function, "reads_parts"), own_attribute(function, "kernel")
-    if declared is not None or kernel is None or kernel is function:
+    declared = own_attribute(function, "reads_parts")
+    if declared is not None:
         return declared is True
-    return reads_parts(kernel)
+    kernel = _inner_kernel(function)
+    return kernel is not None and reads_parts(kernel)
 
 
 def retried(function: object) -> int:
     """Return how many requests an inference function sent again since it was made; 0 if it does not count them."""
-    return _counted(function, "retried") or 0
+    return _own_or_kernels(function, "retried") or 0
 
 
 def tokens_used(function: object) -> tuple[int, int] | None:
@@ -509,22 +628,23 @@ def tokens_used(function: object) -> tuple[int, int] | None:
 
     ``None`` if it does not count them, or does not after all, such as a server.
     """
-    return _counted(function, "tokens_used")  # type: ignore[no-any-return]
+    return _own_or_kernels(function, "tokens_used")  # type: ignore[no-any-return]
 
 
 def announce_prompts(function: object, prompts: Sequence[Any]) -> None:
     """Tell an inference function, or the kernel that it wraps, which prompts follow; most do not need to know."""
-    announce = _counted(function, "announce_prompts")
+    announce = _own_or_kernels(function, "announce_prompts")
     if announce is not None:
         announce(prompts)
 
 
 def usage(function: object) -> Usage:
     """Return requests that were sent again, and tokens that were read and generated."""
-    return retried(function), *(tokens_used(function) or (0, 0))
+    read, generated = tokens_used(function) or (0, 0)
+    return retried(function), read, generated
 
 
-_PASSED_BY_NAME = ("prompt", "label_space")
+_PASSED_BY_NAME = frozenset({"prompt", "label_space"})
 """The parameters of each call: a call overrides what a partial binds to them, so a batched form ignores that, too."""
 
 
@@ -533,7 +653,9 @@ def without_overridden_arguments(function: Inference) -> Inference:
 
     So ``functools.partial(kernel, label_space=[...])`` is the kernel, with its identity.
     """
-    while type(function) is functools.partial and not function.args and {*_PASSED_BY_NAME} >= function.keywords.keys():
+    while type(function) is functools.partial:
+        if function.args or not function.keywords.keys() <= _PASSED_BY_NAME:
+            return function
         function = function.func
     return function
 
@@ -555,19 +677,27 @@ def batch_form(function: Inference) -> BatchForm | None:
     batch = own_attribute(function, "batch")
     if callable(batch) and not _overrides_call(function):
         return lambda prompts, label_space, **more: batch(prompts=prompts, label_space=label_space, **more)
-    if type(function) is functools.partial and not function.args and not isinstance(function.func, functools.partial):
-        inner = batch_form(function.func)
-        bound = {name: value for name, value in function.keywords.items() if name not in _PASSED_BY_NAME}
-        return inner and functools.partial(inner, **bound)
-    return None
+    # Python merges a partial of a partial into one, unless the inner one is a subclass or has attributes of its own.
+    if type(function) is not functools.partial or isinstance(function.func, functools.partial) or function.args:
+        return None
+    inner_batch = batch_form(function.func)
+    if inner_batch is None:
+        return None
+    bound = {name: value for name, value in function.keywords.items() if name not in _PASSED_BY_NAME}
+    return functools.partial(inner_batch, **bound)
 
 
 def _overrides_call(function: Inference) -> bool:
-    """Tell whether the class overrides ``__call__`` further down than it defines ``batch``."""
+    """Return whether the class overrides ``__call__`` further down than it defines ``batch``."""
     if "batch" in getattr(function, "__dict__", {}):
         return False
-    defined = [name for base in type(function).__mro__ for name in ("batch", "__call__") if name in vars(base)]
-    return defined[:1] == ["__call__"] and "batch" in defined
+    overrides_call = False
+    for base in type(function).__mro__:
+        if "batch" in vars(base):
+            return overrides_call
+        if "__call__" in vars(base):
+            overrides_call = True
+    return False
 
 
 def user_batch_form(function: Inference) -> BatchForm:
@@ -581,8 +711,15 @@ def user_batch_form(function: Inference) -> BatchForm:
     except (TypeError, ValueError):  # built-ins and extension functions may have none
         parameters = {}  # type: ignore[assignment]
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    labels = {"label_space"} if "label_space" in parameters or takes_any else set()
-    name = next((name for name in ("prompt", "prompts") if name in parameters), "prompt" if takes_any else None)
-    if name is None or not labels:
+    takes_label_space = takes_any or "label_space" in parameters
+    if "prompt" in parameters:
+        prompts_name = "prompt"
+    elif "prompts" in parameters:
+        prompts_name = "prompts"
+    elif takes_any:
+        prompts_name = "prompt"
+    else:
+        prompts_name = None
+    if prompts_name is None or not takes_label_space:
         return lambda prompts, label_space: function(prompts, label_space)
-    return lambda prompts, label_space: function(**{name: prompts, "label_space": label_space})
+    return lambda prompts, label_space: function(**{prompts_name: prompts, "label_space": label_space})

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from StaICC.inference.contract import Text
 from StaICC.inference.reply_grammar.assertions import Reading, StatementReader
-from StaICC.inference.reply_grammar.json_replies import json_part, read_json
-from StaICC.inference.reply_grammar.labels import LabelNames, label_names, normalised
+from StaICC.inference.reply_grammar.json_replies import JsonPart, json_part, read_json
+from StaICC.inference.reply_grammar.labels import label_names, normalised
 from StaICC.inference.reply_grammar.phrases import Phrases, phrases_for
 from StaICC.inference.reply_grammar.statements import Statement, heading_at_end, statements_of, unwrapped
 from StaICC.inference.reply_grammar.thoughts import without_special_tokens, without_thoughts
@@ -39,9 +39,13 @@ PARSER_VERSION = "5"
 
 _HAS_WORDS = re.compile(r"\w")
 _BARE_WORDS = re.compile(r"\w[\w' -]*")
-_MOST_WORDS = 2
-_LONGEST_ANSWER = 30
 _ONLY_MARKS = re.compile(r"[\W_]*")
+_MOST_WORDS = 2
+"""Words of a first line that is read as another answer; a longer one is an introduction."""
+_LONGEST_ANSWER = 30
+"""Characters of such a line."""
+_ENDING_RULES = frozenset({"repeats the prompt", "no label in JSON", "no label"})
+"""The rules of readings after which a reply is unparsed, whatever else it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,30 +95,45 @@ def _may_be_cut_label(reply: str, label: int, label_space: Sequence[str]) -> boo
     if not isinstance(reply, Text) or reply.finish_reason != "length":
         return False
     names = [normalised(str(name)).strip().casefold() for name in label_space]
-    ends_in_label = normalised(reply).casefold().endswith(names[label])
-    is_beginning = any(name.startswith(names[label]) for name in names if name != names[label])
-    return ends_in_label and is_beginning
+    label_name = names[label]
+    if not normalised(reply).casefold().endswith(label_name):
+        return False
+    return any(name.startswith(label_name) and name != label_name for name in names)
 
 
 def _parse(reply: str, label_space: Sequence[str], label_prefix: str, text_prefixes: Sequence[str]) -> ParsedReply:
     """Find the label that a reply names, however the reply ended."""
-    names = [str(label) for label in label_space]
-    for form in (str, str.strip):
-        forms, written = [form(name) for name in names], form(reply)
-        if written and forms.count(written) == 1:
-            return ParsedReply(forms.index(written), "exact")
-    labels = label_names(tuple(names))
+    names = [str(name) for name in label_space]
+    label = _exact_label(reply, names)
+    if label is not None:
+        return ParsedReply(label, "exact")
+
     text = without_thoughts(normalised(reply))
     if text is None:
         return ParsedReply(None, "cut off in reasoning")
     text = without_special_tokens(text).strip()
-    alone = labels.index_of(text)
-    if alone is not None:
-        return ParsedReply(alone, "exact")
-    if _ONLY_MARKS.fullmatch(text) and not any(labels.mentions(text)):
+
+    labels = label_names(tuple(names))
+    label = labels.index_of(text)
+    if label is not None:
+        return ParsedReply(label, "exact")
+    if _ONLY_MARKS.fullmatch(text) is not None and not any(labels.mentions(text)):
         return ParsedReply(None, "empty")
+
     template = _Template(label_prefix, text_prefixes)
-    return _decision(_readings(text, labels, template))
+    reader = StatementReader(labels, template.phrases)
+    return _decision(_readings(text, reader, template))
+
+
+def _exact_label(reply: str, names: list[str]) -> int | None:
+    """Return the label that a reply is, as written or without the white space around both; ``None`` if it is none."""
+    if reply and names.count(reply) == 1:
+        return names.index(reply)
+    stripped_reply = reply.strip()
+    stripped_names = [name.strip() for name in names]
+    if stripped_reply and stripped_names.count(stripped_reply) == 1:
+        return stripped_names.index(stripped_reply)
+    return None
 
 
 class _Template:
@@ -127,9 +146,10 @@ class _Template:
 
     def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
         self._label_prefix = normalised(label_prefix).strip()
-        names = [normalised(prefix).strip() for prefix in text_prefixes]
-        self._text_prefixes = tuple(name.casefold() for name in names if name and name != self._label_prefix)
-        self.phrases: Phrases = phrases_for(label_prefix, tuple(name for name in names if name != self._label_prefix))
+        prefixes = [normalised(prefix).strip() for prefix in text_prefixes]
+        prefixes = [prefix for prefix in prefixes if prefix != self._label_prefix]
+        self._text_prefixes = tuple(prefix.casefold() for prefix in prefixes if prefix)
+        self.phrases: Phrases = phrases_for(label_prefix, tuple(prefixes))
 
     def begins(self, statement: Statement) -> bool:
         """Return whether a statement begins an example of the template: a line that begins as an input text."""
@@ -148,58 +168,100 @@ class _Template:
             answer = answer[len(self._label_prefix) :].strip()
         elif reader.is_cue(answer) or reader.is_cue(f"{answer}:"):
             return False
-        is_short = len(answer.split()) <= _MOST_WORDS and len(answer) <= _LONGEST_ANSWER
-        return is_short and _BARE_WORDS.fullmatch(answer) is not None and not reader.labels.occur_in(answer)
+        if len(answer.split()) > _MOST_WORDS or len(answer) > _LONGEST_ANSWER:
+            return False
+        return _BARE_WORDS.fullmatch(answer) is not None and not reader.labels.occur_in(answer)
 
     def ends(self, statement: Statement) -> bool:
         """Return whether a statement ends an example whose text begins the reply: the label prefix within a line."""
-        has_prefix = bool(self._label_prefix) and statement.text.startswith(self._label_prefix)
-        return has_prefix and not statement.begins_line
+        if not self._label_prefix or statement.begins_line:
+            return False
+        return statement.text.startswith(self._label_prefix)
 
 
-def _readings(text: str, labels: LabelNames, template: _Template) -> Iterator[Reading]:
-    """Return the readings of the statements and JSON values of a reply, up to where it repeats the template."""
-    reader = StatementReader(labels, template.phrases)
+def _readings(text: str, reader: StatementReader, template: _Template) -> Iterator[Reading]:
+    """Yield the readings of the statements and JSON values of a reply, up to where it repeats the template.
+
+    Args:
+        text: The reply without thoughts and special tokens.
+        reader: Reads its statements.
+        template: The prompt's template.
+    """
     is_answered = False
-    is_first = True
+    is_first_statement = True
     while text:
         part = json_part(text)
-        for statement in statements_of(text if part is None else text[: part.start], reader):
-            if template.begins(statement) and is_answered:
+        text_before_json = text if part is None else text[: part.start]
+        for statement in statements_of(text_before_json, reader):
+            if is_answered and template.begins(statement):
+                # A base model goes on with the next example.
                 return
-            if not is_answered and (template.begins(statement) or template.ends(statement)):
-                yield Reading(rule="repeats the prompt")
-                return
-            if is_first and template.is_other_answer(statement, reader):
-                yield Reading(rule="no label")
-                return
-            is_first = False
-            reading = reader.read(statement.text)
-            is_answered = is_answered or reading.asserted is not None
+            reading = _read_statement(statement, reader, template, is_first_statement, is_answered)
             yield reading
+            is_first_statement = False
+            is_answered = is_answered or reading.asserted is not None
         if part is None:
             return
-        reading = read_json(part.value, reader)
-        heading = heading_at_end(text[: part.start], reader)
-        rest_of_line = text[part.end :].partition("\n")[0]
-        if (heading and not reader.is_cue(heading)) or _HAS_WORDS.search(rest_of_line):
-            reading = Reading(rule="no label in JSON")
-        is_answered = is_answered or reading.asserted is not None
+
+        reading = _read_json_part(text, part, reader)
         yield reading
+        is_answered = is_answered or reading.asserted is not None
         text = text[part.end :]
+
+
+def _read_statement(
+    statement: Statement, reader: StatementReader, template: _Template, is_first: bool, is_answered: bool
+) -> Reading:
+    """Return the reading of a statement.
+
+    Args:
+        statement: The statement.
+        reader: Reads statements.
+        template: The prompt's template.
+        is_first: Whether it is the first statement of the reply.
+        is_answered: Whether a statement or JSON before it asserts a label.
+    """
+    if not is_answered and (template.begins(statement) or template.ends(statement)):
+        return Reading(rule="repeats the prompt")
+    if is_first and template.is_other_answer(statement, reader):
+        return Reading(rule="no label")
+    return reader.read(statement.text)
+
+
+def _read_json_part(text: str, part: JsonPart, reader: StatementReader) -> Reading:
+    """Return the reading of JSON in a text. A heading that is no cue, and words after it in its line, make it unclear.
+
+    Args:
+        text: The text.
+        part: The JSON in it.
+        reader: Reads statements.
+    """
+    heading = heading_at_end(text[: part.start], reader)
+    if heading and not reader.is_cue(heading):
+        return Reading(rule="no label in JSON")
+    rest_of_line = text[part.end :].partition("\n")[0]
+    if _HAS_WORDS.search(rest_of_line) is not None:
+        return Reading(rule="no label in JSON")
+    return read_json(part.value, reader)
 
 
 def _decision(readings: Iterable[Reading]) -> ParsedReply:
     """Return the label that a reply names from the readings of its statements, in order."""
-    label, rule = None, ""
+    label: int | None = None
+    rule = ""
     for reading in readings:
-        if reading.rule in ("repeats the prompt", "no label in JSON", "no label"):
+        if reading.rule in _ENDING_RULES:
             return ParsedReply(None, reading.rule)
-        if label is None and reading.asserted is not None:
-            label, rule = reading.asserted, reading.rule
         if label is None:
-            continue
-        if reading.asserted not in (None, label) or reading.others - {label}:
+            # What is before the first assertion, such as considerations of other labels, does not count.
+            if reading.asserted is None:
+                continue
+            label = reading.asserted
+            rule = reading.rule
+
+        asserts_another = reading.asserted is not None and reading.asserted != label
+        mentions_another = bool(reading.others - {label})
+        if asserts_another or mentions_another:
             return ParsedReply(None, "several labels")
         if label in reading.denied or reading.takes_back:
             return ParsedReply(None, "denied or taken back")
@@ -213,7 +275,8 @@ def reply_text(reply: str) -> str:
     text = without_thoughts(reply)
     if text is None:
         return ""
-    return unwrapped(without_special_tokens(text).replace("\\_", "_").strip()).strip()
+    text = without_special_tokens(text).replace("\\_", "_").strip()
+    return unwrapped(text).strip()
 
 
 def is_cut_thought(reply: object) -> bool:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_lowercase
 
 from StaICC.inference.reply_grammar.labels import LabelNames, Mention
 from StaICC.inference.reply_grammar.phrases import Phrases
 
-_PAIRS = {
+_CLOSING_MARKS = {
     '"': '"',
     "'": "'",
     "$": "$",
@@ -32,31 +32,58 @@ _PAIRS = {
     "\u300c": "\u300d",
     "\u3010": "\u3011",
 }
-_END_MARK = re.compile(r" ?[.!,;\u2026\u3002\uff0c\uff01\uff1b]?")
+"""The marks that may enclose a label, each opening mark with its closing one."""
+
+# -- before the label
+
 _PICTURES_OF_ASSENT = (
     "\u2705\u2714\u2713\u2611\U0001f44d\U0001f389\u2b50\U0001f31f\U0001f4af\U0001f449\u27a1\u2192\u21d2"
 )
 _LEADING_PICTURES = re.compile(rf"(?:[{_PICTURES_OF_ASSENT}]|-+>|=+>|\[x\])\s?", re.I)
+_OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
+"""An option letter before its label: "B)", "(b)", "B." or "B:"."""
+
+# -- after the label
+
+_END_MARK = re.compile(r" ?[.!,;\u2026\u3002\uff0c\uff01\uff1b]?")
 _TRAILING_PICTURES = re.compile(r"\s?[\U0001f600-\U0001f60f\U0001f642\U0001f44d\U0001f389\u2b50\U0001f31f]$")
 _SEPARATOR = re.compile(r"^(?:\s?[,(\uff0c]| [-\u2013\u2014])?\s?")
-_BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-][\s\"'(\[]*")
-_NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
-_CROSS = "\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e\u00d7\u2715\u2610"
-_OPTION = re.compile(r"\(?([A-Za-z])(?:[).:]|\.\))\s?")
+"""The comma, dash or opening bracket before a reason or a contrast."""
 _OPTION_TEXT = re.compile(r"\)\s?(?P<after_bracket>.{0,200}?)[.]?|\s?\((?P<in_brackets>[^()]{1,80})\)[.!,]?")
-_AROUND_VALUE = " \"'()[].,:;!-"
+"""The text of an option after its letter: ") Paris" of "B) Paris", " (Oslo)." of "C (Oslo)."."""
 _CLAUSE_MARK = re.compile(r"[,;:.\uff0c\uff1b\u3002]")
-_NAMED_VALUE = re.compile(r"(?P<name>[^\n:=?\uff1a]{1,40})[:=?\uff1a]+(?P<value>[^\n]{1,40})")
+
+# -- values
+
+_CROSSES = tuple("\u274c\u2717\u2718\u2716\u274e\U0001f6ab\u26d4\U0001f44e\u00d7\u2715\u2610")
+"""Pictures that mean "no"."""
+_NUMBER = re.compile(r"[<>~\u2248]?[+-]?\d+(?:[.,/]\d+)?\s?%?")
 _QUANTITY = re.compile(
     r"(?P<bound>[<>~\u2248]?)(?P<number>\d+(?:[.,]\d+)?)(?:\s?/\s?(?P<whole>\d+))?\s?(?P<percent>%?)"
 )
-_LONGEST_DENYING_VALUE = 3
-_LONGEST_DENIAL = 4
-_LONGEST_DOUBT = 300
-_DENIAL_SPAN = 60
-_MOST_MARKS = 4
+"""A share, a percentage or a fraction: "0.02", "< 10 %", "1/10"."""
+_BEFORE_VALUE = re.compile(r"[\s\"'\])}]*[:=\uff1a(\[\u2013\u2014-][\s\"'(\[]*")
+"""What is between a label and its value: ": " of "hate: no", " (" of "hate (no)"."""
+_AROUND_VALUE = " \"'()[].,:;!-"
+_NAMED_VALUE = re.compile(r"(?P<name>[^\n:=?\uff1a]{1,40})[:=?\uff1a]+(?P<value>[^\n]{1,40})")
+"""A name with its value: "Detected: no"."""
+
+# -- limits
+
 _MOST_LEADS = 3
+"""Leads before a label: "Sure, based on the text, therefore ..."."""
+_MOST_MARKS = 4
+"""Opening marks and option letters before a label, together."""
 _MOST_FILLERS = 2
+"""Fillers before the other label of a contrast: "rather than a clearly negative"."""
+_LONGEST_DENYING_VALUE = 3
+"""Words of a value that may deny the label: "not at all"."""
+_LONGEST_DENIAL = 4
+"""Words of a statement without a label that denies the answer: "No, it is not."."""
+_LONGEST_DOUBT = 300
+"""Characters at the end of a sentence that are searched for words of doubt."""
+_DENIAL_SPAN = 60
+"""Characters before and after a label that are searched for its denial or value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +102,15 @@ class Reading:
     """What was read: a statement, JSON, or the prompt's template."""
 
 
-def _without_separator(text: str) -> str:
-    """Return the text without the comma, dash or opening bracket before a reason or a contrast."""
-    return _SEPARATOR.sub("", text, count=1)
+@dataclass(frozen=True, slots=True)
+class _LabelPhrase:
+    """A label of a statement with its option letter and the marks around it, such as ``(B) "positive"``."""
 
-
-def _is_less_than_half(quantity: re.Match[str]) -> bool:
-    """Return whether a share, a percentage or a fraction is less than one half; a larger number is no share."""
-    number = float(quantity["number"].replace(",", "."))
-    whole = int(quantity["whole"]) if quantity["whole"] else 1
-    if quantity["percent"]:
-        whole = 100
-    return quantity["bound"] == "<" or number < 0.5 * whole
+    label: int
+    start: int
+    """Where the label itself begins in the statement."""
+    rest: str
+    """The statement after the label and its closing marks."""
 
 
 class StatementReader:
@@ -107,13 +131,16 @@ class StatementReader:
         if not self.labels.occur_in(statement):
             return Reading(takes_back=self._takes_back(statement))
         mentions = list(self.labels.mentions(statement))
-        if self._is_question(statement, mentions):
-            return self._neutral(statement, mentions)
-        for mention, rest in self._label_places(statement):
-            reading = self._ending(mention.label, rest, follows_words=mention.start > 1)
+        if _is_question(statement, mentions):
+            return self._read_mentions(statement, mentions)
+        for position in self._label_positions(statement):
+            phrase = self._label_phrase(statement, position)
+            if phrase is None:
+                continue
+            reading = self._read_ending(phrase)
             if reading is not None:
                 return reading
-        return self._neutral(statement, mentions)
+        return self._read_mentions(statement, mentions)
 
     def is_doubt(self, sentence: str) -> bool:
         """Return whether a sentence may turn what follows it into something that is not asserted.
@@ -121,9 +148,10 @@ class StatementReader:
         Words of denial and doubt count after its last label. "The answer is not" is doubt; "It is not X" is complete,
         and so is a cue ("I would say").
         """
-        last_label_ends = max((mention.end for mention in self.labels.mentions(sentence)), default=0)
-        end = sentence[last_label_ends:][-_LONGEST_DOUBT:]
-        return self._phrases.doubt.search(end) is not None and not self.is_cue(sentence)
+        last_label_end = max((mention.end for mention in self.labels.mentions(sentence)), default=0)
+        after_labels = sentence[last_label_end:]
+        has_doubt = self._phrases.doubt.search(after_labels[-_LONGEST_DOUBT:]) is not None
+        return has_doubt and not self.is_cue(sentence)
 
     def is_refusal(self, sentence: str) -> bool:
         """Return whether a sentence says that no label is known: "I'm not sure"."""
@@ -133,229 +161,269 @@ class StatementReader:
         """Return whether a name, such as that of a tag, asks for the label."""
         return name.casefold() in self._phrases.answer_names
 
-    def _is_question(self, statement: str, mentions: list[Mention]) -> bool:
-        """Return whether a statement ends in a question mark that is no part of a label."""
-        text = statement.rstrip("\"')")
-        ends_in_label = bool(mentions) and mentions[-1].end == len(text)
-        return text.endswith(("?", "\uff1f")) and not ends_in_label
-
     def is_cue(self, statement: str) -> bool:
         """Return whether a statement is only a lead and a cue, such as "Here is the answer:"."""
-        return any(place == len(statement) for place in self._places(statement))
+        return len(statement) in self._label_positions(statement)
 
     # -- before the label
 
-    def _label_places(self, statement: str) -> Iterator[tuple[Mention, str]]:
-        """Return the labels at the places where the grammar allows one, each with the text after it."""
-        for place in self._places(statement):
-            marked = self._marked_label(statement, place)
-            if marked is not None:
-                yield marked
+    def _label_positions(self, statement: str) -> Iterator[int]:
+        """Yield the positions where an asserted label may begin: after leads, a cue, an article and a word of degree.
 
-    def _places(self, statement: str) -> Iterator[int]:
-        """Return the places where an asserted label may begin: after leads, a cue, an article and a word of degree."""
-        for after_lead in self._after_leads(statement):
-            yield from self._after_modifiers(statement, after_lead)
-            for cue in self._phrases.cues:
-                match = cue.match(statement, after_lead)
-                if match is not None and match.end() > after_lead:
-                    yield from self._after_modifiers(statement, match.end())
+        A position may occur twice.
+        """
+        for lead_end in self._lead_ends(statement):
+            yield from self._modifier_ends(statement, lead_end)
+            for cue_pattern in self._phrases.cues:
+                cue = cue_pattern.match(statement, lead_end)
+                if cue is not None and cue.end() > lead_end:
+                    yield from self._modifier_ends(statement, cue.end())
 
-    def _after_leads(self, statement: str) -> Iterator[int]:
-        """Return the place before and after each lead ("Sure,", "Based on the text,")."""
-        place = 0
-        yield place
+    def _lead_ends(self, statement: str) -> Iterator[int]:
+        """Yield the beginning of a statement and the end of each lead ("Sure,", "Based on the text,")."""
+        position = 0
+        yield position
         for _ in range(_MOST_LEADS):
-            lead = self._leading_picture(statement, place) or self._phrases.lead.match(statement, place)
-            lead = lead or self._intro(statement, place)
+            lead = self._lead_at(statement, position)
             if lead is None:
                 return
-            place = lead.end()
-            yield place
+            position = lead.end()
+            yield position
 
-    def _leading_picture(self, statement: str, place: int) -> re.Match[str] | None:
-        """Return a picture before a label, unless a label has one at its edge: it may be a label itself."""
-        picture = _LEADING_PICTURES.match(statement, place)
-        if picture is None or picture[0][0] in self.labels.edge_symbols:
-            return None
-        return picture
+    def _lead_at(self, statement: str, position: int) -> re.Match[str] | None:
+        """Return the lead that begins at a position: a picture of assent, a word, or an introduction."""
+        picture = _LEADING_PICTURES.match(statement, position)
+        # A picture at the edge of a label may be the label itself.
+        if picture is not None and picture[0][0] not in self.labels.edge_symbols:
+            return picture
+        lead = self._phrases.lead.match(statement, position)
+        if lead is not None:
+            return lead
+        introduction = self._phrases.intro.match(statement, position)
+        # An introduction such as "Based on a wrong reading," may change what follows it.
+        if introduction is not None and self._phrases.guard.search(introduction[0]) is None:
+            return introduction
+        return None
 
-    def _intro(self, statement: str, place: int) -> re.Match[str] | None:
-        """Return an introduction up to its comma ("Based on the text,"), unless it may change what follows."""
-        intro = self._phrases.intro.match(statement, place)
-        if intro is None or self._phrases.guard.search(intro[0]):
-            return None
-        return intro
-
-    def _after_modifiers(self, statement: str, place: int) -> Iterator[int]:
-        """Return the place before and after an article, and after a word of degree where no label has one."""
-        yield place
-        article = self._phrases.article.match(statement, place)
-        if article is not None and self.labels.at(statement, place) is None:
-            place = article.end()
-            yield place
-        degree = self._phrases.degree.match(statement, place)
+    def _modifier_ends(self, statement: str, position: int) -> Iterator[int]:
+        """Yield a position, the end of an article there, and the end of a word of degree where no label has one."""
+        yield position
+        article = self._phrases.article.match(statement, position)
+        if article is not None and self.labels.at(statement, position) is None:
+            position = article.end()
+            yield position
+        degree = self._phrases.degree.match(statement, position)
         if degree is not None and not self._degrees_are_labels:
             yield degree.end()
 
     # -- the label
 
-    def _marked_label(self, statement: str, place: int, marks: int = 0) -> tuple[Mention, str] | None:
-        """Return the label at a place, in pairs of marks and after its option letter if it has them, and the rest.
+    def _label_phrase(self, text: str, position: int, marks_before: int = 0) -> _LabelPhrase | None:
+        """Return the label that begins at a position, by itself, after its option letter or between marks.
 
         Args:
-            statement: The statement.
-            place: Where the marks begin.
-            marks: How many marks were read before this place.
+            text: A statement, or a part of it.
+            position: Where the label, its option letter or an opening mark begins.
+            marks_before: How many opening marks and option letters are before this position.
         """
-        if marks > _MOST_MARKS:
+        if marks_before > _MOST_MARKS:
             return None
-        bare = self.labels.at(statement, place)
-        if bare is not None:
-            return bare, statement[bare.end :]
-        option = _OPTION.match(statement, place)
+        bare_label = self.labels.at(text, position)
+        if bare_label is not None:
+            return _LabelPhrase(bare_label.label, bare_label.start, rest=text[bare_label.end :])
+
+        option = _OPTION.match(text, position)
         if option is not None:
-            inner = self._marked_label(statement, option.end(), marks + 1)
-            if inner is not None:
-                letter_of_label = ascii_lowercase[inner[0].label : inner[0].label + 1]
-                return inner if option[1].lower() == letter_of_label else None
-        closing = _PAIRS.get(statement[place : place + 1])
+            phrase = self._label_phrase(text, option.end(), marks_before + 1)
+            if phrase is not None:
+                return phrase if _is_letter_of(option[1], phrase.label) else None
+        return self._enclosed_label(text, position, marks_before)
+
+    def _enclosed_label(self, text: str, position: int, marks_before: int) -> _LabelPhrase | None:
+        """Return the label between the mark at a position and its closing mark, as in ``"positive."``."""
+        closing_mark = _CLOSING_MARKS.get(text[position : position + 1])
+        if closing_mark is None:
+            return None
+        inner_position = position + 1
+        # A blank may follow an opening mark; "[ ] positive" is a box without a tick.
+        if text.startswith(" ", inner_position) and closing_mark != "]":
+            inner_position += 1
+
+        phrase = self._label_phrase(text, inner_position, marks_before + 1)
+        if phrase is None:
+            return None
+        closing = re.match(f"{_END_MARK.pattern} ?{re.escape(closing_mark)}", phrase.rest)
         if closing is None:
             return None
-        opening = 2 if statement[place + 1 : place + 2] == " " and closing != "]" else 1
-        inner = self._marked_label(statement, place + opening, marks + 1)
-        if inner is None:
-            return None
-        mention, rest = inner
-        closed = re.match(_END_MARK.pattern + " ?" + re.escape(closing), rest)
-        return None if closed is None else (mention, rest[closed.end() :])
+        return replace(phrase, rest=phrase.rest[closing.end() :])
 
     # -- after the label
 
-    def _ending(self, label: int, rest: str, follows_words: bool) -> Reading | None:
+    def _read_ending(self, phrase: _LabelPhrase) -> Reading | None:
         """Return the reading of a statement from what follows its label; ``None`` if that is no ending."""
+        label, rest = phrase.label, phrase.rest
+        # At position 1, only an opening mark is before the label.
+        follows_words = phrase.start > 1
         for after_noun in self._after_noun(rest, follows_words):
             if self._is_end(after_noun):
                 return Reading(label)
-            reading = self._contrast(label, after_noun) or self._reason(label, after_noun)
+            reading = self._read_contrast(label, after_noun)
             if reading is not None:
                 return reading
-        return self._option_text(label, rest) or self._explained_number(label, rest)
+            reading = self._read_reason(label, after_noun)
+            if reading is not None:
+                return reading
+
+        reading = self._read_option_text(label, rest)
+        if reading is not None:
+            return reading
+        return self._read_explained_number(label, rest)
 
     def _after_noun(self, rest: str, follows_words: bool) -> Iterator[str]:
-        """Return the rest as it is, and without a noun of the task ("sentiment", "tone of this text").
+        """Yield what follows a label unchanged, and without a noun of the task ("sentiment", "tone of this text").
 
         A noun of the text needs words before the label: "It is a good review", not "Good review".
         """
         yield rest
-        place = 1 if rest.startswith(" ") else 0
-        noun = self._phrases.noun.match(rest, place)
+        position = 1 if rest.startswith(" ") else 0
+        noun = self._phrases.noun.match(rest, position)
         if noun is None and follows_words:
-            noun = self._phrases.text_noun.match(rest, place)
+            noun = self._phrases.text_noun.match(rest, position)
         if noun is not None:
             yield rest[noun.end() :]
-        aftermath = self._phrases.aftermath.match(rest, place)
+        aftermath = self._phrases.aftermath.match(rest, position)
         if aftermath is not None:
             yield rest[aftermath.end() :]
 
     def _is_end(self, rest: str) -> bool:
+        """Return whether only an end mark and a picture follow a label."""
         picture = _TRAILING_PICTURES.search(rest)
         if picture is not None and picture[0].strip() not in self.labels.edge_symbols:
             rest = rest[: picture.start()]
         return _END_MARK.fullmatch(rest) is not None
 
-    def _reason(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if the rest is a reason: "because ...". Its labels count as those of a later statement."""
-        reason = self._phrases.reason.match(_without_separator(rest))
+    def _read_reason(self, label: int, rest: str) -> Reading | None:
+        """Return the reading if a reason follows the label: "because ..."; ``None`` if none follows.
+
+        The labels of the reason count as those of a later statement.
+        """
+        rest = _without_separator(rest)
+        reason = self._phrases.reason.match(rest)
         if reason is None:
             return None
-        text = reason.string[reason.end() :]
-        return None if self._is_value(text) else self._with_later(label, text)
+        text = rest[reason.end() :]
+        if self._is_value(text):
+            return None
+        return self._with_explanation(label, text)
 
-    def _contrast(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if the rest is a contrast with another label: "rather than X"."""
-        contrast = self._phrases.contrast.match(_without_separator(rest))
+    def _read_contrast(self, label: int, rest: str) -> Reading | None:
+        """Return the reading if a contrast with another label follows the label: "rather than X"; else ``None``."""
+        rest = _without_separator(rest)
+        contrast = self._phrases.contrast.match(rest)
         if contrast is None:
             return None
-        text, place = contrast.string, contrast.end()
+        position = contrast.end()
         for _ in range(_MOST_FILLERS + 1):
-            marked = self._marked_label(text, place)
-            if marked is not None and marked[0].label != label:
-                return self._after_contrast(label, marked[1].removeprefix(")"))
-            filler = self._phrases.filler.match(text, place)
+            other_label = self._label_phrase(rest, position)
+            if other_label is not None and other_label.label != label:
+                return self._read_after_contrast(label, other_label.rest.removeprefix(")"))
+            filler = self._phrases.filler.match(rest, position)
             if filler is None:
                 return None
-            place = filler.end()
+            position = filler.end()
         return None
 
-    def _after_contrast(self, label: int, rest: str, joined: int = 1) -> Reading | None:
-        """Return the reading from what follows the other label: the end, a reason, or "or" and one more label.
+    def _read_after_contrast(self, label: int, rest: str, contrasted_labels: int = 1) -> Reading | None:
+        """Return the reading from what follows the other label of a contrast: "X rather than Y ...".
+
+        There the statement may end, give a reason, or join one more label with "or".
 
         Args:
             label: The label that the statement asserts.
-            rest: What follows the label of the contrast.
-            joined: How many labels the contrast has so far.
+            rest: What follows the other label.
+            contrasted_labels: How many labels the contrast has so far.
         """
         for after_noun in self._after_noun(rest, follows_words=True):
             if self._is_end(after_noun):
                 return Reading(label)
-            reading = self._reason(label, after_noun)
+            reading = self._read_reason(label, after_noun)
             if reading is not None:
                 return reading
-            either = self._phrases.either.match(after_noun.lstrip(" ,"))
-            marked = self._marked_label(either.string, either.end()) if either is not None else None
-            if marked is not None and marked[0].label != label and joined < len(self.labels.names):
-                return self._after_contrast(label, marked[1], joined + 1)
+            joined = self._joined_label(after_noun)
+            may_be_joined = contrasted_labels < len(self.labels.names)
+            if joined is not None and joined.label != label and may_be_joined:
+                return self._read_after_contrast(label, joined.rest, contrasted_labels + 1)
         return None
 
-    def _option_text(self, label: int, rest: str) -> Reading | None:
-        """Return the reading if the label is a letter and the rest is its option's text: "B) Paris", "C (Oslo)."."""
+    def _joined_label(self, text: str) -> _LabelPhrase | None:
+        """Return the label that a text joins with "or": ", or Y"; ``None`` if it joins none."""
+        text = text.lstrip(" ,")
+        joint = self._phrases.either.match(text)
+        if joint is None:
+            return None
+        return self._label_phrase(text, joint.end())
+
+    def _read_option_text(self, label: int, rest: str) -> Reading | None:
+        """Return the reading if the label is a letter that its option's text follows: "B) Paris", "C (Oslo)."."""
         name = self.labels.names[label]
+        is_letter = len(name) == 1 and name.isalpha()
         option = _OPTION_TEXT.fullmatch(rest)
-        if option is None or len(name) != 1 or not name.isalpha():
+        if not is_letter or option is None:
             return None
         if option["in_brackets"] is not None:
             text = option["in_brackets"]
             may_be_value = self._begins_with_value(text)
         else:
+            # A number alone may be the text of an option: "B) 42".
             text = option["after_bracket"]
             may_be_value = self._begins_with_value(text) and _NUMBER.fullmatch(text) is None
-        if may_be_value or self._phrases.guard.search(text) or any(self.labels.mentions(text)):
+        if may_be_value or self._phrases.guard.search(text) is not None or any(self.labels.mentions(text)):
             return None
-        return self._with_later(label, text)
+        return self._with_explanation(label, text)
 
-    def _explained_number(self, label: int, rest: str) -> Reading | None:
+    def _read_explained_number(self, label: int, rest: str) -> Reading | None:
         """Return the reading if the label is a number before a sentence: "3. The review ...", not "1. First ..."."""
         is_explained = rest.startswith(". ") and self._phrases.opener.match(rest, 2) is not None
         if not is_explained or not self.labels.names[label].isdigit():
             return None
-        return self._with_later(label, rest)
+        return self._with_explanation(label, rest)
 
-    def _with_later(self, label: int, text: str) -> Reading:
-        later = self._neutral(text, list(self.labels.mentions(text)))
-        return Reading(label, later.others - {label}, later.denied, bool(self._phrases.retraction.search(text)))
+    def _with_explanation(self, label: int, explanation: str) -> Reading:
+        """Return the reading that asserts a label, with what its explanation says of other labels."""
+        explained = self._read_mentions(explanation, list(self.labels.mentions(explanation)))
+        return Reading(
+            asserted=label,
+            others=explained.others - {label},
+            denied=explained.denied,
+            takes_back=self._phrases.retraction.search(explanation) is not None,
+        )
 
     # -- statements that assert nothing
 
-    def _neutral(self, statement: str, mentions: list[Mention]) -> Reading:
-        """Return the reading of a statement that asserts no label."""
+    def _read_mentions(self, statement: str, mentions: list[Mention]) -> Reading:
+        """Return the reading of a statement that asserts no label: which labels it denies, and which it mentions."""
         others: set[int] = set()
         denied: set[int] = set()
-        denied_until: int | None = None
+        last_denied: Mention | None = None
         has_denial = self._phrases.denial.search(statement) is not None
         for mention in mentions:
             before = statement[max(0, mention.start - _DENIAL_SPAN) : mention.start]
             after = statement[mention.end : mention.end + _DENIAL_SPAN]
-            is_denied = (has_denial and self._is_denied_before(before)) or self._is_denied_after(after)
-            if is_denied or self._is_joined(statement, denied_until, mention):
+            is_denied = self._is_denied_after(after)
+            if has_denial and self._is_denied_before(before):
+                is_denied = True
+            if last_denied is not None and self._are_joined(statement, last_denied, mention):
+                is_denied = True
+
+            if is_denied:
                 denied.add(mention.label)
-                denied_until = mention.end
-            elif self._has_value(after) or (has_denial and self._is_near_denial(before, after)):
+                last_denied = mention
+                continue
+            others.add(mention.label)
+            # A value or a denial nearby may be about this label or about another one, so it is in both sets.
+            if self._has_value(after) or (has_denial and self._is_near_denial(before, after)):
                 denied.add(mention.label)
-                others.add(mention.label)
-            else:
-                others.add(mention.label)
-        return Reading(None, frozenset(others), frozenset(denied), self._takes_back(statement))
+        return Reading(others=frozenset(others), denied=frozenset(denied), takes_back=self._takes_back(statement))
 
     def _is_denied_before(self, before: str) -> bool:
         """Return whether a mention is denied by what is before it: "not X"."""
@@ -367,25 +435,23 @@ class StatementReader:
 
     def _is_near_denial(self, before: str, after: str) -> bool:
         """Return whether a word of denial is in the same clause: "It never mentions X", "X it is not"."""
-        clause_before, clause_after = _CLAUSE_MARK.split(before)[-1], _CLAUSE_MARK.split(after)[0]
-        return self._phrases.denial.search(clause_before) is not None or (
-            self._phrases.denial.search(clause_after) is not None
-        )
+        clause_before = _CLAUSE_MARK.split(before)[-1]
+        clause_after = _CLAUSE_MARK.split(after)[0]
+        denial = self._phrases.denial
+        return denial.search(clause_before) is not None or denial.search(clause_after) is not None
 
-    def _is_joined(self, statement: str, denied_until: int | None, mention: Mention) -> bool:
-        """Return whether only "or" or a comma is between a denied mention and this one: "neither X nor Y"."""
-        if denied_until is None:
-            return False
-        between = statement[denied_until : mention.start].strip(" ,/\"'")
+    def _are_joined(self, statement: str, first: Mention, second: Mention) -> bool:
+        """Return whether only "or" or a comma is between two mentions: "neither X nor Y"."""
+        between = statement[first.end : second.start].strip(" ,/\"'")
         return not between or self._phrases.either.fullmatch(between) is not None
 
     def _takes_back(self, statement: str) -> bool:
         """Return whether a statement takes back what was said before."""
-        if self._phrases.retraction_start.match(statement.lstrip("\"'(*-. ")):
+        if self._phrases.retraction_start.match(statement.lstrip("\"'(*-. ")) is not None:
             return True
-        if self._phrases.retraction.search(statement) is not None or self._is_value_of_answer(statement):
+        if self._phrases.retraction.search(statement) is not None:
             return True
-        if self._is_denying_value_of_a_name(statement):
+        if self._is_value_of_answer(statement) or self._is_denying_value_of_a_name(statement):
             return True
         return not self.labels.occur_in(statement) and self._denies_the_answer(statement)
 
@@ -405,13 +471,13 @@ class StatementReader:
         A property of the text, such as "Sarcasm: no", says nothing of the label.
         """
         named = _NAMED_VALUE.fullmatch(statement)
-        if named is None or self._phrases.property.fullmatch(named["name"].strip()):
+        if named is None or self._phrases.property.fullmatch(named["name"].strip()) is not None:
             return False
         value = named["value"].strip(_AROUND_VALUE)
         quantity = _QUANTITY.fullmatch(value)
         if quantity is not None:
             return _is_less_than_half(quantity)
-        if len(value.split()) > _LONGEST_DENYING_VALUE or self._phrases.assent.fullmatch(value):
+        if len(value.split()) > _LONGEST_DENYING_VALUE or self._phrases.assent.fullmatch(value) is not None:
             return False
         return self._is_value(value) or self._phrases.doubt.search(value) is not None
 
@@ -421,22 +487,58 @@ class StatementReader:
             return True
         if self._phrases.ends_in_value.search(statement) is None:
             return False
-        words = [statement[place:].strip(_AROUND_VALUE) for place in self._places(statement)]
-        return any(self._phrases.value.fullmatch(word) for word in words)
+        for position in self._label_positions(statement):
+            if self._phrases.value.fullmatch(statement[position:].strip(_AROUND_VALUE)) is not None:
+                return True
+        return False
 
     def _has_value(self, rest: str) -> bool:
         """Return whether a value follows a label: "X: 10 %", "X (no)"."""
-        before = _BEFORE_VALUE.match(rest)
-        return before is not None and self._begins_with_value(rest[before.end() :])
+        separator = _BEFORE_VALUE.match(rest)
+        return separator is not None and self._begins_with_value(rest[separator.end() :])
 
     def _begins_with_value(self, text: str) -> bool:
+        """Return whether a text begins with a number, a word of value ("no") or a cross."""
         text = text.lstrip()
-        if text[:1] and text[0] in _CROSS:
+        if text.startswith(_CROSSES):
             return True
         return _NUMBER.match(text) is not None or self._phrases.value.match(text) is not None
 
     def _is_value(self, statement: str) -> bool:
+        """Return whether a text is a number or a word of value ("No."), or begins with a cross."""
         text = statement.strip(_AROUND_VALUE)
-        if text and text[0] in _CROSS:
+        if text.startswith(_CROSSES):
             return True
         return _NUMBER.fullmatch(text) is not None or self._phrases.value.fullmatch(text) is not None
+
+
+def _is_question(statement: str, mentions: list[Mention]) -> bool:
+    """Return whether a statement ends in a question mark that is no part of a label."""
+    text = statement.rstrip("\"')")
+    ends_in_label = bool(mentions) and mentions[-1].end == len(text)
+    return text.endswith(("?", "\uff1f")) and not ends_in_label
+
+
+def _is_letter_of(letter: str, label: int) -> bool:
+    """Return whether an option letter is that of a label: "a" or "A" is that of the first."""
+    return label < len(ascii_lowercase) and letter.lower() == ascii_lowercase[label]
+
+
+def _without_separator(text: str) -> str:
+    """Return the text without the comma, dash or opening bracket before a reason or a contrast."""
+    return _SEPARATOR.sub("", text, count=1)
+
+
+def _is_less_than_half(quantity: re.Match[str]) -> bool:
+    """Return whether a share, a percentage or a fraction is less than one half; a larger number is no share.
+
+    Args:
+        quantity: A match of the pattern of quantities.
+    """
+    number = float(quantity["number"].replace(",", "."))
+    whole = 1
+    if quantity["percent"]:
+        whole = 100
+    elif quantity["whole"]:
+        whole = int(quantity["whole"])
+    return quantity["bound"] == "<" or number < 0.5 * whole

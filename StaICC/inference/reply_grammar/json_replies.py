@@ -10,6 +10,7 @@ takes nothing back, and texts that are copied from the prompt. Any other truth v
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -20,15 +21,24 @@ from StaICC.inference.reply_grammar.assertions import Reading, StatementReader
 from StaICC.inference.reply_grammar.labels import LabelNames, normalised
 from StaICC.inference.reply_grammar.statements import statements_of
 
-_PLACES_TRIED = 8
+_MOST_BEGINNINGS = 8
+"""Brackets at the beginning of a line, or after a colon, at which JSON may begin; later ones are not tried."""
 _BEGINNING = re.compile(r"(?:^|:)[ \t]*([{\[])", re.M)
+
 _WORDS_OF_KEY = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
+"""The words of a key, which are joined as in ``predicted_class`` or ``predictedClass``."""
 _NEXT_TO_ANSWER = frozenset({"the", "final", "predicted", "my", "best", "correct", "text", "name", "value"})
+"""Words that a key may have with one that names an answer."""
 _DENIES = frozenset(
     {"not", "no", "wrong", "non", "incorrect", "rejected", "excluded", "false", "never", "unlikely", "retracted"}
 )
+"""Words of a key whose value is no answer."""
 _CERTAINTIES = frozenset({"confidence", "score", "probability", "certainty", "prob"})
+"""Words of a key whose value is how certain the label is."""
 _TEXTS = frozenset({"reason", "reasoning", "explanation", "rationale", "justification", "text", "sentence", "input"})
+"""Words of a key whose value is an explanation or a text of the prompt."""
+
+_UNCLEAR = Reading(rule="no label in JSON")
 
 
 class JsonObject(list[tuple[str, Any]]):
@@ -44,20 +54,30 @@ class JsonPart:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A text, a number or a constant of a JSON value."""
+
+    keys: tuple[str, ...]
+    """The keys that lead to it, the outermost first; empty if it is in no object."""
+    value: Any
+
+
 def json_part(text: str) -> JsonPart | None:
-    """Return the first JSON object or list that begins a line of the text."""
+    """Return the first JSON object or list that begins a line of the text; ``None`` if there is none."""
     if '"' not in text:
-        text = text.replace("'", '"')  # as Python writes it
+        # Python writes a dictionary with single quotes.
+        text = text.replace("'", '"')
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=JsonObject)
-    for place, beginning in enumerate(_BEGINNING.finditer(text)):
-        if place == _PLACES_TRIED:
-            return None
+    for beginning in itertools.islice(_BEGINNING.finditer(text), _MOST_BEGINNINGS):
+        start = beginning.start(1)
         try:
-            value, end = decoder.raw_decode(text, beginning.start(1))
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if value:  # "[ ]" is an empty box of a list
-            return JsonPart(beginning.start(1), end, value)
+        # "[ ]" is an empty box of a list, no value.
+        if value:
+            return JsonPart(start, end, value)
     return None
 
 
@@ -67,54 +87,79 @@ def read_json(value: Any, reader: StatementReader) -> Reading:
     It asserts a label if each of its keys that ask for the label has this label, and no other value makes it unclear.
     A label under an unknown key is mentioned.
     """
-    asserted: set[int] = set()
-    mentioned: set[int] = set()
     try:
         leaves = list(_leaves(value, ()))
     except RecursionError:  # deeply nested lists
-        return Reading(rule="no label in JSON")
-    for keys, leaf in leaves:
-        label = _label_of(leaf, reader.labels)
-        asks_for_label = all(_asks_for_label(key, reader) for key in keys)
-        if label is not None and asks_for_label:
+        return _UNCLEAR
+
+    asserted: set[int] = set()
+    mentioned: set[int] = set()
+    for leaf in leaves:
+        label = _label_of(leaf.value, reader.labels)
+        asks_for_label = all(_asks_for_label(key, reader) for key in leaf.keys)
+        if label is None:
+            if _makes_unclear(leaf, asks_for_label, reader):
+                return _UNCLEAR
+        elif asks_for_label:
             asserted.add(label)
-        elif label is not None and not _is_certainty(keys, leaf):
+        elif not _is_certainty(leaf):
             mentioned.add(label)
-        elif _makes_unclear(keys, leaf, asks_for_label, reader):
-            return Reading(rule="no label in JSON")
-        if any(_words_of(key) & _DENIES for key in keys):
-            return Reading(rule="no label in JSON")
+        if any(_words_of(key) & _DENIES for key in leaf.keys):
+            return _UNCLEAR
+
     if not asserted:
         return Reading(others=frozenset(mentioned), rule="json")
-    label = asserted.pop()
-    if asserted:
-        return Reading(rule="no label in JSON")
+    if len(asserted) > 1:
+        return _UNCLEAR
     explained = _labels_of_explanations(leaves, reader)
-    return Reading(label, others=frozenset(mentioned | explained), rule="json")
+    return Reading(asserted.pop(), others=frozenset(mentioned | explained), rule="json")
 
 
-def _label_of(leaf: Any, labels: LabelNames) -> int | None:
-    """Return the label that a text or an integer is."""
-    is_integer = isinstance(leaf, int) and not isinstance(leaf, bool)
-    return labels.index_of(normalised(str(leaf))) if is_integer or isinstance(leaf, str) else None
+# -- values
 
 
-def _makes_unclear(keys: tuple[str, ...], leaf: Any, asks_for_label: bool, reader: StatementReader) -> bool:
+def _leaves(value: Any, keys: tuple[str, ...]) -> Iterator[_Leaf]:
+    """Yield the texts, numbers and constants of a JSON value.
+
+    Args:
+        value: A value of JSON.
+        keys: The keys that lead to it.
+    """
+    if isinstance(value, JsonObject):
+        for key, inner in value:
+            yield from _leaves(inner, (*keys, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, keys)
+    else:
+        yield _Leaf(keys, value)
+
+
+def _label_of(value: Any, labels: LabelNames) -> int | None:
+    """Return the label that a text or an integer is; ``None`` for all other values."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if not is_integer and not isinstance(value, str):
+        return None
+    return labels.index_of(normalised(str(value)))
+
+
+def _makes_unclear(leaf: _Leaf, asks_for_label: bool, reader: StatementReader) -> bool:
     """Return whether a value that is no label makes unclear what the labels next to it mean."""
-    if _is_certainty(keys, leaf):
+    if _is_certainty(leaf):
         return False
-    if not isinstance(leaf, str) or _names_certainty(keys):
+    if not isinstance(leaf.value, str) or _has_key_with(leaf, _CERTAINTIES):
         return True
-    if _is_text(keys):
-        return any(reader.read(statement.text).takes_back for statement in statements_of(normalised(leaf), reader))
-    return asks_for_label or reader.is_doubt(normalised(leaf))
+    text = normalised(leaf.value)
+    if _has_key_with(leaf, _TEXTS):
+        return any(reader.read(statement.text).takes_back for statement in statements_of(text, reader))
+    return asks_for_label or reader.is_doubt(text)
 
 
-def _is_certainty(keys: tuple[str, ...], leaf: Any) -> bool:
+def _is_certainty(leaf: _Leaf) -> bool:
     """Return whether a value is a probability of at least one half, as a share, in per cent, or the word "high"."""
-    if not _names_certainty(keys) or isinstance(leaf, bool):
+    if not _has_key_with(leaf, _CERTAINTIES) or isinstance(leaf.value, bool):
         return False
-    text = str(leaf).strip().casefold()
+    text = str(leaf.value).strip().casefold()
     if text in ("high", "very high"):
         return True
     try:
@@ -126,50 +171,46 @@ def _is_certainty(keys: tuple[str, ...], leaf: Any) -> bool:
     return 0.5 <= certainty <= 1
 
 
-def _names_certainty(keys: tuple[str, ...]) -> bool:
-    return bool(keys) and bool(_words_of(keys[-1]) & _CERTAINTIES)
-
-
-def _is_text(keys: tuple[str, ...]) -> bool:
-    return bool(keys) and bool(_words_of(keys[-1]) & _TEXTS)
-
-
-def _labels_of_explanations(leaves: list[tuple[tuple[str, ...], Any]], reader: StatementReader) -> set[int]:
-    """Return the labels that the explanations assert."""
+def _labels_of_explanations(leaves: list[_Leaf], reader: StatementReader) -> set[int]:
+    """Return the labels that the explanations and texts among the values assert."""
     labels: set[int] = set()
-    for keys, leaf in leaves:
-        if _is_text(keys) and isinstance(leaf, str):
-            readings = [reader.read(statement.text) for statement in statements_of(normalised(leaf), reader)]
-            labels.update(reading.asserted for reading in readings if reading.asserted is not None)
+    for leaf in leaves:
+        if not isinstance(leaf.value, str) or not _has_key_with(leaf, _TEXTS):
+            continue
+        for statement in statements_of(normalised(leaf.value), reader):
+            reading = reader.read(statement.text)
+            if reading.asserted is not None:
+                labels.add(reading.asserted)
     return labels
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Return the texts, numbers and constants of a JSON value, each with the keys that lead to it."""
-    if isinstance(value, JsonObject):
-        for key, inner in value:
-            yield from _leaves(inner, (*path, key))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner, path)
-    else:
-        yield path, value
+# -- keys
+
+
+def _has_key_with(leaf: _Leaf, words: frozenset[str]) -> bool:
+    """Return whether the innermost key of a value has one of the words."""
+    if not leaf.keys:
+        return False
+    return not words.isdisjoint(_words_of(leaf.keys[-1]))
 
 
 def _words_of(key: str) -> set[str]:
+    """Return the words of a key without case: "predicted" and "class" of ``predictedClass``."""
     return {word.casefold() for word in _WORDS_OF_KEY.findall(key)}
 
 
 def _asks_for_label(key: str, reader: StatementReader) -> bool:
     """Return whether a key asks for the label: its words name an answer, and it is no label itself."""
-    if reader.labels.index_of(normalised(key)) is not None:
+    key_text = normalised(key)
+    if reader.labels.index_of(key_text) is not None:
         return False
-    if reader.is_name_of_answer(" ".join(re.split(r"[\s_-]+", normalised(key)))):
+    if reader.is_name_of_answer(" ".join(re.split(r"[\s_-]+", key_text))):
         return True
     words = _words_of(key)
-    answers = {word for word in words if reader.is_name_of_answer(word) or _is_plural_of_answer(word, reader)}
-    return bool(answers) and words <= answers | _NEXT_TO_ANSWER
+    answer_words = {word for word in words if _names_answer(word, reader)}
+    return bool(answer_words) and words <= answer_words | _NEXT_TO_ANSWER
 
 
-def _is_plural_of_answer(word: str, reader: StatementReader) -> bool:
-    return word.endswith("s") and reader.is_name_of_answer(word.removesuffix("s"))
+def _names_answer(word: str, reader: StatementReader) -> bool:
+    """Return whether a word names an answer, in the singular or the plural: "label", "labels"."""
+    return reader.is_name_of_answer(word) or (word.endswith("s") and reader.is_name_of_answer(word.removesuffix("s")))

@@ -32,9 +32,11 @@ _BUILT_IN = {
     "stop": r"(?:[.,;:!\u2014-]|$)",
     "quotation": r"(?:\"[^\"]{1,300}\"|\u201c[^\u201d]{1,300}\u201d)",
 }
-_ITEM = re.compile(r"<(?P<name>\w+)>|(?P<open>\[)|(?P<close>\])|(?P<words>[^<>\[\]\s]+)")
+_PHRASE_ITEM = re.compile(r"<(?P<name>\w+)>|(?P<open>\[)|(?P<close>\])|(?P<words>[^<>\[\]\s]+)")
+"""The names that have a pattern of their own and no list."""
 _LETTER = r"[^\W\d_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff]"
 _PLAIN = re.compile(rf"{_LETTER}+(?:['-]{_LETTER}+)*(?: {_LETTER}+(?:['-]{_LETTER}+)*)*")
+"""Words that only have letters, apostrophes and hyphens, of a language that writes spaces."""
 _HAS_SPACES = re.compile(r"[^\W\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff]")
 
 Lists = Mapping[str, Sequence[str]]
@@ -57,7 +59,7 @@ def pattern_of(phrase: str, lists: Lists) -> str:
         lists: The lists that it names.
     """
     pattern = ""
-    for item in _ITEM.finditer(normalised(phrase)):
+    for item in _PHRASE_ITEM.finditer(normalised(phrase)):
         if item["open"]:
             pattern += "(?:"
         elif item["close"]:
@@ -76,16 +78,23 @@ def any_of(phrases: Sequence[str], lists: Lists) -> str:
     longest_first = sorted(phrases, key=len, reverse=True)
     plain = [normalised(phrase) for phrase in longest_first if _PLAIN.fullmatch(phrase)]
     patterns = [pattern_of(phrase, lists) for phrase in longest_first if not _PLAIN.fullmatch(phrase)]
-    if plain:  # their bounds are written once, which makes the pattern short
-        patterns.append(r"(?<!\w)(?:" + "|".join(map(re.escape, plain)) + r")(?!\w)\s?")
-    return "(?:" + "|".join(patterns) + ")" if patterns else "(?!)"
+    if plain:
+        # The bounds of plain phrases are written once, which makes the pattern short.
+        any_plain = "|".join(re.escape(phrase) for phrase in plain)
+        patterns.append(rf"(?<!\w)(?:{any_plain})(?!\w)\s?")
+    if not patterns:
+        return "(?!)"  # matches nothing
+    return f"(?:{'|'.join(patterns)})"
 
 
 def _whole_words(words: str) -> str:
     """Return the pattern of words that are no part of longer words."""
-    before = r"(?<!\w)" if _HAS_SPACES.match(words[0]) else ""
-    after = r"(?!\w)" if _HAS_SPACES.match(words[-1]) else ""
-    return before + re.escape(words) + after
+    pattern = re.escape(words)
+    if _HAS_SPACES.match(words[0]):
+        pattern = rf"(?<!\w){pattern}"
+    if _HAS_SPACES.match(words[-1]):
+        pattern = rf"{pattern}(?!\w)"
+    return pattern
 
 
 class Phrases:
@@ -94,26 +103,29 @@ class Phrases:
     Args:
         label_prefix: The text before a label in the prompts, such as ``"topic: "``: its words name the answer.
         text_prefixes: The beginnings of the texts in the prompts, such as ``"review: "``: their words name the text.
+
+    Attributes:
+        answer_names: The names of an answer in all languages, without case.
+        degree_words: The words of degree in all languages.
+        cues: The patterns of the cues, one for each phrase, in the order of the file.
+
+    The other attributes are the patterns of the lists of the same name; the module describes them.
     """
 
     def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
+        text_names = [name_of(prefix) for prefix in text_prefixes]
         self._languages: list[dict[str, list[str]]] = []
-        answer, texts = name_of(label_prefix), [name_of(prefix) for prefix in text_prefixes]
         for lists in phrases_by_language().values():
-            with_names = dict(lists)
-            with_names["answer"] = [*lists["answer"], *([answer] if answer else ())]
-            with_names["text"] = [*lists["text"], *filter(None, texts)]
-            with_names["noun"] = [*lists.get("noun", ()), *answer.split()[-1:]]
-            with_names["text noun"] = [*lists.get("text noun", ()), *filter(None, texts)]
-            self._languages.append(with_names)
+            self._languages.append(_with_names_of_template(lists, name_of(label_prefix), text_names))
 
-        self.answer_names = frozenset(name.casefold() for lists in self._languages for name in lists["answer"])
-        self.degree_words = frozenset(word for lists in self._languages for word in lists.get("degree", ()))
+        self.answer_names = frozenset(name.casefold() for name in self._phrases_of("answer"))
+        self.degree_words = frozenset(self._phrases_of("degree"))
         self.lead = self._pattern("lead", r"[,\uff0c]?\s?")
         self.intro = self._pattern("intro", r"[^,:;.!?]{1,120},\s?")
-        self.cues = [
-            re.compile(pattern_of(phrase, lists), re.I) for lists in self._languages for phrase in lists.get("cue", ())
-        ]
+        self.cues: list[re.Pattern[str]] = []
+        for lists in self._languages:
+            for cue in lists.get("cue", ()):
+                self.cues.append(re.compile(pattern_of(cue, lists), re.I))
         self.degree = self._pattern("degree", "")
         self.article = self._pattern("article", "")
         self.noun = self._pattern("noun", "")
@@ -140,12 +152,43 @@ class Phrases:
         self.doubt = re.compile("|".join(self._all(name) for name in ("not", "guard", "doubt", "value")), re.I)
         self.ends_in_denial = re.compile(rf"{self._all('not')}(?:{self._all('filler')}){{0,4}}[\"'(\[]?$", re.I)
 
+    def _phrases_of(self, name: str) -> list[str]:
+        """Return the phrases of a list in all languages."""
+        phrases: list[str] = []
+        for lists in self._languages:
+            phrases += lists.get(name, ())
+        return phrases
+
     def _all(self, name: str) -> str:
+        """Return the pattern, as text, of any phrase of a list in any language."""
         patterns = [any_of(lists[name], lists) for lists in self._languages if lists.get(name)]
         return "(?:" + "|".join(patterns) + ")"
 
     def _pattern(self, name: str, end: str) -> re.Pattern[str]:
+        """Return the pattern of any phrase of a list in any language, which another pattern ends."""
         return re.compile(self._all(name) + end, re.I)
+
+
+def _with_names_of_template(lists: Lists, answer_name: str, text_names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lists of a language with the names that a template gives to the answer and to its texts.
+
+    Args:
+        lists: The lists of the language.
+        answer_name: The words of the label prefix; empty if it has none.
+        text_names: The words of each prefix of a text; empty for a prefix without words.
+    """
+    new_lists = {name: list(phrases) for name, phrases in lists.items()}
+    new_lists.setdefault("noun", [])
+    new_lists.setdefault("text noun", [])
+    if answer_name:
+        new_lists["answer"].append(answer_name)
+        last_word = answer_name.split()[-1]
+        new_lists["noun"].append(last_word)
+    for text_name in text_names:
+        if text_name:
+            new_lists["text"].append(text_name)
+            new_lists["text noun"].append(text_name)
+    return new_lists
 
 
 def name_of(prefix: str) -> str:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from StaICC.inference.reply_grammar.assertions import StatementReader
 from StaICC.inference.reply_grammar.labels import LabelNames
 
+# -- tags and marks of emphasis
+
 _SPAN = r"[^\n]{1,300}?"
 _ANSWER_TAG = re.compile(r"<(answer|label|output|result|final_answer)>((?:(?!<\1>).)*?)</\1>", re.I | re.S)
 _CODE_BLOCK = re.compile(r"```[a-z]*\s*(.*?)```", re.I | re.S)
@@ -27,22 +29,33 @@ _BOXED = re.compile(
 )
 _LATEX_TEXT = re.compile(r"\\text\w*\s?\{([^{}\n]{1,300})\}")
 _LATEX_FORMULA = re.compile(r"\\\(([^\n]{1,300}?)\\\)")
+_HTML_BREAK = re.compile(r"<br ?/?>")
 _HTML_EMPHASIS = re.compile(rf"<(b|i|u|em|strong|code|p)>({_SPAN})</\1>", re.I)
 _TAG = re.compile(r"<([a-z][a-z_-]{0,30})>([^<>]{0,300})</\1>", re.I)
-_ONLY_TAGS = re.compile(rf"^[ \t]*(?:{_TAG.pattern}[ \t]*)+[.!]?[ \t]*$", re.I | re.M)
+_LINE_OF_TAGS = re.compile(rf"^[ \t]*(?:{_TAG.pattern}[ \t]*)+[.!]?[ \t]*$", re.I | re.M)
+_EMPHASIS_MARKS = ("***", "**", "*", "__", "_", "```", "`")
+
+# -- lines
+
 _LINE_MARK = re.compile(r"(?:[-*+\u2022\u00b7>]|#{1,6})(?:\s+|$)")
 _NUMBER_MARK = re.compile(r"\(?(\d{1,3})[.)]\s+")
-_HEADING_MARK = re.compile(r"\s*#{1,6}\s")
+_MOST_LINE_MARKS = 3
+"""Marks that are removed from a line: "> - 1. positive" has three."""
+_MARKDOWN_HEADING = re.compile(r"\s*#{1,6}\s")
+_HAS_OWN_CUE = re.compile(r"[^:\uff1a]{1,60}[:\uff1a]\s?\S")
+"""A line that says itself what it is about: "Answer: positive"."""
+_LONGEST_HEADING = 100
+"""Characters of a heading that are read with each statement below it."""
+
+# -- sentences
 
 _SENTENCE_END = re.compile(r"[.!?\u2026]+([\"'\u201d\u00bb)\]]*)(?=\s|$)|[\u3002\uff01\uff1f]+()")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|st|z\.b|u\.a)\.$", re.I)
+_LONGEST_ABBREVIATION = 10
+"""Characters before an end mark that are searched for an abbreviation."""
 _ITEM_NUMBER = re.compile(r"\(?\d{1,3}\.")
 _OPTION_LETTER = re.compile(r"\(?([A-Za-z])\.")
-_HAS_OWN_CUE = re.compile(r"[^:\uff1a]{1,60}[:\uff1a]\s?\S")
-
-
 _ENDS_WITHOUT_QUESTION = re.compile(r"(?:(?<![.])[.]|[!\u3002\uff01])[\"'\u201d\u00bb)\]]*$")
-_LONGEST_HEADING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,60 +81,102 @@ class Statement:
 
 
 def statements_of(reply: str, reader: StatementReader) -> Iterator[Statement]:
-    """Return the statements of a reply.
+    """Yield the statements of a reply.
 
     Args:
         reply: The reply without thoughts and special tokens.
         reader: Knows the labels, in which no sentence ends, and the phrases of doubt.
     """
     labels = reader.labels
-    heading = _NO_HEADING
-    heading_has_lines = False
-    paragraph_is_over = False
+    current = _CurrentHeading()
     for line in without_emphasis(reply, reader).splitlines():
-        text, is_listed = _without_line_marks(" ".join(line.split()), labels)
-        if not text:
-            paragraph_is_over = heading_has_lines
+        content = _line_content(line, labels)
+        if not content.text:
+            current.pass_blank_line()
             continue
-        is_below_heading = is_listed or not paragraph_is_over
-        has_other_cue = _HAS_OWN_CUE.match(text) is not None and not heading.is_doubt
-        if not is_below_heading or has_other_cue:
-            heading = _NO_HEADING
-
-        heading_has_lines = True
-        for number, sentence in enumerate(_sentences(text, labels)):
-            yield Statement(f"{heading.text} {sentence}".strip(), begins_line=number == 0)
+        current.pass_line(content)
+        for sentence_index, sentence in enumerate(_sentences(content.text, labels)):
+            text = f"{current.heading.text} {sentence}".strip()
+            yield Statement(text, begins_line=sentence_index == 0)
             new_heading = _heading_of(line, sentence, reader)
             if new_heading is not None:
-                heading = new_heading
-                heading_has_lines = paragraph_is_over = False
+                current.begin(new_heading)
+
+
+class _CurrentHeading:
+    """The heading of the line that is read.
+
+    A heading holds for the paragraph below it, which may be separated from it by blank lines, and for the items of a
+    list after that. A line with a cue of its own ends it, unless the heading is doubt.
+
+    Attributes:
+        heading: The heading; empty if there is none.
+    """
+
+    def __init__(self) -> None:
+        self.heading = _NO_HEADING
+        self._has_lines = False
+        self._paragraph_is_over = False
+
+    def begin(self, heading: Heading) -> None:
+        """Begin a new heading."""
+        self.heading = heading
+        self._has_lines = False
+        self._paragraph_is_over = False
+
+    def pass_blank_line(self) -> None:
+        """End the paragraph, if it has begun."""
+        self._paragraph_is_over = self._has_lines
+
+    def pass_line(self, line: _Line) -> None:
+        """Drop the heading if it does not hold for a line."""
+        is_below_heading = line.is_listed or not self._paragraph_is_over
+        has_other_cue = _HAS_OWN_CUE.match(line.text) is not None and not self.heading.is_doubt
+        if not is_below_heading or has_other_cue:
+            self.heading = _NO_HEADING
+        self._has_lines = True
 
 
 def heading_at_end(text: str, reader: StatementReader) -> str:
     """Return the heading with which a text ends, which applies to what follows the text; empty if it ends in none."""
-    lines = [line for line in without_emphasis(text, reader).splitlines() if line.strip(" `")]
-    lines = [line for line in lines if not line.lstrip().startswith("```")]
-    if not lines:
+    last_line = ""
+    for line in without_emphasis(text, reader).splitlines():
+        is_blank = not line.strip(" `")
+        begins_code_block = line.lstrip().startswith("```")
+        if not is_blank and not begins_code_block:
+            last_line = line
+
+    sentences = _sentences(_line_content(last_line, reader.labels).text, reader.labels)
+    if not sentences:
         return ""
-    last_line, _ = _without_line_marks(" ".join(lines[-1].split()), reader.labels)
-    sentences = _sentences(last_line, reader.labels)
-    heading = _heading_of(lines[-1], sentences[-1], reader) if sentences else None
-    return "" if heading is None else heading.text
+    heading = _heading_of(last_line, sentences[-1], reader)
+    if heading is None:
+        return ""
+    return heading.text
+
+
+# -- tags and marks of emphasis
 
 
 def without_emphasis(text: str, reader: StatementReader) -> str:
     """Return the text without marks of emphasis in pairs, with tags that are alone on their line as cues."""
-    labels = reader.labels
     text = text.replace("\\_", "_")
-    text = re.sub(r"<br ?/?>", "\n", text)
+    text = _HTML_BREAK.sub("\n", text)
     text = _HTML_EMPHASIS.sub(r"\2", text)
-    text = _ONLY_TAGS.sub(lambda line: _TAG.sub(_as_cue, line[0].rstrip(" \t.!")), text)
+    text = _LINE_OF_TAGS.sub(_tags_as_cues, text)
     text = _TAG.sub(lambda tag: _within_line(tag, reader), text)
-    text = _LATEX_FORMULA.sub(r"\1", _LATEX_TEXT.sub(r"\1", _BOXED.sub(r"\1", text)))
-    for mark in ("***", "**", "*", "__", "_", "```", "`"):
-        if mark[0] not in labels.edge_symbols:
+    text = _BOXED.sub(r"\1", text)
+    text = _LATEX_TEXT.sub(r"\1", text)
+    text = _LATEX_FORMULA.sub(r"\1", text)
+    for mark in _EMPHASIS_MARKS:
+        if mark[0] not in reader.labels.edge_symbols:
             text = _pairs_of(mark).sub(r"\1", text)
     return text
+
+
+def _tags_as_cues(line: re.Match[str]) -> str:
+    """Return a line of tags as lines with cues: ``<label>joy</label>`` as ``label: joy``."""
+    return _TAG.sub(_as_cue, line[0].rstrip(" \t.!"))
 
 
 def _as_cue(tag: re.Match[str]) -> str:
@@ -131,10 +186,13 @@ def _as_cue(tag: re.Match[str]) -> str:
 
 def _within_line(tag: re.Match[str], reader: StatementReader) -> str:
     """Return the text of a tag within a line if the tag's name asks for the label; else the tag unchanged."""
-    return tag[2].strip() if reader.is_name_of_answer(_name_of(tag)) else tag[0]
+    if reader.is_name_of_answer(_name_of(tag)):
+        return tag[2].strip()
+    return tag[0]
 
 
 def _name_of(tag: re.Match[str]) -> str:
+    """Return the name of a tag in words: "final answer" of ``<final_answer>``."""
     return tag[1].replace("_", " ")
 
 
@@ -143,8 +201,10 @@ def unwrapped(text: str) -> str:
     tags = _ANSWER_TAG.findall(text)
     if tags:
         return str(tags[-1][1])
-    blocks = _CODE_BLOCK.findall(text)
-    return str(blocks[0]) if len(blocks) == 1 else text
+    code_blocks = _CODE_BLOCK.findall(text)
+    if len(code_blocks) == 1:
+        return str(code_blocks[0])
+    return text
 
 
 def _pairs_of(mark: str) -> re.Pattern[str]:
@@ -153,39 +213,73 @@ def _pairs_of(mark: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){mark}(?=\S)({_SPAN})(?<=\S){mark}(?!\w)")
 
 
-def _without_line_marks(line: str, labels: LabelNames) -> tuple[str, bool]:
-    """Return a line without the marks that begin it, and whether it is an item of a list."""
+# -- lines and headings
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a line says."""
+
+    text: str
+    """Its text without the marks that begin it; blanks are single."""
+    is_listed: bool
+    """Whether it is an item of a list."""
+
+
+def _line_content(line: str, labels: LabelNames) -> _Line:
+    """Return what a line says without the marks that begin it: bullets, numbers, ``#``, ``>``."""
+    text = " ".join(line.split())
     is_listed = False
-    for _ in range(3):
-        mark = _LINE_MARK.match(line)
-        if mark is not None and mark[0].strip()[0] in labels.edge_symbols:
-            mark = None
-        number = _NUMBER_MARK.match(line)
-        if number is not None and labels.index_of(number[1]) is None:
-            mark = number
+    for _ in range(_MOST_LINE_MARKS):
+        mark = _line_mark(text, labels)
         if mark is None:
             break
-        is_listed = is_listed or mark[0][0] != "#"
-        line = line[mark.end() :]
-    return line, is_listed
+        if not mark.startswith("#"):
+            is_listed = True
+        text = text.removeprefix(mark)
+    return _Line(text, is_listed)
+
+
+def _line_mark(text: str, labels: LabelNames) -> str | None:
+    """Return the mark with which a line begins, with the blank after it; ``None`` if it begins with none or a label."""
+    number = _NUMBER_MARK.match(text)
+    if number is not None and labels.index_of(number[1]) is None:
+        return number[0]
+    mark = _LINE_MARK.match(text)
+    if mark is not None and mark[0][0] not in labels.edge_symbols:
+        return mark[0]
+    return None
 
 
 def _heading_of(line: str, sentence: str, reader: StatementReader) -> Heading | None:
-    """Return the sentence as the heading of what follows it; ``None`` if it is none.
+    """Return a sentence as the heading of what follows it; ``None`` if it is none.
 
-    It is one if it ends in a colon, is a heading of Markdown, or is doubt without an end.
+    It is one if it ends in a colon, is a heading of Markdown, says that no label is known, or is doubt without an end
+    mark.
+
+    Args:
+        line: The line of the sentence, with the marks that begin it.
+        sentence: The sentence.
+        reader: Knows the labels and the phrases of doubt.
     """
     is_doubt = reader.is_doubt(sentence)
-    is_markdown = _HEADING_MARK.match(line) is not None and "#" not in reader.labels.edge_symbols
     if sentence.endswith((":", "\uff1a")):
         return Heading(_shortened(sentence), is_doubt)
-    if is_markdown and reader.labels.index_of(sentence) is None and not _HAS_OWN_CUE.match(sentence):
+    if _is_markdown_heading(line, sentence, reader.labels):
         return Heading(f"{_shortened(sentence)}:", is_doubt)
     if reader.is_refusal(sentence):
         return Heading(_shortened(sentence), is_doubt=True)
-    if is_doubt and not _ENDS_WITHOUT_QUESTION.search(sentence):
-        return Heading(_shortened(sentence), is_doubt)
+    if is_doubt and _ENDS_WITHOUT_QUESTION.search(sentence) is None:
+        return Heading(_shortened(sentence), is_doubt=True)
     return None
+
+
+def _is_markdown_heading(line: str, sentence: str, labels: LabelNames) -> bool:
+    """Return whether a line is a heading of Markdown, and neither a label ("# Positive") nor a cue with its answer."""
+    if _MARKDOWN_HEADING.match(line) is None or "#" in labels.edge_symbols:
+        return False
+    is_label = labels.index_of(sentence) is not None
+    return not is_label and _HAS_OWN_CUE.match(sentence) is None
 
 
 def _shortened(heading: str) -> str:
@@ -195,35 +289,41 @@ def _shortened(heading: str) -> str:
     return "\u2026" + heading[-_LONGEST_HEADING:]
 
 
+# -- sentences
+
+
 def _sentences(line: str, labels: LabelNames) -> list[str]:
     """Split a line into sentences, which keep their end marks."""
-    places_in_labels: set[int] = set()
+    positions_in_labels: set[int] = set()
     for mention in labels.mentions(line):
-        places_in_labels.update(range(mention.start, mention.end))
+        positions_in_labels.update(range(mention.start, mention.end))
 
     sentences = []
     start = 0
-    for end in _SENTENCE_END.finditer(line):
-        if end.start() not in places_in_labels and _ends_sentence(line, end, labels):
-            sentences.append(line[start : end.end()].strip())
-            start = end.end()
-    rest = line[start:].strip()
-    if rest:
-        sentences.append(rest)
+    for end_mark in _SENTENCE_END.finditer(line):
+        is_in_label = end_mark.start() in positions_in_labels
+        if not is_in_label and _ends_sentence(line, end_mark, labels):
+            sentences.append(line[start : end_mark.end()].strip())
+            start = end_mark.end()
+    last_sentence = line[start:].strip()
+    if last_sentence:
+        sentences.append(last_sentence)
     return sentences
 
 
-def _ends_sentence(line: str, end: re.Match[str], labels: LabelNames) -> bool:
+def _ends_sentence(line: str, end_mark: re.Match[str], labels: LabelNames) -> bool:
     """Return whether an end mark ends a sentence: not after "e.g.", an option's letter or number, or in a quotation."""
-    words_before = line[max(0, end.start() - 10) : end.start() + 1]
-    if _ABBREVIATION.search(words_before):
+    line_before = line[: end_mark.start() + 1]
+    line_after = line[end_mark.end() :].strip()
+    words_before = line[max(0, end_mark.start() - _LONGEST_ABBREVIATION) : end_mark.start() + 1]
+    if _ABBREVIATION.search(words_before) is not None:
         return False
-    line_before, line_after = line[: end.start() + 1], line[end.end() :].strip()
-    if _ITEM_NUMBER.fullmatch(line_before) and line_after:
+    if _ITEM_NUMBER.fullmatch(line_before) is not None and line_after:
         return False
     option = _OPTION_LETTER.fullmatch(line_before)
     if option is not None and labels.index_of(option[1]) is None:
         return False
-    follows_quotation = bool(end[1])
+    # The sentence goes on after a quotation within it: He wrote "Wow!" and left.
+    closes_quotation = bool(end_mark[1])
     goes_on = line_after[:1].islower()
-    return not (follows_quotation and goes_on)
+    return not (closes_quotation and goes_on)

@@ -23,6 +23,7 @@ _PAIRS = (
     (r"<unused94>", r"<unused95>"),
     (r"<\|channel>\s*thought", r"<channel\|>"),
 )
+"""The marks that begin and end reasoning, as patterns."""
 _STARTS = re.compile("|".join(start for start, _ in _PAIRS), re.I)
 _ENDS = re.compile("|".join(end for _, end in _PAIRS), re.I)
 
@@ -45,32 +46,38 @@ def without_thoughts(reply: str) -> str | None:
     final_channels = list(_FINAL_CHANNEL.finditer(reply))
     if final_channels:
         reply = reply[final_channels[-1].end() :]
-    elif _OTHER_CHANNEL.search(reply):
+    elif _OTHER_CHANNEL.search(reply) is not None:
         return None
-    if _is_after_an_answer(_EXPLANATION.search(reply)):
+    if _explains_an_answer(reply):
         return reply
+
     ends = list(_ENDS.finditer(reply))
     if ends:
         reply = reply[ends[-1].end() :]
     start = _STARTS.search(reply)
-    if start is not None and not reply[: start.start()].strip():
+    if start is None:
+        return reply
+    # Reasoning that begins here does not end. What is before it, if anything, is the answer.
+    answer = reply[: start.start()]
+    if not answer.strip():
         return None
-    if start is not None:
-        reply = reply[: start.start()]
-    return reply
+    return answer
 
 
-def _is_after_an_answer(explanation: re.Match[str] | None) -> bool:
-    """Return whether text without marks of reasoning is before an explanation."""
+def _explains_an_answer(reply: str) -> bool:
+    """Return whether a reply is an answer with an explanation after it: "positive <reason>...</reason>"."""
+    explanation = _EXPLANATION.search(reply)
     if explanation is None:
         return False
-    before = explanation.string[: explanation.start()]
-    has_marks = _STARTS.search(before) is not None or _ENDS.search(before) is not None
-    return bool(before.strip()) and not has_marks
+    answer = reply[: explanation.start()]
+    has_marks = _STARTS.search(answer) is not None or _ENDS.search(answer) is not None
+    return bool(answer.strip()) and not has_marks
 
 
 def without_special_tokens(text: str) -> str:
     """Return the text up to the end of the turn, with a line break in place of each special token."""
-    turns = _END_OF_TURN.split(text)
-    first = next((turn for turn in turns if _SPECIAL_TOKEN.sub("", turn).strip()), "")
-    return _SPECIAL_TOKEN.sub("\n", first)
+    for turn in _END_OF_TURN.split(text):
+        has_text = bool(_SPECIAL_TOKEN.sub("", turn).strip())
+        if has_text:
+            return _SPECIAL_TOKEN.sub("\n", turn)
+    return ""
