@@ -23,9 +23,9 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.batching import Ending
 from StaICC.kernels.huggingface.forward import shared_length
-from StaICC.kernels.huggingface.kernel import Logits, Logs, PromptReader, TokenKernel
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
+from StaICC.kernels.huggingface.token_kernel import Logits, Logs, PromptReader, TokenKernel
 from StaICC.kernels.protocol import stable_seed
 from StaICC.optional import require
 

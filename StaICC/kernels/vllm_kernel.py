@@ -27,9 +27,9 @@ from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, St
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
-from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs, PromptReader, TokenKernel
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource, converted_copy
+from StaICC.kernels.huggingface.token_kernel import LabelScores, Logits, Logs, PromptReader, TokenKernel
 from StaICC.optional import require
 
 FEATURE = "the vLLM kernel"
