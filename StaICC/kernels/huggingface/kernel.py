@@ -2,8 +2,8 @@
 
 :class:`CausalLMKernel` wraps a model and a tokenizer of ``transformers``. Called with a prompt and a label space it
 returns a probability for each label. For a list of prompts it computes every distinct prefix once, only the required
-positions, and only the labels' rows of the output matrix. The modules ``forward`` (what to compute, calls
-of the model) and ``batching`` (order and memory) do this.
+positions, and only the labels' rows of the output matrix. The module ``forward`` decides what to compute and calls the
+model; ``batching`` decides the order and keeps to the memory.
 
 Batching changes results by rounding only. No prompt is truncated silently. Problems of the labels' tokens are reported
 before the run (through ``logging``, and in :attr:`LabelScores.issues`).
@@ -28,20 +28,31 @@ from StaICC.inference.identity import Identity, hub_name
 from StaICC.kernels.huggingface import torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
 from StaICC.kernels.huggingface.finite_check import why_not_finite
-from StaICC.kernels.huggingface.forward import Forward, guard
+from StaICC.kernels.huggingface.forward import Forward, TokenLogits, guard
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
-from StaICC.kernels.huggingface.token_kernel import LABEL_FEATURES, LabelScores, Logits, Logs, PromptReader, TokenKernel
+from StaICC.kernels.huggingface.token_kernel import (
+    LABEL_FEATURES,
+    STATE_FEATURES,
+    LabelScores,
+    Logs,
+    PromptReader,
+    TokenKernel,
+)
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options
 
 CPU_BYTES = 4096
-"""Positions of a call on a CPU times the bytes of a number. Larger tensors do not fit into the caches."""
+"""Token positions of one call on a CPU, times the bytes of a number. Larger tensors do not fit into the caches."""
 CUDA_BUDGET = 65536
-"""On an NVIDIA H200 SmolLM2 is up to twice as fast as with 16,384 positions."""
+"""Token positions of one call on a GPU. With them, SmolLM2 on an NVIDIA H200 is up to twice as fast as with 16,384."""
+EXACT_TOLERANCE = 1e-4
+"""How much a probability may differ in another batch, in float32 and float64: sums are added in another order."""
+HALF_TOLERANCE = 5e-2
+"""The same for number types of 16 bits and for approximate matrix products."""
 ALGORITHM = "2"
-"""Raised with any change of this package that can move a prediction beyond rounding."""
+"""Part of the identity. Raised with any change of this package that can move a prediction beyond rounding."""
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 """One for each model: several kernels, each in its thread, may share one."""
 
@@ -96,21 +107,15 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         if isinstance(model, ModelSource):
             self._source = dataclasses.replace(model, device=device or model.device, dtype=dtype or model.dtype)
         else:
-            if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
-                raise ArgumentError(
-                    f"model must be a causal language model of transformers, not {type(model).__name__}; "
-                    "to name one by a string, use CausalLMKernel.from_spec"
-                )
-            if dtype is not None:
-                model = model.to(number_type(dtype))
-            self._loaded = Loaded(model if device is None else model.to(device), tokenizer)
+            self._loaded = _placed(model, tokenizer, device=device, dtype=dtype)
         self._reset()
 
     def _reset(self) -> None:
+        """Set what is not pickled: the lock, and what belongs to the model in memory."""
         self._lock = threading.RLock()
         self._runner: BatchRunner | None = None
         self._weights: object = None
-        """What the weights were that the cached prefix was computed with."""
+        """The digest of the weights with which the cached prefix was computed; None without a cached prefix."""
 
     @classmethod
     def declared_options(cls) -> list[OptionFact]:
@@ -134,14 +139,24 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             ArgumentError: The string names no model, or an option is illegal.
             UnknownNameError: There is no such option.
         """
-        loading = option_types(ModelSource, "spec")
-        name, named = split_options(spec, {**loading, **option_types(KernelOptions)}, given=options)
-        source = ModelSource(name, **{option: named.pop(option) for option in loading if option in named})
-        return cls(source, None, **named)
+        loading_types = option_types(ModelSource, "spec")
+        types = {**loading_types, **option_types(KernelOptions)}
+        name, all_options = split_options(spec, types, given=options)
+        loading_options = {}
+        scoring_options = {}
+        for option, value in all_options.items():
+            if option in loading_types:
+                loading_options[option] = value
+            else:
+                scoring_options[option] = value
+        return cls(ModelSource(name, **loading_options), None, **scoring_options)
 
     def __getstate__(self) -> dict[str, Any]:
-        dropped = {"_lock", "_runner", "_weights"} | ({"_loaded"} if self._source else set())
-        return {name: value for name, value in vars(self).items() if name not in dropped}
+        not_pickled = {"_lock", "_runner", "_weights"}
+        if self._source is not None:
+            # The model is loaded again from its source.
+            not_pickled.add("_loaded")
+        return {name: value for name, value in vars(self).items() if name not in not_pickled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._loaded = None
@@ -153,9 +168,12 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this kernel can compute; no state of one position decides labels that are scored in full."""
-        return super().capabilities - ({Capability.LAYER_STATES} if self.options.whole_labels else set())
+        if self.options.whole_labels:
+            return super().capabilities - {Capability.LAYER_STATES}
+        return super().capabilities
 
     def _parts(self) -> Loaded:
+        """Return the model and the tokenizer; loads them."""
         if self._loaded is None:
             assert self._source is not None
             self._loaded = self._source.load()
@@ -186,15 +204,23 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         if self._source is None:
             return hub_name(self.model)
         name = self._source.short_name()
-        return name if self._source.where()[0] == "gguf" else f"hf:{name}"
+        kind, _, _ = self._source.where()
+        if kind == "gguf":
+            return name
+        return f"hf:{name}"
 
     @property
     def recheck_tolerance(self) -> float:
         """By how much a prediction may differ when it is computed again in another batch; does not load the model."""
-        loaded, source = self._loaded, self._source
-        dtype = source.resolved_dtype() if loaded is None and source is not None else str(self.model.dtype)
-        exact = dtype.removeprefix("torch.") in ("float32", "float64") and not numerics()
-        return 1e-4 if exact else 5e-2
+        if self._loaded is None and self._source is not None:
+            dtype = self._source.resolved_dtype()
+        else:
+            dtype = str(self.model.dtype)
+        is_exact = dtype.removeprefix("torch.") in ("float32", "float64")
+        # ``numerics`` lists the settings of torch that allow approximate matrix products.
+        if is_exact and not numerics():
+            return EXACT_TOLERANCE
+        return HALF_TOLERANCE
 
     def identity(self) -> Identity:
         """What determines the predictions, computed now from the files and, once loaded, from the model in memory.
@@ -203,20 +229,40 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         it was changed in memory after loading, the facts that differ are added.
         """
         with self._lock:
-            source, reasons = self._source, tuple[str, ...]()
-            if source is not None and self._loaded is None and source.is_complete():
-                who = source.content()
+            unidentified: tuple[str, ...] = ()
+            if self._source is not None and self._loaded is None and self._source.is_complete():
+                who = self._source.content()
             else:
-                loaded = self._parts()
-                now = live_state(loaded.model, loaded.tokenizer)
-                known = loaded.state.who if source is None or source.is_complete() else {}
-                who = {**loaded.content, **{name: value for name, value in now.who.items() if value != known.get(name)}}
-                reasons = tuple(name for name in now.unidentified if name not in loaded.state.unidentified)
-            if self._runner is not None:  # a run begins: its first batch is compared again
-                can = self._runner.forward.can
-                can.checked, can.guard = 0, -1 if reasons else can.guard  # foreign code may have come since the trial
+                who, unidentified = self._identity_in_memory(self._parts())
+            self._check_next_batch(has_foreign_code=bool(unidentified))
             who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
-            return Identity(who, self.options.settings(), reasons)
+            return Identity(who, self.options.settings(), unidentified)
+
+    def _identity_in_memory(self, loaded: Loaded) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return the facts about a loaded model, and what about it cannot be identified.
+
+        These are the facts about its files, and those about the model in memory that its files do not determine: all
+        of them for a live object, and what changed since it was loaded for a model with complete files.
+        """
+        now = live_state(loaded.model, loaded.tokenizer)
+        files_determine_model = self._source is None or self._source.is_complete()
+        known_facts = loaded.state.who if files_determine_model else {}
+        facts = dict(loaded.content)
+        for name, value in now.who.items():
+            if value != known_facts.get(name):
+                facts[name] = value
+        unidentified = tuple(name for name in now.unidentified if name not in loaded.state.unidentified)
+        return facts, unidentified
+
+    def _check_next_batch(self, has_foreign_code: bool) -> None:
+        """Have the next batch compared with plain calls of the model: an identity is computed where a run begins."""
+        if self._runner is None:
+            return
+        can = self._runner.forward.can
+        can.checked = 0
+        if has_foreign_code:
+            # The code may have come since the model was tried, so it is tried again: no guard is -1.
+            can.guard = -1
 
     def runner(self) -> BatchRunner:
         """The batch runner of the loaded model, made anew when the model was changed."""
@@ -224,8 +270,12 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             forward = examined(Forward(self.model))
             if self.options.compile:
                 forward.compile()
-            usual = CUDA_BUDGET if forward.device.type == "cuda" else CPU_BYTES // forward.dtype.itemsize
-            self._runner = BatchRunner(forward, self.options.token_budget or usual, self.options.prefix_reuse)
+            if forward.device.type == "cuda":
+                default_budget = CUDA_BUDGET
+            else:
+                default_budget = CPU_BYTES // forward.dtype.itemsize
+            token_budget = self.options.token_budget or default_budget
+            self._runner = BatchRunner(forward, token_budget, self.options.prefix_reuse)
         return self._runner
 
     def release(self) -> None:
@@ -236,11 +286,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
     @contextlib.contextmanager
     def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
-        """Also switch all modules to evaluation mode, and drop a prefix cached with other weights (``.data``).
+        """Hold the locks of the kernel and of the model, with all modules in evaluation mode.
 
-        Other kernels of the model wait.
+        A prefix that was cached with other weights is dropped first: changes through ``.data`` show in no version
+        counter of torch.
         """
-        with super()._running(prompts), _locks.setdefault(self.model, threading.RLock()):
+        model_lock = _locks.setdefault(self.model, threading.RLock())
+        with super()._running(prompts), model_lock:
             training = [module for module in self.model.modules() if module.training]
             for module in training:
                 module.training = False
@@ -250,15 +302,18 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             try:
                 yield
             finally:
-                held = self._runner is not None and self._runner.held
-                self._weights = (self._weights or digest_of_weights(self.model)) if held else None
+                has_cached_prefix = self._runner is not None and bool(self._runner.held)
+                if not has_cached_prefix:
+                    self._weights = None
+                elif self._weights is None:
+                    self._weights = digest_of_weights(self.model)
                 for module in training:
                     module.training = True
 
-    def _last(self, ids: Sequence[Tokens]) -> Any:
-        """What is computed at the last position of each sequence."""
-        self._count(ids)
-        return self.runner().last(ids)
+    def _last(self, sequences: Sequence[Tokens]) -> Any:
+        """Return what the model computes at the last position of each sequence, a tensor (sequences, width)."""
+        self._count(sequences)
+        return self.runner().last(sequences)
 
     def _limit(self) -> int | None:
         return self.format.limit(self.model.config)
@@ -272,9 +327,12 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return why_not_finite(self.model)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        return sequences if self.runner().forward.can.reason else super()._computed(sequences, starts, labels)
+        if self.runner().forward.can.reason:
+            # A model that runs one prompt at a time reads every prompt in full.
+            return sequences
+        return super()._computed(sequences, starts, labels)
 
-    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
         return self.runner().forward.rows(self._last(sequences), tokens, totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
@@ -312,12 +370,15 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             prompt: The prompt.
             count: How many tokens.
         """
-        counted = self.tokens_used
+        tokens_of_run = self.tokens_used
         (logits,) = torch.from_numpy(self.full_vocabulary_logits([prompt]))
-        self.tokens_used = counted
+        self.tokens_used = tokens_of_run
+
         best = logits.double().softmax(0).topk(count)
-        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        return [(str(self.tokenizer.decode([token])), share) for token, share in pairs]
+        likely = []
+        for token, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+            likely.append((str(self.tokenizer.decode([token])), probability))
+        return likely
 
     def layer_states(self, prompts: Sequence[str]) -> Any:
         """State of each decoder layer at the last position of each prompt.
@@ -329,7 +390,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             A float32 NumPy array of shape (prompts, layers, width).
         """
         with self._running(prompts):
-            sequences = self._read([[prompt] for prompt in prompts]).before()
+            sequences = self._read_prompts(prompts).before()
             self._count(sequences)
             return self.runner().layer_states(sequences).numpy()
 
@@ -351,10 +412,11 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             raise ArgumentError("label_scoring: got 'full', expected 'last' or 'first': one position is replaced")
         with self._running(prompts):
             tokens, shared = self.format.deciding(label_space)
-            sequences = self._read([[prompt] for prompt in prompts]).before(shared)
+            sequences = self._read_prompts(prompts).before(shared)
             self._count(sequences)
-            hidden = self.runner().patched(sequences, layer, state)
-            return self._probabilities(self.runner().forward.rows(hidden, tokens, False)[0])
+            states = self.runner().patched(sequences, layer, state)
+            logits = self.runner().forward.rows(states, tokens, totals=False)
+            return self._probabilities(logits.rows)
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
@@ -373,8 +435,11 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     @property
     def joint_features(self) -> frozenset[str]:
         """The features that :meth:`features` computes."""
-        means = self.options.whole_labels and self.options.label_normalisation != "sum"
-        return frozenset({"probabilities", "hidden", "vocabulary"} | (set() if means else {"log_probabilities"}))
+        features = frozenset({"probabilities", "hidden", "vocabulary"})
+        if self.options.whole_labels and self.options.label_normalisation == "mean":
+            # The scores are means per token, which are no log-probabilities of labels.
+            return features
+        return features | {"log_probabilities"}
 
     def features(self, prompts: Sequence[str], label_space: Sequence[str], wanted: Collection[str]) -> dict[str, Any]:
         """Several features of each prompt, from one run of the model where labels are scored by one token each.
@@ -389,42 +454,108 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             One sequence of rows for each name.
         """
         features: dict[str, Any] = {}
-        single = scored = not {*LABEL_FEATURES}.isdisjoint(wanted)
-        if scored and self.options.whole_labels:
-            scores, single = self.score(prompts, label_space), False
-            features = {"probabilities": scores.predictions(), "log_probabilities": scores.log_scores}
+        scores_labels = not LABEL_FEATURES.isdisjoint(wanted)
+        scores_one_token = scores_labels and not self.options.whole_labels
+        if scores_labels and self.options.whole_labels:
+            scores = self.score(prompts, label_space)
+            features["probabilities"] = scores.predictions()
+            features["log_probabilities"] = scores.log_scores
+
         with self._running(prompts):
-            reading = self._read([[prompt] for prompt in prompts])
-            tokens, shared = self.format.deciding(label_space) if single else ([], 0)
-            if single:
+            reading = self._read_prompts(prompts)
+            prompt_states = None
+            if scores_one_token:
+                tokens, shared = self.format.deciding(label_space)
                 self._audit(label_space)
-                hidden = self._last(reading.before(shared))
-                needs_totals = self.options.label_mass or "log_probabilities" in wanted
-                logits, totals = self.runner().forward.rows(hidden, tokens, needs_totals)
-                mass = None
-                if totals is not None and self.options.label_mass:
-                    mass = self._token_masses(tokens, logits, totals)
-                scores = LabelScores(self._probabilities(logits), logits, mass, (), reading.dropped)
-                features["probabilities"] = scores.predictions()
-                if totals is not None and "log_probabilities" in wanted:
-                    pairs = zip(logits, totals, strict=True)
-                    features["log_probabilities"] = [[value - total for value in row] for row, total in pairs]
-            if not {"vocabulary", "hidden"}.isdisjoint(wanted):
-                if shared or not single:  # those of a prompt do not depend on the labels
-                    hidden = self._last(reading.before())
+                states = self._last(reading.before(shared))
+                features |= self._features_of_labels(states, tokens, reading.dropped, wanted)
+                # Where no token at the end of a prompt belongs to the labels, these are the states after the prompt.
+                if not shared:
+                    prompt_states = states
+            if not STATE_FEATURES.isdisjoint(wanted):
+                if prompt_states is None:
+                    prompt_states = self._last(reading.before())
                 forward = self.runner().forward
-                vectors = {"vocabulary": forward.whole, "hidden": forward.states}
-                features |= {name: read(hidden).numpy() for name, read in vectors.items() if name in wanted}
+                if "vocabulary" in wanted:
+                    features["vocabulary"] = forward.whole(prompt_states).numpy()
+                if "hidden" in wanted:
+                    features["hidden"] = forward.states(prompt_states).numpy()
         return features
 
+    def _features_of_labels(
+        self, states: Any, tokens: Sequence[int], dropped: list[int], wanted: Collection[str]
+    ) -> dict[str, Any]:
+        """Return the features of labels that one token scores: probabilities and, if wanted, log-probabilities.
+
+        Args:
+            states: The hidden states at the end of the prompts, (prompts, width).
+            tokens: The token that scores each label.
+            dropped: For each prompt, how many demonstrations it lost.
+            wanted: Names of features.
+        """
+        needs_totals = self.options.label_mass or "log_probabilities" in wanted
+        logits = self.runner().forward.rows(states, tokens, needs_totals)
+        label_mass = None
+        if self.options.label_mass:
+            label_mass = self._token_masses(tokens, logits)
+        scores = LabelScores(
+            probabilities=self._probabilities(logits.rows),
+            log_scores=logits.rows,
+            label_mass=label_mass,
+            issues=(),
+            dropped=dropped,
+        )
+        features: dict[str, Any] = {"probabilities": scores.predictions()}
+        if logits.log_totals is not None and "log_probabilities" in wanted:
+            log_probabilities = []
+            for row, log_total in zip(logits.rows, logits.log_totals, strict=True):
+                log_probabilities.append([logit - log_total for logit in row])
+            features["log_probabilities"] = log_probabilities
+        return features
+
+    def _end_tokens(self) -> list[int]:
+        """Return the tokens that end a text, of the model's generation settings or else of the tokenizer."""
+        generation_config = getattr(self.model, "generation_config", None)
+        end_tokens = getattr(generation_config, "eos_token_id", None)
+        if end_tokens is None:
+            end_tokens = getattr(self.tokenizer, "eos_token_id", None)
+        if end_tokens is None:
+            return []
+        if isinstance(end_tokens, int):
+            return [end_tokens]
+        return list(end_tokens)
+
     def _continued(
-        self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
+        self,
+        sequences: Sequence[Tokens],
+        max_new_tokens: int,
+        stop: Sequence[str],
+        sampling: dict[str, Any],
+        choices: Sequence[str],
     ) -> list[str]:
-        ends = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
-        if ends is None:
-            ends = getattr(self.tokenizer, "eos_token_id", None)
-        listed = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-        end = Ending(self.tokenizer, listed, stop)
-        tokens = self.runner().generate(ids, most, end, **sampling)
-        self._count(ids, tokens)
-        return [Text(end.text(row), "stop" if end.complete(row) else "length") for row in tokens]
+        ending = Ending(self.tokenizer, self._end_tokens(), stop)
+        continuations = self.runner().generate(sequences, max_new_tokens, ending, **sampling)
+        self._count(sequences, continuations)
+        texts: list[str] = []
+        for tokens in continuations:
+            finish_reason = "stop" if ending.complete(tokens) else "length"
+            texts.append(Text(ending.text(tokens), finish_reason))
+        return texts
+
+
+def _placed(model: Any, tokenizer: Any, device: str | None, dtype: str | None) -> Loaded:
+    """Return a live model with its tokenizer, converted to a number type and moved to a device where these are given.
+
+    Raises:
+        ArgumentError: It is no model of ``transformers``.
+    """
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        raise ArgumentError(
+            f"model must be a causal language model of transformers, not {type(model).__name__}; "
+            "to name one by a string, use CausalLMKernel.from_spec"
+        )
+    if dtype is not None:
+        model = model.to(number_type(dtype))
+    if device is not None:
+        model = model.to(device)
+    return Loaded(model, tokenizer)

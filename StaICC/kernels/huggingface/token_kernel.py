@@ -10,7 +10,7 @@ import contextlib
 import math
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from StaICC.errors import ArgumentError, OutputError, PromptError
 from StaICC.inference.contract import ScoredLabels, Text
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.kernels.huggingface.batching import Tokens
-from StaICC.kernels.huggingface.forward import distinct_positions, without_last
+from StaICC.kernels.huggingface.forward import TokenLogits, distinct_positions, without_last
 from StaICC.kernels.huggingface.prompts import KernelOptions, KernelVariant, LabelIssue, PromptFormat, Reading
 from StaICC.kernels.huggingface.tokenizer_check import COMPARED, loss_warning, spread
 from StaICC.kernels.protocol import (
@@ -35,22 +35,25 @@ from StaICC.prompting.prompt_writer import Prompt
 from StaICC.safe_text import logger
 
 NEAR_LIMIT = 0.9
-"""Share of the length limit from which on a prompt is reported."""
+"""A prompt that is longer than this share of the length limit is reported."""
 MEASURED = 3
-"""The longest texts that are measured in tokens; the one with most tokens is nearly always among them."""
+"""How many of the texts with most characters are measured in tokens. The one with most tokens is nearly always among
+them."""
 TOKENS_AT_ONCE = 20_000_000
-"""Maximum number of tokens held at once where every label is joined to every prompt."""
-LABEL_FEATURES = ("probabilities", "log_probabilities")
+"""Maximum number of tokens held at once where every label is joined to every prompt (some gigabytes of tuples)."""
+LABEL_FEATURES = frozenset({"probabilities", "log_probabilities"})
 """Features that score labels."""
+STATE_FEATURES = frozenset({"hidden", "vocabulary"})
+"""Features of the prompt alone: they do not depend on the labels."""
 THOUGHT = "<think>"
-"""With it the chat templates of some models begin the reply."""
+"""Chat templates of some reasoning models write this at the beginning of the reply."""
 
 _log = logger(__name__)
 _logged: weakref.WeakKeyDictionary[Any, set[tuple[str, ...]]] = weakref.WeakKeyDictionary()
-"""Label spaces whose issues were logged already."""
+"""For each tokenizer, the label spaces (with the scoring options) whose issues were logged already."""
 
 Logs = list[list[float]]
-Logits = tuple[list[list[float]], list[float] | None]
+"""For each sequence, the log-probability in nats of each of its scored tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,35 @@ class LabelScores:
 
     def predictions(self) -> list[list[float]]:
         """Return the probabilities, each row with its label mass and its number of dropped demonstrations."""
-        masses: Sequence[float | None] = self.label_mass or [None] * len(self.probabilities)
-        return [
-            ScoredLabels(row, mass, dropped)
-            for row, mass, dropped in zip(self.probabilities, masses, self.dropped, strict=True)
-        ]
+        label_mass: Sequence[float | None] = self.label_mass or [None] * len(self.probabilities)
+        rows = zip(self.probabilities, label_mass, self.dropped, strict=True)
+        return [ScoredLabels(probabilities, mass, dropped) for probabilities, mass, dropped in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSequences:
+    """Token sequences of which the last tokens are scored.
+
+    Attributes:
+        sequences: The token sequences.
+        starts: For each sequence, the position before its first scored token.
+    """
+
+    sequences: list[Tokens]
+    starts: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of the model over many sequences, as a forecast expects it.
+
+    Attributes:
+        sequences: The token sequences that the model reads.
+        longest: The length of the longest one, with its last token where that is scored but not read.
+    """
+
+    sequences: Sequence[Tokens]
+    longest: int
 
 
 class TokenKernel:
@@ -96,17 +123,20 @@ class TokenKernel:
 
     _can: ClassVar[frozenset[Capability]] = frozenset(Capability)
     _least_new: ClassVar[int] = 0
-    """The least number of tokens that a request generates."""
+    """Every request generates at least this number of tokens."""
     _keeps_prefix: ClassVar[bool] = True
-    """Whether it is known what the kernel keeps of the prompts before."""
+    """Whether the kernel computes the prefix that the last prompt left in its cache only once, for certain."""
 
     tokens_used: tuple[int, int] = (0, 0)
     """Tokens of prompts and of continuations that this object processed so far, in this process. A prefix that prompts
     share counts for each of them, as in forecasts."""
 
     def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
-        read, generated = self.tokens_used
-        self.tokens_used = read + sum(map(len, sequences)), generated + sum(map(len, continuations))
+        """Add the tokens of these prompts and continuations to :attr:`tokens_used`."""
+        tokens_read, tokens_generated = self.tokens_used
+        tokens_read += sum(len(sequence) for sequence in sequences)
+        tokens_generated += sum(len(continuation) for continuation in continuations)
+        self.tokens_used = (tokens_read, tokens_generated)
 
     def _limit(self) -> int | None:
         """Return the maximum number of tokens of a prompt, if there is one."""
@@ -120,22 +150,33 @@ class TokenKernel:
         with self._lock:
             yield
 
-    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
-        """Return logits of tokens after each sequence; and, if wanted, the log of the sum over the vocabulary."""
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
+        """Return the logits of these tokens after each sequence, with the vocabulary's total if ``totals``."""
         raise NotImplementedError
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
-        """Return the log-probability of each token after position ``start``; ``labels``: many sequences begin alike."""
+        """Return the log-probability of each token after position ``starts[i]`` of sequence ``i``.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt, so that many sequences begin alike.
+        """
         raise NotImplementedError
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        """Return the token sequences that the model reads: their last token predicts nothing that is asked for."""
+        """Return what the model reads of the sequences of :meth:`_log_probabilities`.
+
+        The last token of a sequence is not read, because only the tokens before it predict a scored token.
+        """
         return without_last(sequences, starts)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this kernel can compute; with chat prompts nothing that scores the text of a prompt."""
-        return self._can - (TEXT_SCORES if self.options.is_chat else set())
+        if self.options.is_chat:
+            return self._can - TEXT_SCORES
+        return self._can
 
     @property
     def reads_parts(self) -> bool:
@@ -154,8 +195,8 @@ class TokenKernel:
         """
         if self.options.on_too_long == "error":
             return [self.format.render(prompt) for prompt in prompts]
-        reading = self._read([[prompt] for prompt in prompts])
-        return [text for (text,) in reading.texts]
+        reading = self._read_prompts(prompts)
+        return [prompt for (prompt,) in reading.texts]
 
     # Scoring labels
 
@@ -181,19 +222,18 @@ class TokenKernel:
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
         """Return the result of :meth:`batch` with the scores, the label mass and label issues."""
         checked_labels(label_space)
-        for index, prompt in enumerate(prompts):
-            if isinstance(prompt, str) is not isinstance(prompts[0], str):
-                raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
+        _check_same_kind(prompts)
         if not len(prompts):
-            self.last_scores = LabelScores([], [], [], (), [])
+            self.last_scores = LabelScores(probabilities=[], log_scores=[], label_mass=[], issues=(), dropped=[])
             return self.last_scores
+
         with self._running(prompts):
             if not isinstance(prompts[0], str):
                 self.last_scores = self._channel(prompts, label_space, self.options.variant)
             elif self.options.whole_labels:
-                self.last_scores = self._scored(prompts, label_space)
+                self.last_scores = self._whole_label_scores(prompts, label_space)
             else:
-                self.last_scores = self._single(prompts, label_space)
+                self.last_scores = self._one_token_scores(prompts, label_space)
             return self.last_scores
 
     def noisy_channel(
@@ -209,18 +249,21 @@ class TokenKernel:
         Returns:
             One list of probabilities for each query.
         """
-        form = choose("variant", variant or self.options.variant, KernelVariant)
+        chosen_variant = choose("variant", variant or self.options.variant, KernelVariant)
         with self._running(prompts):
-            self.last_scores = self._channel(prompts, checked_labels(label_space), form)
+            self.last_scores = self._channel(prompts, checked_labels(label_space), chosen_variant)
             return self.last_scores.predictions()
 
     def _audit(self, label_space: Sequence[str], silent: bool = False) -> tuple[LabelIssue, ...]:
-        """Return the issues of the labels, and log them once."""
+        """Return the issues of the labels, and log them unless these labels were audited before or ``silent``."""
         issues = self.format.audit(label_space)
-        logged = _logged.setdefault(self.tokenizer, set())
-        if (key := (self.options.label_scoring, self.options.last_blank, *label_space)) not in logged:
-            logged.add(key)
-            for issue in () if silent else issues:
+        audited = _logged.setdefault(self.tokenizer, set())
+        key = (self.options.label_scoring, self.options.last_blank, *label_space)
+        if key in audited:
+            return issues
+        audited.add(key)
+        if not silent:
+            for issue in issues:
                 _log.warning("label tokens: %s", issue.message)
         return issues
 
@@ -236,7 +279,9 @@ class TokenKernel:
         """
         reader = self._reader()
         warnings = []
-        if label_space and not new_tokens and any(isinstance(prompt, str) for prompt in prompts):
+        # The noisy channel scores texts, and generation scores nothing: labels matter to the other prompts only.
+        has_single_prompts = any(isinstance(prompt, str) for prompt in prompts)
+        if label_space and not new_tokens and has_single_prompts:
             warnings += reader._label_warnings(label_space)
         warnings += reader._loss_warnings(prompts)
         warnings += reader._limit_warnings(prompts)
@@ -249,14 +294,20 @@ class TokenKernel:
 
     def _label_warnings(self, label_space: Sequence[str]) -> list[str]:
         """Return warnings about labels that share their deciding token or have none of their own."""
-        issues = self._audit(label_space, silent=True)
-        shared = [issue for issue in issues if issue.kind == "shared-token"]
-        warnings = [issue.message for issue in issues if issue not in shared]
-        if shared:
-            number, names = sum(len(issue.labels) for issue in shared), ", ".join(map(repr, shared[0].labels[:3]))
+        warnings = []
+        indistinct_labels: list[tuple[str, ...]] = []
+        for issue in self._audit(label_space, silent=True):
+            if issue.kind == "shared-token":
+                indistinct_labels.append(issue.labels)
+            else:
+                warnings.append(issue.message)
+
+        if indistinct_labels:
+            label_count = sum(len(labels) for labels in indistinct_labels)
+            examples = ", ".join(repr(label) for label in indistinct_labels[0][:3])
             warnings.append(
-                f"{number} of {len(label_space)} labels are scored by the same token as another label, such as "
-                f"{names}, and are not distinguished. Use label_scoring='full' or other label words"
+                f"{label_count} of {len(label_space)} labels are scored by the same token as another label, such as "
+                f"{examples}, and are not distinguished. Use label_scoring='full' or other label words"
             )
         return warnings
 
@@ -265,27 +316,43 @@ class TokenKernel:
         limit = self._limit()
         if limit is None:
             return []
-        texts = {text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)}
-        longest = sorted(texts, key=lambda text: (len(text), text))[-MEASURED:]
-        size = max(map(len, self.format.encode(self._readable(longest))), default=0)
-        if size <= NEAR_LIMIT * limit:
+
+        texts: set[str] = set()
+        for prompt in prompts:
+            if isinstance(prompt, str):
+                texts.add(prompt)
+            else:
+                texts.update(prompt)
+        by_length = sorted(texts, key=lambda text: (len(text), text))
+        encoded = self.format.encode(self._readable(by_length[-MEASURED:]))
+        token_count = max((len(tokens) for tokens in encoded), default=0)
+        if token_count <= NEAR_LIMIT * limit:
             return []
-        drops = self.options.on_too_long == "drop-demonstrations"
-        longer = "Longer prompts lose demonstrations" if drops else "Longer prompts fail"
+
+        consequence = "Longer prompts fail"
+        if self.options.on_too_long == "drop-demonstrations":
+            consequence = "Longer prompts lose demonstrations"
         return [
-            f"the longest prompt has {size} tokens, and the model reads {limit} at most. {longer}; use a smaller "
-            "k, a model with a longer context, or a larger max_length if the model can read it"
+            f"the longest prompt has {token_count} tokens, and the model reads {limit} at most. {consequence}; use a "
+            "smaller k, a model with a longer context, or a larger max_length if the model can read it"
         ]
 
     def _loss_warnings(self, prompts: Sequence[Prompt]) -> list[str]:
         """Return a warning if the tokenizer loses characters of some prompts."""
-        chosen = [prompts[number] for number in spread(len(prompts), COMPARED)]
-        texts = self._readable([prompt if isinstance(prompt, str) else prompt[0] for prompt in chosen])
-        warning = loss_warning(self.tokenizer, texts, self.format.encode(texts)) if texts else None
-        return [] if warning is None else [warning]
+        sample = []
+        for prompt_index in spread(len(prompts), COMPARED):
+            prompt = prompts[prompt_index]
+            sample.append(prompt if isinstance(prompt, str) else prompt[0])
+        texts = self._readable(sample)
+        if not texts:
+            return []
+        warning = loss_warning(self.tokenizer, texts, self.format.encode(texts))
+        if warning is None:
+            return []
+        return [warning]
 
     def _readable(self, prompts: Sequence[str]) -> list[str]:
-        """Return prompts as the model reads them, without those that it cannot read: they fail by themselves."""
+        """Return prompts as the model reads them, without those that it cannot read: the run reports these itself."""
         texts = []
         for prompt in prompts:
             with contextlib.suppress(PromptError):
@@ -296,126 +363,183 @@ class TokenKernel:
         """Return a warning if prompts are sent without some of their demonstrations, because they are too long."""
         if self.options.on_too_long == "error":
             return []
-        dropped = []
+
+        dropped_counts: list[int] = []
         for prompt in prompts:
-            scored_in_full = isinstance(prompt, str) and self.options.whole_labels and not new_tokens
-            labels = label_space if scored_in_full else ()
-            query = [prompt] if isinstance(prompt, str) else list(prompt)
+            labels: Sequence[str] = ()
+            if isinstance(prompt, str):
+                query = [prompt]
+                if self.options.whole_labels and not new_tokens:
+                    labels = label_space
+            else:
+                query = list(prompt)
+            # A prompt that cannot be read fails later, with its own message.
             with contextlib.suppress(PromptError):
-                dropped += self._read([query], labels, new_tokens).dropped
-        shortened = [count for count in dropped if count]
-        if not shortened:
+                dropped_counts += self._read([query], labels, new_tokens).dropped
+
+        shortened_prompts = sum(count > 0 for count in dropped_counts)
+        if not shortened_prompts:
             return []
         return [
-            f"{len(shortened)} prompts were longer than the model reads and were sent without {sum(shortened)} "
+            f"{shortened_prompts} prompts were longer than the model reads and were sent without {sum(dropped_counts)} "
             "demonstrations"
         ]
+
+    # From scores to probabilities
 
     def _why_not_finite(self) -> str:
         """Return a sentence on why scores are not finite; an empty text if it is not known."""
         return ""
 
+    def _with_reason(self, message: str) -> str:
+        """Return a message about scores that are not finite, with the reason where it is known."""
+        reason = self._why_not_finite()
+        if not reason:
+            return message
+        return f"{message}. {reason}"
+
     def _probabilities(self, scores: Logs) -> list[list[float]]:
-        """Return the probabilities of labels, one row for each row of scores.
+        """Return the softmax of each row of the labels' scores.
 
         Raises:
             OutputError: Scores are not finite.
         """
         try:
-            return list(map(label_probabilities, scores))
+            return [label_probabilities(row) for row in scores]
         except OutputError as error:
-            raise OutputError(f"{error}. {self._why_not_finite()}".removesuffix(". ")) from None
+            raise OutputError(self._with_reason(str(error))) from None
 
-    def _masses(self, logs: Iterable[Sequence[float]]) -> list[float]:
-        """Return the total probability of the labels for rows of their log-probabilities.
+    def _masses(self, log_probabilities: Sequence[Sequence[float]]) -> list[float]:
+        """Return the total probability of the labels for each row of their log-probabilities.
 
         Raises:
             OutputError: A row is not finite.
         """
         masses = []
-        for row in logs:
-            mass = math.fsum(map(math.exp, row))
+        for row in log_probabilities:
+            mass = math.fsum(math.exp(value) for value in row)
             if math.isnan(mass):
-                message = f"the model's scores of the vocabulary are not finite. {self._why_not_finite()}"
-                raise OutputError(message.removesuffix(". "))
+                raise OutputError(self._with_reason("the model's scores of the vocabulary are not finite"))
+            # Rounding may lift the sum of all labels above 1.
             masses.append(min(1.0, mass))
         return masses
+
+    def _token_masses(self, tokens: Sequence[int], logits: TokenLogits) -> list[float] | None:
+        """Return the total probability of the labels' tokens for each prompt; None without the vocabulary's totals.
+
+        Args:
+            tokens: The token that scores each label. One that several labels share counts once.
+            logits: The logits of these tokens after each prompt.
+        """
+        if logits.log_totals is None:
+            return None
+        column_by_token = {token: column for column, token in enumerate(tokens)}
+        log_probabilities = []
+        for row, log_total in zip(logits.rows, logits.log_totals, strict=True):
+            log_probabilities.append([row[column] - log_total for column in column_by_token.values()])
+        return self._masses(log_probabilities)
+
+    # The three ways to score labels
 
     def _read(
         self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
     ) -> Reading:
-        """Return queries, each a list of prompts, as tokens, with room for labels or for some more tokens."""
-        limit = self._limit() if limited else None
-        room = max(new_tokens, self._least_new)
-        return self.format.read(queries, None if limit is None else limit - room, labels)
-
-    def _single(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
-        """Labels scored by one token each."""
-        reading = self._read([[prompt] for prompt in prompts])
-        issues = self._audit(label_space)
-        tokens, shared = self.format.deciding(label_space)
-        logits, totals = self._label_logits(reading.before(shared), tokens, self.options.label_mass)
-        mass = None if totals is None else self._token_masses(tokens, logits, totals)
-        return LabelScores(self._probabilities(logits), logits, mass, issues, reading.dropped)
-
-    def _token_masses(self, tokens: Sequence[int], logits: Logs, totals: Sequence[float]) -> list[float]:
-        """Return the total probability of the labels for each prompt, where each is scored by one token.
+        """Return queries, each a list of prompts, as tokens.
 
         Args:
-            tokens: The token of each label; one that several labels share counts once.
-            logits: Their logits for each prompt.
-            totals: The log of the sum over the vocabulary for each prompt.
+            queries: For each query, its prompts.
+            labels: Labels for which the limit of the model must leave room.
+            new_tokens: Number of generated tokens for which it must leave room.
+            limited: Whether the limit of the model is applied.
         """
-        distinct = {token: place for place, token in enumerate(tokens)}.values()
-        logs = ([row[place] - total for place in distinct] for row, total in zip(logits, totals, strict=True))
-        return self._masses(logs)
+        limit = None
+        if limited:
+            limit = self._limit()
+        if limit is not None:
+            limit -= max(new_tokens, self._least_new)
+        return self.format.read(queries, limit, labels)
 
-    def _read_scored(
-        self, prompts: Sequence[Any], label_space: Sequence[str], variant: str, limited: bool = True
+    def _read_prompts(
+        self, prompts: Sequence[str], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
     ) -> Reading:
-        """Return the prompts of a noisy channel as tokens; without a variant, prompts with room for each label."""
-        if variant:
-            return self._read(prompts, limited=limited)
-        return self._read([[prompt] for prompt in prompts], label_space, limited=limited)
+        """Return prompts as tokens, each as a query with one prompt; see :meth:`_read`."""
+        return self._read([[prompt] for prompt in prompts], labels, new_tokens, limited)
 
-    def _sequences(
-        self, reading: Reading, label_space: Sequence[str], variant: str
-    ) -> Iterator[tuple[list[Tokens], list[int]]]:
-        """Yield, some prompts at a time, token sequences and for each the position before its first scored token.
+    def _one_token_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
+        """Return the scores of labels by the logit of one token each."""
+        reading = self._read_prompts(prompts)
+        issues = self._audit(label_space)
+        tokens, shared = self.format.deciding(label_space)
+        logits = self._label_logits(reading.before(shared), tokens, totals=self.options.label_mass)
+        label_mass = self._token_masses(tokens, logits)
+        return LabelScores(
+            probabilities=self._probabilities(logits.rows),
+            log_scores=logits.rows,
+            label_mass=label_mass,
+            issues=issues,
+            dropped=reading.dropped,
+        )
 
-        They are the prompts of a noisy channel; without a variant, prompts followed by each label.
-        """
-        if variant:
-            starts = self.format.channel_starts(reading, label_space, variant)
-            yield [ids for rows in reading.ids for ids in rows], starts
-            return
-        texts = [text for (text,) in reading.texts]
-        step = max(1, TOKENS_AT_ONCE // (max(len(row) for (row,) in reading.ids) * len(label_space)))
-        for first in range(0, len(texts), step):
-            joined = self.format.continuations(texts[first : first + step], label_space, first)
-            starts = [given - 1 for given, rows in joined for _ in rows]
-            yield [row for _, rows in joined for row in rows], starts
+    def _whole_label_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
+        """Return the scores of labels by the log-probabilities of all their tokens in the context of the prompt."""
+        issues = self._audit(label_space)
+        reading = self._read_prompts(prompts, label_space)
+        token_logs: Logs = []
+        for scored in self._prompts_with_labels(reading, label_space):
+            token_logs += self._log_probabilities(scored.sequences, scored.starts, labels=True)
 
-    def _scored(self, prompts: Sequence[Any], label_space: Sequence[str], variant: str = "") -> LabelScores:
-        """Labels scored by all their tokens in context; with a variant, the text scored given each label."""
-        issues = () if variant else self._audit(label_space)
-        logs: Logs = []
-        reading = self._read_scored(prompts, label_space, variant)
-        for sequences, starts in self._sequences(reading, label_space, variant):
-            logs += self._log_probabilities(sequences, starts, labels=not variant)
-        mean = variant == "0.1.1" if variant else self.options.label_normalisation == "mean"
-        scores, mass = channel_scores(logs, len(label_space), mean), None
-        if self.options.label_mass and not variant:
-            sums = channel_scores(logs, len(label_space), False)
-            mass = self._masses(sums)
-        return LabelScores(self._probabilities(scores), scores, mass, issues, reading.dropped)
+        label_count = len(label_space)
+        scores = channel_scores(token_logs, label_count, mean=self.options.label_normalisation == "mean")
+        label_mass = None
+        if self.options.label_mass:
+            label_mass = self._masses(channel_scores(token_logs, label_count, mean=False))
+        return LabelScores(
+            probabilities=self._probabilities(scores),
+            log_scores=scores,
+            label_mass=label_mass,
+            issues=issues,
+            dropped=reading.dropped,
+        )
+
+    def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
+        """Yield every prompt followed by every label, as many prompts at a time as :data:`TOKENS_AT_ONCE` allows."""
+        texts = [prompt for (prompt,) in reading.texts]
+        longest = max(len(tokens) for (tokens,) in reading.ids)
+        prompts_at_once = max(1, TOKENS_AT_ONCE // (longest * len(label_space)))
+        for first in range(0, len(texts), prompts_at_once):
+            sequences: list[Tokens] = []
+            starts: list[int] = []
+            some_texts = texts[first : first + prompts_at_once]
+            for prompt_length, rows in self.format.continuations(some_texts, label_space, first):
+                sequences += rows
+                starts += [prompt_length - 1] * len(rows)
+            yield ScoredSequences(sequences, starts)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
-        """The text scored given each label."""
+        """Return the scores of labels by the log-probabilities of the text given each label."""
         self.format.refuse_chat("the noisy channel")
         for index, query in enumerate(prompts):
             check_channel(query, label_space, index)
-        return self._scored(prompts, label_space, variant)
+        reading = self._read(prompts)
+        scored = self._channel_sequences(reading, label_space, variant)
+        token_logs = self._log_probabilities(scored.sequences, scored.starts, labels=False)
+        scores = channel_scores(token_logs, len(label_space), mean=variant == "0.1.1")
+        return LabelScores(
+            probabilities=self._probabilities(scores),
+            log_scores=scores,
+            label_mass=None,
+            issues=(),
+            dropped=reading.dropped,
+        )
+
+    def _channel_sequences(self, reading: Reading, label_space: Sequence[str], variant: str) -> ScoredSequences:
+        """Return the prompts of a noisy channel: those of the first query, one for each label, then the next ones."""
+        sequences: list[Tokens] = []
+        for rows in reading.ids:
+            sequences += rows
+        return ScoredSequences(sequences, self.format.channel_starts(reading, label_space, variant))
+
+    # Forecasts
 
     def forecast_prompts(
         self,
@@ -435,40 +559,84 @@ class TokenKernel:
             features: What is computed of each prompt, such as those of :attr:`joint_features`.
             kept: A sequence of the prompts before, whose prefix is not computed again.
         """
-        limited = self.options.on_too_long != "error"  # no limit, where none is applied
-        scores, channel = not new_tokens and not {*LABEL_FEATURES}.isdisjoint(features), not isinstance(prompts[0], str)
-        vectors = not {"hidden", "vocabulary"}.isdisjoint(features)
-        full = scores and not channel and self.options.whole_labels
-        runs: list[Sequence[Tokens]] = []
-        longest = positions = 0
+        is_channel = not isinstance(prompts[0], str)
+        scores_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
+        scores_whole_labels = scores_labels and not is_channel and self.options.whole_labels
+        needs_states = not STATE_FEATURES.isdisjoint(features)
         with self._running(prompts):
-            if channel or full:
-                variant = self.options.variant if channel else ""
-                reading = self._read_scored(prompts, label_space, variant, limited)
-                for whole, starts in self._sequences(reading, label_space, variant):
-                    runs.append(self._computed(whole, starts, labels=full))
-                    longest = max(longest, max(map(len, whole)) - full * self._least_new)
-            if vectors or not runs:
-                shared = self.format.deciding(label_space)[1] if scores and not runs else 0
-                reading = self._read([[prompt] for prompt in prompts], new_tokens=new_tokens, limited=limited)
-                whole = reading.before(shared)
-                losses = "losses" in features
-                runs.append(self._computed(whole, [0] * len(whole), labels=False) if losses else whole)
-                runs += [reading.before()] if shared and vectors else []
-                longest = max(longest, *map(len, reading.before() if vectors else whole))
-            kept = kept if self._keeps_prefix else ()
-            for sequences in runs:
-                positions += distinct_positions([kept, *sequences]) - len(kept)
-                kept = max(sequences) if self._keeps_prefix else ()
-        made = max(new_tokens, self._least_new)
+            runs: list[PlannedRun] = []
+            if is_channel:
+                runs += self._planned_channel(prompts, label_space)
+            elif scores_whole_labels:
+                runs += self._planned_whole_labels(prompts, label_space)
+            if needs_states or not runs:
+                labels_by_token = label_space if scores_labels and not runs else None
+                runs += self._planned_prompts(prompts, labels_by_token, new_tokens, features)
+
+        if not self._keeps_prefix:
+            kept = ()
+        positions = 0
+        for run in runs:
+            positions += distinct_positions([kept, *run.sequences]) - len(kept)
+            if self._keeps_prefix:
+                # Sequences are computed in their order, so the last one is in the cache for the next run.
+                kept = max(run.sequences)
+        generated = max(new_tokens, self._least_new)
         return Forecast(
-            tokens=sum(len(row) for sequences in runs for row in sequences),
+            tokens=sum(len(sequence) for run in runs for sequence in run.sequences),
             positions=positions,
-            output_tokens=made * sum(map(len, runs)),
-            longest_prompt=longest + made,
+            output_tokens=generated * sum(len(run.sequences) for run in runs),
+            longest_prompt=max(run.longest for run in runs) + generated,
             limit=self._limit(),
             kept=kept,
         )
+
+    @property
+    def _forecasts_limited(self) -> bool:
+        """Whether forecasts apply the limit of the model: they count a prompt in full that would be an error."""
+        return self.options.on_too_long != "error"
+
+    def _planned_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> Iterator[PlannedRun]:
+        """Yield the run of a noisy channel."""
+        reading = self._read(prompts, limited=self._forecasts_limited)
+        scored = self._channel_sequences(reading, label_space, self.options.variant)
+        sequences = self._computed(scored.sequences, scored.starts, labels=False)
+        yield PlannedRun(sequences, longest=max(map(len, scored.sequences)))
+
+    def _planned_whole_labels(self, prompts: Sequence[str], label_space: Sequence[str]) -> Iterator[PlannedRun]:
+        """Yield the runs in which all tokens of each label are scored."""
+        reading = self._read_prompts(prompts, label_space, limited=self._forecasts_limited)
+        for scored in self._prompts_with_labels(reading, label_space):
+            sequences = self._computed(scored.sequences, scored.starts, labels=True)
+            # The last token of a label is the one that a request generates, if each has to generate one.
+            yield PlannedRun(sequences, longest=max(map(len, scored.sequences)) - self._least_new)
+
+    def _planned_prompts(
+        self, prompts: Sequence[str], labels_by_token: Sequence[str] | None, new_tokens: int, features: Collection[str]
+    ) -> Iterator[PlannedRun]:
+        """Yield the runs over prompts alone: for labels that one token scores, states, losses, or generation.
+
+        Args:
+            prompts: The prompts.
+            labels_by_token: The labels, if one token scores each; None if no label is scored here.
+            new_tokens: Maximum number of tokens to generate.
+            features: What is computed of each prompt.
+        """
+        shared = 0
+        if labels_by_token is not None:
+            _, shared = self.format.deciding(labels_by_token)
+        reading = self._read_prompts(prompts, new_tokens=new_tokens, limited=self._forecasts_limited)
+        sequences: Sequence[Tokens] = reading.before(shared)
+        needs_states = not STATE_FEATURES.isdisjoint(features)
+        longest = max(map(len, reading.before() if needs_states else sequences))
+        if "losses" in features:
+            sequences = self._computed(sequences, [0] * len(sequences), labels=False)
+        yield PlannedRun(sequences, longest)
+        # States are those after the whole prompt. Where its last tokens belong to the labels, that is another run.
+        if shared and needs_states:
+            yield PlannedRun(reading.before(), longest)
+
+    # Losses and texts
 
     def losses(self, texts: Sequence[str]) -> list[float]:
         """Mean loss of each text's tokens, each given those before it (the first is given).
@@ -484,12 +652,12 @@ class TokenKernel:
         """
         self.format.refuse_chat("a loss")
         with self._running(texts):
-            ids = self._read([[text] for text in texts]).before()
-            for index, row in enumerate(ids):
-                if len(row) < 2:
+            sequences = self._read_prompts(texts).before()
+            for index, tokens in enumerate(sequences):
+                if len(tokens) < 2:
                     raise PromptError(f"text {index} has one token only, so no token has a loss", index)
-            rows = self._log_probabilities(ids, [0] * len(ids), labels=False)
-        return [-math.fsum(row) / len(row) for row in rows]
+            token_logs = self._log_probabilities(sequences, [0] * len(sequences), labels=False)
+        return [-math.fsum(row) / len(row) for row in token_logs]
 
     def generate(
         self,
@@ -518,21 +686,43 @@ class TokenKernel:
         if choices and not hasattr(self.options, "guided"):
             raise ArgumentError(f"choices: got {list(choices)!r:.80} for a kernel without guided texts. Use vllm:")
         with self._running(prompts):
-            reading = self._read([[prompt] for prompt in prompts], new_tokens=max_new_tokens)
+            reading = self._read_prompts(prompts, new_tokens=max_new_tokens)
             sampling = {"temperature": temperature, "seed": seed}
             texts = self._continued(reading.before(), max_new_tokens, stop, sampling, choices)
         replies: list[str] = []
         for text, (prompt,), dropped in zip(texts, reading.texts, reading.dropped, strict=True):
             reply = text if isinstance(text, Text) else Text(text)
-            thinks = self.options.is_chat and prompt.rstrip().endswith(THOUGHT)
-            replies.append(Text(THOUGHT + reply if thinks else reply, reply.finish_reason, dropped))
+            content: str = reply
+            if self.options.is_chat and prompt.rstrip().endswith(THOUGHT):
+                content = THOUGHT + reply
+            replies.append(Text(content, reply.finish_reason, dropped))
         return replies
 
     def _continued(
-        self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
+        self,
+        sequences: Sequence[Tokens],
+        max_new_tokens: int,
+        stop: Sequence[str],
+        sampling: dict[str, Any],
+        choices: Sequence[str],
     ) -> list[str]:
-        """Return the texts that continue these tokens."""
+        """Return the texts that continue these token sequences; see :meth:`generate` for the arguments.
+
+        Args:
+            sequences: The tokens of each prompt.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends.
+            sampling: The temperature and the seed, by name.
+            choices: The texts that are allowed; empty for all.
+        """
         raise NotImplementedError
+
+
+def _check_same_kind(prompts: Sequence[Any]) -> None:
+    """Refuse a mixture of single prompts and of lists of prompts (noisy channel)."""
+    for index, prompt in enumerate(prompts):
+        if isinstance(prompt, str) is not isinstance(prompts[0], str):
+            raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
 
 
 class PromptReader(TokenKernel):
