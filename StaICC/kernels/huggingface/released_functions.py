@@ -10,10 +10,13 @@ They are used through ``functools.partial``::
         model=AutoModelForCausalLM.from_pretrained(name), tokenizer=AutoTokenizer.from_pretrained(name),
     )
 
-Each calls :class:`~StaICC.kernels.huggingface.kernel.CausalLMKernel`. A function's attribute
-``batch`` takes ``prompts`` instead of ``prompt``, so that a benchmark can hand over all its prompts at once although
-it was given the partial; ``identity_for(**keywords)`` is the identity of a partial with these keywords. The standard
-function's ``kernel_for(**keywords)`` is a kernel with all capabilities, which methods use.
+Each function calls :class:`~StaICC.kernels.huggingface.kernel.CausalLMKernel` and has attributes, which a benchmark
+finds although it was given the partial:
+
+* ``batch(prompts=..., ...)`` predicts many prompts at once.
+* ``identity_for(**keywords)`` returns the identity of a partial with these keywords.
+* ``recheck_tolerance_for(**keywords)`` returns the kernel's ``recheck_tolerance``.
+* ``kernel_for(**keywords)``, of the standard function only, returns a kernel with all capabilities, which methods use.
 """
 
 from __future__ import annotations
@@ -26,28 +29,36 @@ from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 
 ReleasedCalibration = Callable[[list[float], Any, Any], list[float]]
+"""Called with a prompt's probabilities, its logits of the whole vocabulary and its last hidden state."""
 
 DETAILED_AT_ONCE = 256
-"""Prompts whose whole distributions are held at once."""
+"""Number of prompts whose logits of the whole vocabulary are held in memory at once."""
 
 
 def _kernel(model: Any, tokenizer: Any, variant: str = "paper") -> CausalLMKernel:
-    # What is costly to find out about a model is remembered in ``capabilities``, so a kernel costs next to nothing.
+    """Return a kernel of a model. It costs next to nothing: what a trial found out about the model is remembered."""
     return CausalLMKernel(model, tokenizer, variant=variant, label_mass=False)
 
 
-def _identity(name: str) -> Callable[..., Identity]:
+def _identity_function(function_name: str) -> Callable[..., Identity]:
+    """Return the attribute ``identity_for`` of a function."""
+
     def identity_for(*, model: Any, tokenizer: Any, variant: str = "paper", **keywords: Any) -> Identity:
-        identity = _kernel(model, tokenizer, variant).identity()
-        identity = Identity({**identity.who, "function": name}, identity.settings, identity.unidentified)
-        for key, value in sorted(keywords.items()):
-            if key == "cache_empty" or value is None or value is False:
+        kernel_identity = _kernel(model, tokenizer, variant).identity()
+        who = {**kernel_identity.who, "function": function_name}
+        identity = Identity(who, kernel_identity.settings, kernel_identity.unidentified)
+        for name, value in sorted(keywords.items()):
+            # Freeing memory changes no prediction, and None and False are what a call without the keyword has.
+            if name == "cache_empty" or value is None or value is False:
                 continue
-            added = identity_of(value) if callable(value) else Identity({}, {"value": repr(value)})
-            identity = combined(identity, key, added)
+            if callable(value):
+                keyword_identity = identity_of(value)
+            else:
+                keyword_identity = Identity({}, {"value": repr(value)})
+            identity = combined(identity, name, keyword_identity)
         return identity
 
-    identity_for.__doc__ = f"The identity of ``{name}`` with these keywords, computed now."
+    identity_for.__doc__ = f"The identity of ``{function_name}`` with these keywords, computed now."
     return identity_for
 
 
@@ -74,17 +85,27 @@ def _standard(
     return_hidden_state: bool = False,
     return_full_vocab_prob: bool = False,
 ) -> list[Any]:
-    """One result for each prompt; see the documented function."""
+    """Return one result for each prompt; see :func:`standard_ICL_inference_with_torch_Causal_LM`."""
     texts = [_one_text(prompt, index) for index, prompt in enumerate(prompts)]
     kernel = _kernel(model, tokenizer)
-    plain = calibration_function is None and not return_hidden_state and not return_full_vocab_prob
-    results: list[Any] = kernel.batch(texts, label_space) if plain else []
-    for start in range(len(results), len(texts), DETAILED_AT_ONCE):
-        detailed = kernel.score_in_detail(texts[start : start + DETAILED_AT_ONCE], label_space)
-        for row, logits, state in zip(*detailed, strict=True):
-            row = row if calibration_function is None else calibration_function(row, logits, state)
-            more = [state] * return_hidden_state + [logits] * return_full_vocab_prob
-            results.append((row, *more) if more else row)
+    results: list[Any] = []
+    if calibration_function is None and not return_hidden_state and not return_full_vocab_prob:
+        results = list(kernel.batch(texts, label_space))
+    else:
+        for start in range(0, len(texts), DETAILED_AT_ONCE):
+            some_texts = texts[start : start + DETAILED_AT_ONCE]
+            probabilities, logits, states = kernel.score_in_detail(some_texts, label_space)
+            for row, vocabulary_logits, state in zip(probabilities, logits, states, strict=True):
+                calibrated_row = row
+                if calibration_function is not None:
+                    calibrated_row = calibration_function(row, vocabulary_logits, state)
+                result = [calibrated_row]
+                if return_hidden_state:
+                    result.append(state)
+                if return_full_vocab_prob:
+                    result.append(vocabulary_logits)
+                # The probabilities alone are returned as they are, and not as a tuple of one element.
+                results.append(tuple(result) if len(result) > 1 else calibrated_row)
     if cache_empty is not None:
         cache_empty()
     return results
@@ -121,8 +142,17 @@ def standard_ICL_inference_with_torch_Causal_LM(
         A list of probabilities; or a tuple of it, the hidden state if asked for, and the logits if asked for, in this
         order. (0.1.1 raised an error if asked for both.)
     """
-    more = (cache_empty, calibration_function, return_hidden_state, return_full_vocab_prob)
-    return _standard([prompt], label_space, model, tokenizer, *more)[0]
+    (result,) = _standard(
+        [prompt],
+        label_space,
+        model,
+        tokenizer,
+        cache_empty=cache_empty,
+        calibration_function=calibration_function,
+        return_hidden_state=return_hidden_state,
+        return_full_vocab_prob=return_full_vocab_prob,
+    )
+    return result
 
 
 def batched_ICL_inference_with_torch_Causal_LM(
@@ -152,11 +182,21 @@ def batched_ICL_inference_with_torch_Causal_LM(
         raise ArgumentError(
             "prompt must be a list of strings; for one prompt use standard_ICL_inference_with_torch_Causal_LM"
         )
-    rows = _standard(prompt, label_space, model, tokenizer, cache_empty, inside_calibration_function)
-    return rows if batch_calibration_function is None else batch_calibration_function(rows)
+    rows = _standard(
+        prompt,
+        label_space,
+        model,
+        tokenizer,
+        cache_empty=cache_empty,
+        calibration_function=inside_calibration_function,
+    )
+    if batch_calibration_function is None:
+        return rows
+    return batch_calibration_function(rows)
 
 
 def _batched(prompts: Sequence[str], label_space: Sequence[str], **options: Any) -> Any:
+    """Call the batched function with ``prompts``, the name that all attributes ``batch`` have for them."""
     return batched_ICL_inference_with_torch_Causal_LM(prompts, label_space=label_space, **options)
 
 
@@ -168,7 +208,7 @@ def _noisy(
     cache_empty: Any = None,
     variant: str = "paper",
 ) -> list[list[float]]:
-    """One row for each query; see the documented function."""
+    """Return one row for each query; see :func:`noisy_channel_ICL_inference_with_torch_Causal_LM`."""
     rows = _kernel(model, tokenizer, variant).noisy_channel(prompts, label_space)
     if cache_empty is not None:
         cache_empty()
@@ -198,18 +238,30 @@ def noisy_channel_ICL_inference_with_torch_Causal_LM(
     Returns:
         A list of probabilities.
     """
-    return _noisy([prompt], label_space, model, tokenizer, cache_empty, variant)[0]
+    (row,) = _noisy([prompt], label_space, model, tokenizer, cache_empty=cache_empty, variant=variant)
+    return row
 
 
-def _equip(function: Any, batch: Callable[..., Any]) -> None:
-    """Add the attributes ``batch``, ``identity_for`` and ``recheck_tolerance_for``."""
+def _kernel_for(*, model: Any, tokenizer: Any, **_: Any) -> CausalLMKernel:
+    """Return the kernel of a partial with these keywords."""
+    return _kernel(model, tokenizer)
+
+
+def _recheck_tolerance_for(*, model: Any, tokenizer: Any, **_: Any) -> float:
+    """Return by how much a prediction of a partial with these keywords may differ when it is computed again."""
+    return _kernel(model, tokenizer).recheck_tolerance
+
+
+def _add_attributes(function: Any, batch: Callable[..., Any]) -> None:
+    """Add the attributes that all three functions have."""
     function.batch = batch
-    function.identity_for = _identity(function.__name__)
-    function.recheck_tolerance_for = lambda *, model, tokenizer, **_: _kernel(model, tokenizer).recheck_tolerance
-    if batch is _standard:
-        function.kernel_for = lambda *, model, tokenizer, **_: _kernel(model, tokenizer)
+    function.identity_for = _identity_function(function.__name__)
+    function.recheck_tolerance_for = _recheck_tolerance_for
 
 
-_equip(standard_ICL_inference_with_torch_Causal_LM, _standard)
-_equip(batched_ICL_inference_with_torch_Causal_LM, _batched)
-_equip(noisy_channel_ICL_inference_with_torch_Causal_LM, _noisy)
+_add_attributes(standard_ICL_inference_with_torch_Causal_LM, batch=_standard)
+_add_attributes(batched_ICL_inference_with_torch_Causal_LM, batch=_batched)
+_add_attributes(noisy_channel_ICL_inference_with_torch_Causal_LM, batch=_noisy)
+# Typed as Any: type checkers know no attributes of functions.
+_standard_function: Any = standard_ICL_inference_with_torch_Causal_LM
+_standard_function.kernel_for = _kernel_for
