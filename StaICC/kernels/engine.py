@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
-from StaICC.kernels.huggingface.kernel import TokenKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource
+from StaICC.kernels.huggingface.token_kernel import TokenKernel
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import OptionFact, option_types, options_of, split_options, unknown_option
 

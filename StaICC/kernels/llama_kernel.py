@@ -22,10 +22,10 @@ from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.batching import Ending
-from StaICC.kernels.huggingface.forward import shared_length
-from StaICC.kernels.huggingface.kernel import Logits, Logs, PromptReader, TokenKernel
+from StaICC.kernels.huggingface.forward import TokenLogits, shared_length
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
+from StaICC.kernels.huggingface.token_kernel import Logs, PromptReader, TokenKernel
 from StaICC.kernels.protocol import stable_seed
 from StaICC.optional import require
 
@@ -203,13 +203,13 @@ class LlamaKernel(EngineKernel):
         self._count(sequences)
         return sorted(range(len(sequences)), key=sequences.__getitem__)
 
-    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
         rows: list[list[float]] = [[]] * len(sequences)
         sums = [0.0] * len(sequences)
         for number in self._in_order(sequences):
             (logits,) = self._logits(sequences[number], len(sequences[number]) - 1)
             rows[number], sums[number] = logits[list(tokens)].tolist(), _log_sum(logits)
-        return rows, sums if totals else None
+        return TokenLogits(rows, sums if totals else None)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         computed = self._computed(sequences, starts, labels)
@@ -221,16 +221,21 @@ class LlamaKernel(EngineKernel):
         return logs
 
     def _continued(
-        self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
+        self,
+        sequences: Sequence[Tokens],
+        max_new_tokens: int,
+        stop: Sequence[str],
+        sampling: dict[str, Any],
+        choices: Sequence[str],
     ) -> list[str]:
         vocabulary = self.tokenizer
         end = Ending(vocabulary, vocabulary.end_tokens, stop)
-        texts = [""] * len(ids)
-        for number in self._in_order(ids):
-            self.engine(len(ids[number]) + most)
+        texts = [""] * len(sequences)
+        for number in self._in_order(sequences):
+            self.engine(len(sequences[number]) + max_new_tokens)
             made: list[int] = []
-            while len(made) < most and not (made and end.complete(made)):
-                row = ids[number] + tuple(made)
+            while len(made) < max_new_tokens and not (made and end.complete(made)):
+                row = sequences[number] + tuple(made)
                 (logits,) = self._logits(row, len(row) - 1)
                 made.append(_chosen(logits, row, **sampling))
             self._count([], [made])

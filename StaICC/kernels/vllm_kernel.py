@@ -27,9 +27,10 @@ from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, St
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
-from StaICC.kernels.huggingface.kernel import LabelScores, Logits, Logs, PromptReader, TokenKernel
+from StaICC.kernels.huggingface.forward import TokenLogits
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource, converted_copy
+from StaICC.kernels.huggingface.token_kernel import LabelScores, Logs, PromptReader, TokenKernel
 from StaICC.optional import require
 
 FEATURE = "the vLLM kernel"
@@ -152,15 +153,24 @@ class VLLMKernel(EngineKernel):
         return super().score(prompts, label_space)
 
     def _continued(
-        self, ids: Sequence[Tokens], most: int, stop: Sequence[str], sampling: dict[str, Any], choices: Sequence[str]
+        self,
+        sequences: Sequence[Tokens],
+        max_new_tokens: int,
+        stop: Sequence[str],
+        sampling: dict[str, Any],
+        choices: Sequence[str],
     ) -> list[str]:
-        settings: dict[str, Any] = {"max_tokens": most, "stop": list(stop) or None}
-        settings |= sampling if sampling["temperature"] else {}
+        settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
+        if sampling["temperature"]:
+            settings |= sampling
         if self.options.guided and not choices:
             raise ArgumentError("guided='choice' needs the labels: got no choices. Use text_inference(kernel)")
         if choices:
-            settings["structured_outputs"] = _choice(choices if self.options.is_chat else self.format.labels(choices))
-        return [_text(output.outputs[0]) for output in self._run(ids, [settings] * len(ids))]
+            # After a plain prompt, labels may be written with a blank before them.
+            texts = choices if self.options.is_chat else self.format.labels(choices)
+            settings["structured_outputs"] = _choice(texts)
+        outputs = self._run(sequences, [settings] * len(sequences))
+        return [_text(output.outputs[0]) for output in outputs]
 
     # Requests
 
@@ -182,10 +192,11 @@ class VLLMKernel(EngineKernel):
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
         return list(_wanted(sequences, starts)) if labels else sequences
 
-    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> Logits:
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
         rows = self._next(sequences, [tokens] * len(sequences))
         logs = [[row[token] for token in tokens] for row in rows]
-        return logs, [0.0] * len(logs) if totals else None
+        # The scores are log-probabilities already, so the exponentials of all of them sum to 1.
+        return TokenLogits(logs, [0.0] * len(logs) if totals else None)
 
     def _next(self, sequences: Sequence[Tokens], tokens: Sequence[Sequence[int]]) -> list[dict[int, float]]:
         """Return the log-probabilities of some tokens after each sequence.

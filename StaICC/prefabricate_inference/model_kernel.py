@@ -1,13 +1,13 @@
-"""The functions of ``StaICC.kernels.huggingface.kernel`` under the module name of 0.1.1; nothing is defined here."""
+"""The functions of ``kernels/huggingface/released_functions.py`` under their module name of 0.1.1."""
 
 from __future__ import annotations
 
-from StaICC.kernels.huggingface import kernel as _kernel
+from StaICC.kernels.huggingface import released_functions as _released
 from StaICC.removed import removed_names
 
-standard_ICL_inference_with_torch_Causal_LM = _kernel.standard_ICL_inference_with_torch_Causal_LM
-batched_ICL_inference_with_torch_Causal_LM = _kernel.batched_ICL_inference_with_torch_Causal_LM
-noisy_channel_ICL_inference_with_torch_Causal_LM = _kernel.noisy_channel_ICL_inference_with_torch_Causal_LM
+standard_ICL_inference_with_torch_Causal_LM = _released.standard_ICL_inference_with_torch_Causal_LM
+batched_ICL_inference_with_torch_Causal_LM = _released.batched_ICL_inference_with_torch_Causal_LM
+noisy_channel_ICL_inference_with_torch_Causal_LM = _released.noisy_channel_ICL_inference_with_torch_Causal_LM
 
 __getattr__ = removed_names(
     __name__,

@@ -86,6 +86,20 @@ Picks = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogits:
+    """Logits of some tokens at several positions.
+
+    Attributes:
+        rows: For each position, the logit of each token.
+        log_totals: For each position, the log of the sum of the exponentials of all logits of the vocabulary; None
+            where it was not computed.
+    """
+
+    rows: list[list[float]]
+    log_totals: list[float] | None
+
+
+@dataclass(frozen=True, slots=True)
 class TrieRow:
     """A part of the trie, laid out depth first.
 
@@ -598,12 +612,14 @@ class Forward:
         with torch.inference_mode():
             return torch.cat([logits.cpu() for _, logits in self.pieces(hidden)])
 
-    def rows(self, hidden: Any, tokens: Sequence[int], totals: bool) -> tuple[list[list[float]], list[float] | None]:
-        """Return the logits of tokens at each position; and, if wanted, the log of the sum over the vocabulary."""
+    def rows(self, hidden: Any, tokens: Sequence[int], totals: bool) -> TokenLogits:
+        """Return the logits of some tokens at each position, with the vocabulary's total if ``totals``."""
         with torch.inference_mode():
             rows = self.logits(hidden, tokens).double().tolist()
-            sums = [logits.logsumexp(-1).double() for _, logits in self.pieces(hidden)] if totals else []
-            return rows, torch.cat(sums).tolist() if totals else None
+            if not totals:
+                return TokenLogits(rows, None)
+            log_totals = [logits.logsumexp(-1).double() for _, logits in self.pieces(hidden)]
+            return TokenLogits(rows, torch.cat(log_totals).tolist())
 
     def transformed(self, logits: Any) -> Any:
         """Do to the product what the model does."""

@@ -9,11 +9,12 @@ import pytest
 
 from StaICC import Dataset, Normal, Suite
 from StaICC.errors import OutputError
-from StaICC.kernels.huggingface import kernel as causal_lm
-from StaICC.kernels.huggingface.batching import Ending
+from StaICC.kernels.huggingface import token_kernel
+from StaICC.kernels.huggingface.batching import BatchRunner, Ending
 from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.source import GGUF_SHA256
+from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -157,14 +158,14 @@ def test_labels_that_share_their_token_are_reported_once(make, caplog):
 
 def test_labels_in_full_are_joined_some_prompts_at_a_time(make, monkeypatch):
     expected = make(label_scoring="full").batch(PROMPTS[:9], LABELS)
-    monkeypatch.setattr(causal_lm, "TOKENS_AT_ONCE", 400)
-    runs, original = [], causal_lm.BatchRunner.run
+    monkeypatch.setattr(token_kernel, "TOKENS_AT_ONCE", 400)
+    runs, original = [], BatchRunner.run
 
     def counted(runner, *arguments):
         runs.append(runner)
         original(runner, *arguments)
 
-    monkeypatch.setattr(causal_lm.BatchRunner, "run", counted)
+    monkeypatch.setattr(BatchRunner, "run", counted)
     assert make(label_scoring="full").batch(PROMPTS[:9], LABELS) == close(expected)
     assert len(runs) > 1
 
@@ -202,7 +203,7 @@ def test_a_text_does_not_end_with_half_a_character():
 @pytest.mark.usefixtures("smollm2")
 def test_a_real_language_model():
     """Fetched, read, batched and one by one, and it knows a capital."""
-    standard = causal_lm.standard_ICL_inference_with_torch_Causal_LM
+    standard = model_kernel.standard_ICL_inference_with_torch_Causal_LM
     kernel = CausalLMKernel.from_spec("smollm2", device="cpu")
     identity = kernel.identity()
     assert (identity.who["files"], identity.who["dtype"]) == (GGUF_SHA256, "float32")

@@ -1,0 +1,749 @@
+"""What kernels share that read prompts as token ids: prompts, label scores, the noisy channel, losses, forecasts.
+
+Problems of the labels' tokens are reported before the run (through ``logging``, and in :attr:`LabelScores.issues`). No
+prompt is truncated silently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import weakref
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from StaICC.errors import ArgumentError, OutputError, PromptError
+from StaICC.inference.contract import ScoredLabels, Text
+from StaICC.inference.forecast import PROBABILITIES, Forecast
+from StaICC.kernels.huggingface.batching import Tokens
+from StaICC.kernels.huggingface.forward import TokenLogits, distinct_positions, without_last
+from StaICC.kernels.huggingface.prompts import KernelOptions, KernelVariant, LabelIssue, PromptFormat, Reading
+from StaICC.kernels.huggingface.tokenizer_check import COMPARED, loss_warning, spread
+from StaICC.kernels.protocol import (
+    TEXT_SCORES,
+    Capability,
+    channel_scores,
+    check_channel,
+    check_generation,
+    checked_labels,
+    label_probabilities,
+)
+from StaICC.kernels.registry import choose
+from StaICC.prompting.prompt_writer import Prompt
+from StaICC.safe_text import logger
+
+NEAR_LIMIT = 0.9
+"""A prompt that is longer than this share of the length limit is reported."""
+MEASURED = 3
+"""How many of the texts with most characters are measured in tokens. The one with most tokens is nearly always among
+them."""
+TOKENS_AT_ONCE = 20_000_000
+"""Maximum number of tokens held at once where every label is joined to every prompt (some gigabytes of tuples)."""
+LABEL_FEATURES = frozenset({"probabilities", "log_probabilities"})
+"""Features that score labels."""
+STATE_FEATURES = frozenset({"hidden", "vocabulary"})
+"""Features of the prompt alone: they do not depend on the labels."""
+THOUGHT = "<think>"
+"""Chat templates of some reasoning models write this at the beginning of the reply."""
+
+_log = logger(__name__)
+_logged: weakref.WeakKeyDictionary[Any, set[tuple[str, ...]]] = weakref.WeakKeyDictionary()
+"""For each tokenizer, the label spaces (with the scoring options) whose issues were logged already."""
+
+Logs = list[list[float]]
+"""For each sequence, the log-probability in nats of each of its scored tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScores:
+    """Scores of the labels for a list of prompts.
+
+    Attributes:
+        probabilities: For each prompt, a probability for each label, in the order of the label space; a row sums to 1.
+        log_scores: The scores before they were normalised: logits of the deciding tokens (``"last"``, ``"first"``), or
+            log-probabilities in nats (``"full"``, noisy channel).
+        label_mass: For each prompt, the total probability of all the labels, in [0, 1]; None
+            where it was not computed, and for the noisy channel, which scores texts.
+        issues: What can spoil the scores.
+        dropped: For each prompt, how many demonstrations were dropped because it was too long.
+    """
+
+    probabilities: list[list[float]]
+    log_scores: list[list[float]]
+    label_mass: list[float] | None
+    issues: tuple[LabelIssue, ...]
+    dropped: list[int]
+
+    def predictions(self) -> list[list[float]]:
+        """Return the probabilities, each row with its label mass and its number of dropped demonstrations."""
+        label_mass: Sequence[float | None] = self.label_mass or [None] * len(self.probabilities)
+        rows = zip(self.probabilities, label_mass, self.dropped, strict=True)
+        return [ScoredLabels(probabilities, mass, dropped) for probabilities, mass, dropped in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSequences:
+    """Token sequences of which the last tokens are scored.
+
+    Attributes:
+        sequences: The token sequences.
+        starts: For each sequence, the position before its first scored token.
+    """
+
+    sequences: list[Tokens]
+    starts: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of the model over many sequences, as a forecast expects it.
+
+    Attributes:
+        sequences: The token sequences that the model reads.
+        longest: The length of the longest one, with its last token where that is scored but not read.
+    """
+
+    sequences: Sequence[Tokens]
+    longest: int
+
+
+class TokenKernel:
+    """What kernels share that read prompts as token ids: prompts, label scores, the noisy channel, losses, forecasts.
+
+    A kernel adds its tokenizer, the limit of its model, and two ways to compute log-probabilities.
+    """
+
+    options: KernelOptions
+    tokenizer: Any
+    _lock: threading.RLock
+    last_scores: LabelScores | None = None
+    """The result of the last call of :meth:`batch`, :meth:`score` or :meth:`noisy_channel`."""
+
+    _can: ClassVar[frozenset[Capability]] = frozenset(Capability)
+    _least_new: ClassVar[int] = 0
+    """Every request generates at least this number of tokens."""
+    _keeps_prefix: ClassVar[bool] = True
+    """Whether the kernel computes the prefix that the last prompt left in its cache only once, for certain."""
+
+    tokens_used: tuple[int, int] = (0, 0)
+    """Tokens of prompts and of continuations that this object processed so far, in this process. A prefix that prompts
+    share counts for each of them, as in forecasts."""
+
+    def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
+        """Add the tokens of these prompts and continuations to :attr:`tokens_used`."""
+        tokens_read, tokens_generated = self.tokens_used
+        tokens_read += sum(len(sequence) for sequence in sequences)
+        tokens_generated += sum(len(continuation) for continuation in continuations)
+        self.tokens_used = (tokens_read, tokens_generated)
+
+    def _limit(self) -> int | None:
+        """Return the maximum number of tokens of a prompt, if there is one."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def _running(self, prompts: Sequence[Any]) -> Iterator[None]:
+        """Hold the kernel's lock within the block, after a check that the prompts are a list."""
+        if isinstance(prompts, str) or not len(prompts):
+            raise ArgumentError(f"prompts must be a non-empty list of strings, not {prompts!r:.80}")
+        with self._lock:
+            yield
+
+    def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
+        """Return the logits of these tokens after each sequence, with the vocabulary's total if ``totals``."""
+        raise NotImplementedError
+
+    def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return the log-probability of each token after position ``starts[i]`` of sequence ``i``.
+
+        Args:
+            sequences: The token sequences.
+            starts: For each sequence, the position before its first scored token.
+            labels: Whether the scored tokens are labels after a prompt, so that many sequences begin alike.
+        """
+        raise NotImplementedError
+
+    def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+        """Return what the model reads of the sequences of :meth:`_log_probabilities`.
+
+        The last token of a sequence is not read, because only the tokens before it predict a scored token.
+        """
+        return without_last(sequences, starts)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this kernel can compute; with chat prompts nothing that scores the text of a prompt."""
+        if self.options.is_chat:
+            return self._can - TEXT_SCORES
+        return self._can
+
+    @property
+    def reads_parts(self) -> bool:
+        """Whether the parts of a prompt matter (:func:`~StaICC.inference.contract.reads_parts`)."""
+        return self.options.reads_parts
+
+    @property
+    def format(self) -> PromptFormat:
+        """How prompts and labels are written for the tokenizer; loads the model."""
+        return PromptFormat(self.tokenizer, self.options)
+
+    def rendered(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as the model reads them, without dropped demonstrations.
+
+        Where all tokens of a label are scored, a prompt that only just fits loses one more, to have room for its label.
+        """
+        if self.options.on_too_long == "error":
+            return [self.format.render(prompt) for prompt in prompts]
+        reading = self._read_prompts(prompts)
+        return [prompt for (prompt,) in reading.texts]
+
+    # Scoring labels
+
+    def __call__(self, prompt: str | Sequence[str], label_space: Sequence[str]) -> list[float]:
+        """Probability of each label for one prompt (for a noisy channel: one list of prompts, one for each label)."""
+        return self.batch([prompt], label_space)[0]
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
+        """Probability of each label for each prompt, in order.
+
+        Args:
+            prompts: The prompts; or, for a noisy channel, for each query a list of prompts, one for each label.
+            label_space: The labels.
+
+        Returns:
+            One list of probabilities for each prompt.
+
+        Raises:
+            PromptError: The model cannot read a prompt; the message names its index.
+        """
+        return self.score(prompts, label_space).predictions()
+
+    def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
+        """Return the result of :meth:`batch` with the scores, the label mass and label issues."""
+        checked_labels(label_space)
+        _check_same_kind(prompts)
+        if not len(prompts):
+            self.last_scores = LabelScores(probabilities=[], log_scores=[], label_mass=[], issues=(), dropped=[])
+            return self.last_scores
+
+        with self._running(prompts):
+            if not isinstance(prompts[0], str):
+                self.last_scores = self._channel(prompts, label_space, self.options.variant)
+            elif self.options.whole_labels:
+                self.last_scores = self._whole_label_scores(prompts, label_space)
+            else:
+                self.last_scores = self._one_token_scores(prompts, label_space)
+            return self.last_scores
+
+    def noisy_channel(
+        self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: KernelVariant | None = None
+    ) -> list[list[float]]:
+        """Probability of each label from the probability of the text given the label.
+
+        Args:
+            prompts: For each query, one prompt for each label, which differ in the label only.
+            label_space: The labels.
+            variant: ``"paper"`` or ``"0.1.1"``; None takes the kernel's.
+
+        Returns:
+            One list of probabilities for each query.
+        """
+        chosen_variant = choose("variant", variant or self.options.variant, KernelVariant)
+        with self._running(prompts):
+            self.last_scores = self._channel(prompts, checked_labels(label_space), chosen_variant)
+            return self.last_scores.predictions()
+
+    def _audit(self, label_space: Sequence[str], silent: bool = False) -> tuple[LabelIssue, ...]:
+        """Return the issues of the labels, and log them unless these labels were audited before or ``silent``."""
+        issues = self.format.audit(label_space)
+        audited = _logged.setdefault(self.tokenizer, set())
+        key = (self.options.label_scoring, self.options.last_blank, *label_space)
+        if key in audited:
+            return issues
+        audited.add(key)
+        if not silent:
+            for issue in issues:
+                _log.warning("label tokens: %s", issue.message)
+        return issues
+
+    def prompt_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int = 0) -> list[str]:
+        """Return warnings about labels that share their deciding token, and about what the model reads of prompts.
+
+        They need no weights: a model that is not loaded stays so.
+
+        Args:
+            prompts: The prompts of a run; for a noisy channel, for each query a tuple of prompts.
+            label_space: Their labels; none for texts of which no label is scored.
+            new_tokens: The maximum number of tokens that are generated; 0 for scores of the labels.
+        """
+        reader = self._reader()
+        warnings = []
+        # The noisy channel scores texts, and generation scores nothing: labels matter to the other prompts only.
+        has_single_prompts = any(isinstance(prompt, str) for prompt in prompts)
+        if label_space and not new_tokens and has_single_prompts:
+            warnings += reader._label_warnings(label_space)
+        warnings += reader._loss_warnings(prompts)
+        warnings += reader._limit_warnings(prompts)
+        warnings += reader._drop_warnings(prompts, label_space, new_tokens)
+        return warnings
+
+    def _reader(self) -> TokenKernel:
+        """Return what reads prompts as this kernel does: itself, or a reader without weights if it is not loaded."""
+        return self
+
+    def _label_warnings(self, label_space: Sequence[str]) -> list[str]:
+        """Return warnings about labels that share their deciding token or have none of their own."""
+        warnings = []
+        indistinct_labels: list[tuple[str, ...]] = []
+        for issue in self._audit(label_space, silent=True):
+            if issue.kind == "shared-token":
+                indistinct_labels.append(issue.labels)
+            else:
+                warnings.append(issue.message)
+
+        if indistinct_labels:
+            label_count = sum(len(labels) for labels in indistinct_labels)
+            examples = ", ".join(repr(label) for label in indistinct_labels[0][:3])
+            warnings.append(
+                f"{label_count} of {len(label_space)} labels are scored by the same token as another label, such as "
+                f"{examples}, and are not distinguished. Use label_scoring='full' or other label words"
+            )
+        return warnings
+
+    def _limit_warnings(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Return a warning if the longest prompt is near the limit of the model."""
+        limit = self._limit()
+        if limit is None:
+            return []
+
+        texts: set[str] = set()
+        for prompt in prompts:
+            if isinstance(prompt, str):
+                texts.add(prompt)
+            else:
+                texts.update(prompt)
+        by_length = sorted(texts, key=lambda text: (len(text), text))
+        encoded = self.format.encode(self._readable(by_length[-MEASURED:]))
+        token_count = max((len(tokens) for tokens in encoded), default=0)
+        if token_count <= NEAR_LIMIT * limit:
+            return []
+
+        consequence = "Longer prompts fail"
+        if self.options.on_too_long == "drop-demonstrations":
+            consequence = "Longer prompts lose demonstrations"
+        return [
+            f"the longest prompt has {token_count} tokens, and the model reads {limit} at most. {consequence}; use a "
+            "smaller k, a model with a longer context, or a larger max_length if the model can read it"
+        ]
+
+    def _loss_warnings(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Return a warning if the tokenizer loses characters of some prompts."""
+        sample = []
+        for prompt_index in spread(len(prompts), COMPARED):
+            prompt = prompts[prompt_index]
+            sample.append(prompt if isinstance(prompt, str) else prompt[0])
+        texts = self._readable(sample)
+        if not texts:
+            return []
+        warning = loss_warning(self.tokenizer, texts, self.format.encode(texts))
+        if warning is None:
+            return []
+        return [warning]
+
+    def _readable(self, prompts: Sequence[str]) -> list[str]:
+        """Return prompts as the model reads them, without those that it cannot read: the run reports these itself."""
+        texts = []
+        for prompt in prompts:
+            with contextlib.suppress(PromptError):
+                texts += self.rendered([prompt])
+        return texts
+
+    def _drop_warnings(self, prompts: Sequence[Prompt], label_space: Sequence[str], new_tokens: int) -> list[str]:
+        """Return a warning if prompts are sent without some of their demonstrations, because they are too long."""
+        if self.options.on_too_long == "error":
+            return []
+
+        dropped_counts: list[int] = []
+        for prompt in prompts:
+            labels: Sequence[str] = ()
+            if isinstance(prompt, str):
+                query = [prompt]
+                if self.options.whole_labels and not new_tokens:
+                    labels = label_space
+            else:
+                query = list(prompt)
+            # A prompt that cannot be read fails later, with its own message.
+            with contextlib.suppress(PromptError):
+                dropped_counts += self._read([query], labels, new_tokens).dropped
+
+        shortened_prompts = sum(count > 0 for count in dropped_counts)
+        if not shortened_prompts:
+            return []
+        return [
+            f"{shortened_prompts} prompts were longer than the model reads and were sent without {sum(dropped_counts)} "
+            "demonstrations"
+        ]
+
+    # From scores to probabilities
+
+    def _why_not_finite(self) -> str:
+        """Return a sentence on why scores are not finite; an empty text if it is not known."""
+        return ""
+
+    def _with_reason(self, message: str) -> str:
+        """Return a message about scores that are not finite, with the reason where it is known."""
+        reason = self._why_not_finite()
+        if not reason:
+            return message
+        return f"{message}. {reason}"
+
+    def _probabilities(self, scores: Logs) -> list[list[float]]:
+        """Return the softmax of each row of the labels' scores.
+
+        Raises:
+            OutputError: Scores are not finite.
+        """
+        try:
+            return [label_probabilities(row) for row in scores]
+        except OutputError as error:
+            raise OutputError(self._with_reason(str(error))) from None
+
+    def _masses(self, log_probabilities: Sequence[Sequence[float]]) -> list[float]:
+        """Return the total probability of the labels for each row of their log-probabilities.
+
+        Raises:
+            OutputError: A row is not finite.
+        """
+        masses = []
+        for row in log_probabilities:
+            mass = math.fsum(math.exp(value) for value in row)
+            if math.isnan(mass):
+                raise OutputError(self._with_reason("the model's scores of the vocabulary are not finite"))
+            # Rounding may lift the sum of all labels above 1.
+            masses.append(min(1.0, mass))
+        return masses
+
+    def _token_masses(self, tokens: Sequence[int], logits: TokenLogits) -> list[float] | None:
+        """Return the total probability of the labels' tokens for each prompt; None without the vocabulary's totals.
+
+        Args:
+            tokens: The token that scores each label. One that several labels share counts once.
+            logits: The logits of these tokens after each prompt.
+        """
+        if logits.log_totals is None:
+            return None
+        column_by_token = {token: column for column, token in enumerate(tokens)}
+        log_probabilities = []
+        for row, log_total in zip(logits.rows, logits.log_totals, strict=True):
+            log_probabilities.append([row[column] - log_total for column in column_by_token.values()])
+        return self._masses(log_probabilities)
+
+    # The three ways to score labels
+
+    def _read(
+        self, queries: Sequence[Sequence[str]], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
+    ) -> Reading:
+        """Return queries, each a list of prompts, as tokens.
+
+        Args:
+            queries: For each query, its prompts.
+            labels: Labels for which the limit of the model must leave room.
+            new_tokens: Number of generated tokens for which it must leave room.
+            limited: Whether the limit of the model is applied.
+        """
+        limit = None
+        if limited:
+            limit = self._limit()
+        if limit is not None:
+            limit -= max(new_tokens, self._least_new)
+        return self.format.read(queries, limit, labels)
+
+    def _read_prompts(
+        self, prompts: Sequence[str], labels: Sequence[str] = (), new_tokens: int = 0, limited: bool = True
+    ) -> Reading:
+        """Return prompts as tokens, each as a query with one prompt; see :meth:`_read`."""
+        return self._read([[prompt] for prompt in prompts], labels, new_tokens, limited)
+
+    def _one_token_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
+        """Return the scores of labels by the logit of one token each."""
+        reading = self._read_prompts(prompts)
+        issues = self._audit(label_space)
+        tokens, shared = self.format.deciding(label_space)
+        logits = self._label_logits(reading.before(shared), tokens, totals=self.options.label_mass)
+        label_mass = self._token_masses(tokens, logits)
+        return LabelScores(
+            probabilities=self._probabilities(logits.rows),
+            log_scores=logits.rows,
+            label_mass=label_mass,
+            issues=issues,
+            dropped=reading.dropped,
+        )
+
+    def _whole_label_scores(self, prompts: Sequence[str], label_space: Sequence[str]) -> LabelScores:
+        """Return the scores of labels by the log-probabilities of all their tokens in the context of the prompt."""
+        issues = self._audit(label_space)
+        reading = self._read_prompts(prompts, label_space)
+        token_logs: Logs = []
+        for scored in self._prompts_with_labels(reading, label_space):
+            token_logs += self._log_probabilities(scored.sequences, scored.starts, labels=True)
+
+        label_count = len(label_space)
+        scores = channel_scores(token_logs, label_count, mean=self.options.label_normalisation == "mean")
+        label_mass = None
+        if self.options.label_mass:
+            label_mass = self._masses(channel_scores(token_logs, label_count, mean=False))
+        return LabelScores(
+            probabilities=self._probabilities(scores),
+            log_scores=scores,
+            label_mass=label_mass,
+            issues=issues,
+            dropped=reading.dropped,
+        )
+
+    def _prompts_with_labels(self, reading: Reading, label_space: Sequence[str]) -> Iterator[ScoredSequences]:
+        """Yield every prompt followed by every label, as many prompts at a time as :data:`TOKENS_AT_ONCE` allows."""
+        texts = [prompt for (prompt,) in reading.texts]
+        longest = max(len(tokens) for (tokens,) in reading.ids)
+        prompts_at_once = max(1, TOKENS_AT_ONCE // (longest * len(label_space)))
+        for first in range(0, len(texts), prompts_at_once):
+            sequences: list[Tokens] = []
+            starts: list[int] = []
+            some_texts = texts[first : first + prompts_at_once]
+            for prompt_length, rows in self.format.continuations(some_texts, label_space, first):
+                sequences += rows
+                starts += [prompt_length - 1] * len(rows)
+            yield ScoredSequences(sequences, starts)
+
+    def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
+        """Return the scores of labels by the log-probabilities of the text given each label."""
+        self.format.refuse_chat("the noisy channel")
+        for index, query in enumerate(prompts):
+            check_channel(query, label_space, index)
+        reading = self._read(prompts)
+        scored = self._channel_sequences(reading, label_space, variant)
+        token_logs = self._log_probabilities(scored.sequences, scored.starts, labels=False)
+        scores = channel_scores(token_logs, len(label_space), mean=variant == "0.1.1")
+        return LabelScores(
+            probabilities=self._probabilities(scores),
+            log_scores=scores,
+            label_mass=None,
+            issues=(),
+            dropped=reading.dropped,
+        )
+
+    def _channel_sequences(self, reading: Reading, label_space: Sequence[str], variant: str) -> ScoredSequences:
+        """Return the prompts of a noisy channel: those of the first query, one for each label, then the next ones."""
+        sequences: list[Tokens] = []
+        for rows in reading.ids:
+            sequences += rows
+        return ScoredSequences(sequences, self.format.channel_starts(reading, label_space, variant))
+
+    # Forecasts
+
+    def forecast_prompts(
+        self,
+        prompts: Sequence[Any],
+        label_space: Sequence[str],
+        new_tokens: int = 0,
+        features: Collection[str] = PROBABILITIES,
+        *,
+        kept: tuple[int, ...] = (),
+    ) -> Forecast:
+        """Return the forecast of prompts that are predicted in one call; a prompt that is too long is counted in full.
+
+        Args:
+            prompts: The prompts, at least one.
+            label_space: The labels.
+            new_tokens: Maximum number of tokens to generate for each prompt; 0 computes the features.
+            features: What is computed of each prompt, such as those of :attr:`joint_features`.
+            kept: A sequence of the prompts before, whose prefix is not computed again.
+        """
+        is_channel = not isinstance(prompts[0], str)
+        scores_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
+        scores_whole_labels = scores_labels and not is_channel and self.options.whole_labels
+        needs_states = not STATE_FEATURES.isdisjoint(features)
+        with self._running(prompts):
+            runs: list[PlannedRun] = []
+            if is_channel:
+                runs += self._planned_channel(prompts, label_space)
+            elif scores_whole_labels:
+                runs += self._planned_whole_labels(prompts, label_space)
+            if needs_states or not runs:
+                labels_by_token = label_space if scores_labels and not runs else None
+                runs += self._planned_prompts(prompts, labels_by_token, new_tokens, features)
+
+        if not self._keeps_prefix:
+            kept = ()
+        positions = 0
+        for run in runs:
+            positions += distinct_positions([kept, *run.sequences]) - len(kept)
+            if self._keeps_prefix:
+                # Sequences are computed in their order, so the last one is in the cache for the next run.
+                kept = max(run.sequences)
+        generated = max(new_tokens, self._least_new)
+        return Forecast(
+            tokens=sum(len(sequence) for run in runs for sequence in run.sequences),
+            positions=positions,
+            output_tokens=generated * sum(len(run.sequences) for run in runs),
+            longest_prompt=max(run.longest for run in runs) + generated,
+            limit=self._limit(),
+            kept=kept,
+        )
+
+    @property
+    def _forecasts_limited(self) -> bool:
+        """Whether forecasts apply the limit of the model: they count a prompt in full that would be an error."""
+        return self.options.on_too_long != "error"
+
+    def _planned_channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str]) -> Iterator[PlannedRun]:
+        """Yield the run of a noisy channel."""
+        reading = self._read(prompts, limited=self._forecasts_limited)
+        scored = self._channel_sequences(reading, label_space, self.options.variant)
+        sequences = self._computed(scored.sequences, scored.starts, labels=False)
+        yield PlannedRun(sequences, longest=max(map(len, scored.sequences)))
+
+    def _planned_whole_labels(self, prompts: Sequence[str], label_space: Sequence[str]) -> Iterator[PlannedRun]:
+        """Yield the runs in which all tokens of each label are scored."""
+        reading = self._read_prompts(prompts, label_space, limited=self._forecasts_limited)
+        for scored in self._prompts_with_labels(reading, label_space):
+            sequences = self._computed(scored.sequences, scored.starts, labels=True)
+            # The last token of a label is the one that a request generates, if each has to generate one.
+            yield PlannedRun(sequences, longest=max(map(len, scored.sequences)) - self._least_new)
+
+    def _planned_prompts(
+        self, prompts: Sequence[str], labels_by_token: Sequence[str] | None, new_tokens: int, features: Collection[str]
+    ) -> Iterator[PlannedRun]:
+        """Yield the runs over prompts alone: for labels that one token scores, states, losses, or generation.
+
+        Args:
+            prompts: The prompts.
+            labels_by_token: The labels, if one token scores each; None if no label is scored here.
+            new_tokens: Maximum number of tokens to generate.
+            features: What is computed of each prompt.
+        """
+        shared = 0
+        if labels_by_token is not None:
+            _, shared = self.format.deciding(labels_by_token)
+        reading = self._read_prompts(prompts, new_tokens=new_tokens, limited=self._forecasts_limited)
+        sequences: Sequence[Tokens] = reading.before(shared)
+        needs_states = not STATE_FEATURES.isdisjoint(features)
+        longest = max(map(len, reading.before() if needs_states else sequences))
+        if "losses" in features:
+            sequences = self._computed(sequences, [0] * len(sequences), labels=False)
+        yield PlannedRun(sequences, longest)
+        # States are those after the whole prompt. Where its last tokens belong to the labels, that is another run.
+        if shared and needs_states:
+            yield PlannedRun(reading.before(), longest)
+
+    # Losses and texts
+
+    def losses(self, texts: Sequence[str]) -> list[float]:
+        """Mean loss of each text's tokens, each given those before it (the first is given).
+
+        Args:
+            texts: The texts, each of two tokens at least.
+
+        Returns:
+            Minus the mean log-probability in nats, for each text.
+
+        Raises:
+            PromptError: A text has fewer than two tokens.
+        """
+        self.format.refuse_chat("a loss")
+        with self._running(texts):
+            sequences = self._read_prompts(texts).before()
+            for index, tokens in enumerate(sequences):
+                if len(tokens) < 2:
+                    raise PromptError(f"text {index} has one token only, so no token has a loss", index)
+            token_logs = self._log_probabilities(sequences, [0] * len(sequences), labels=False)
+        return [-math.fsum(row) / len(row) for row in token_logs]
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int = 32,
+        stop: Sequence[str] = (),
+        temperature: float = 0.0,
+        seed: int = 0,
+        choices: Sequence[str] = (),
+    ) -> list[str]:
+        r"""Continue each prompt, by default with the most probable tokens.
+
+        Args:
+            prompts: The prompts.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends, such as ``["\n"]``.
+            temperature: Above 0, tokens are sampled from the distribution at this temperature.
+            seed: Seed of the samples; the same seed and prompt give the same text.
+            choices: The texts that are allowed (vLLM); empty for all. ``guided="choice"`` needs some.
+
+        Returns:
+            The continuations, without the prompts, the end token and the stop text. Where the chat template begins the
+            reasoning of the reply, they begin with ``<think>``.
+        """
+        max_new_tokens = check_generation(max_new_tokens, stop, temperature)
+        if choices and not hasattr(self.options, "guided"):
+            raise ArgumentError(f"choices: got {list(choices)!r:.80} for a kernel without guided texts. Use vllm:")
+        with self._running(prompts):
+            reading = self._read_prompts(prompts, new_tokens=max_new_tokens)
+            sampling = {"temperature": temperature, "seed": seed}
+            texts = self._continued(reading.before(), max_new_tokens, stop, sampling, choices)
+        replies: list[str] = []
+        for text, (prompt,), dropped in zip(texts, reading.texts, reading.dropped, strict=True):
+            reply = text if isinstance(text, Text) else Text(text)
+            content: str = reply
+            if self.options.is_chat and prompt.rstrip().endswith(THOUGHT):
+                content = THOUGHT + reply
+            replies.append(Text(content, reply.finish_reason, dropped))
+        return replies
+
+    def _continued(
+        self,
+        sequences: Sequence[Tokens],
+        max_new_tokens: int,
+        stop: Sequence[str],
+        sampling: dict[str, Any],
+        choices: Sequence[str],
+    ) -> list[str]:
+        """Return the texts that continue these token sequences; see :meth:`generate` for the arguments.
+
+        Args:
+            sequences: The tokens of each prompt.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            stop: Texts before which a continuation ends.
+            sampling: The temperature and the seed, by name.
+            choices: The texts that are allowed; empty for all.
+        """
+        raise NotImplementedError
+
+
+def _check_same_kind(prompts: Sequence[Any]) -> None:
+    """Refuse a mixture of single prompts and of lists of prompts (noisy channel)."""
+    for index, prompt in enumerate(prompts):
+        if isinstance(prompt, str) is not isinstance(prompts[0], str):
+            raise PromptError(f"prompt {index} is a {type(prompt).__name__}, prompt 0 is not", index)
+
+
+class PromptReader(TokenKernel):
+    """What reads prompts as a kernel does, without the weights of its model.
+
+    Args:
+        tokenizer: The tokenizer.
+        config: The configuration of the model.
+        options: The options of the kernel.
+        least_new: The least number of tokens that a request of the kernel generates.
+    """
+
+    def __init__(self, tokenizer: Any, config: Any, options: KernelOptions, least_new: int = 0) -> None:
+        self.tokenizer = tokenizer
+        self.options = options
+        self._config = config
+        self._least_new = least_new  # type: ignore[misc]
+
+    def limit(self) -> int | None:
+        """Return the maximum number of tokens of a prompt, if there is one."""
+        return self.format.limit(self._config)
+
+    def _limit(self) -> int | None:
+        return self.limit()
