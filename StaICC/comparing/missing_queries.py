@@ -212,6 +212,6 @@ def detectable_difference(difference: RunDifference) -> float | None:
         first_better + difference.difference - lowest.difference,
         second_better + highest.difference - difference.difference,
     )
-    if detectable > lowest.span:  # no difference can be so large
+    if detectable > lowest.largest_size:  # no difference can be so large
         return None
     return detectable

@@ -89,11 +89,11 @@ class CrossedEffects:
     sizes: tuple[int, int, int]
     """Rows, draws and templates."""
     template_means: tuple[float, ...]
-    squares: Mapping[VarianceSource, float]
+    mean_squares: Mapping[VarianceSource, float]
     """In units of the variance of the mean."""
-    freedom: Mapping[VarianceSource, float]
+    degrees_of_freedom: Mapping[VarianceSource, float]
     """Degrees of freedom of the squares."""
-    spread: Mapping[VarianceSource, float] = field(default_factory=dict)
+    mean_square_variances: Mapping[VarianceSource, float] = field(default_factory=dict)
     """The variances of the squares; nothing for expected ones."""
 
     @property
@@ -104,9 +104,9 @@ class CrossedEffects:
             terms = []
             for containing in _sources_containing(source):
                 if _is_added(containing, source):
-                    terms.append(self.squares[containing])
+                    terms.append(self.mean_squares[containing])
                 else:
-                    terms.append(-self.squares[containing])
+                    terms.append(-self.mean_squares[containing])
             contributions[name] = math.fsum(terms)
         return contributions
 
@@ -118,11 +118,14 @@ class CrossedEffects:
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float] | None]:
         """Return the limits of what each source adds to the variance of an accuracy; ``None`` where undefined."""
-        limits = {source: _limits(square, self.spread[source], level) for source, square in self.squares.items()}
+        limits = {
+            source: _limits(square, self.mean_square_variances[source], level)
+            for source, square in self.mean_squares.items()
+        }
         contributions = self.contributions
         intervals: dict[str, tuple[float, float] | None] = {}
         for source, name in SOURCES.items():
-            if self.freedom[source] < 2 or not self.squares[source]:
+            if self.degrees_of_freedom[source] < 2 or not self.mean_squares[source]:
                 intervals[name] = None
             else:
                 intervals[name] = self._interval(source, contributions[name], limits)
@@ -135,7 +138,7 @@ class CrossedEffects:
         lower_distances = []
         upper_distances = []
         for containing in _sources_containing(source):
-            square = self.squares[containing]
+            square = self.mean_squares[containing]
             low, high = limits[containing]
             if _is_added(containing, source):
                 lower_distances.append(square - low)
@@ -158,27 +161,27 @@ class CrossedEffects:
         return lower_end, upper_end
 
     @property
-    def between_levels(self) -> tuple[float, float]:
+    def variance_of_levels(self) -> tuple[float, float]:
         """The variance of the mean that comes from draws and templates, and its degrees of freedom."""
-        squares = self.squares
+        squares = self.mean_squares
         draws = max(0.0, squares[_DRAWS] - squares[_ROWS_DRAWS])
         templates = max(0.0, squares[_TEMPLATES] - squares[_ROWS_TEMPLATES])
         interaction = max(0.0, squares[_DRAWS_TEMPLATES] - squares[_REST])
         variance = max(draws, templates, draws + templates - interaction)
 
-        least_freedom = min(self.freedom[_DRAWS], self.freedom[_TEMPLATES])
+        least_freedom = min(self.degrees_of_freedom[_DRAWS], self.degrees_of_freedom[_TEMPLATES])
         if not variance:
             return variance, least_freedom
         denominator = 0.0
         if draws:
-            denominator += squares[_DRAWS] ** 2 / self.freedom[_DRAWS]
+            denominator += squares[_DRAWS] ** 2 / self.degrees_of_freedom[_DRAWS]
         if templates:
-            denominator += squares[_TEMPLATES] ** 2 / self.freedom[_TEMPLATES]
+            denominator += squares[_TEMPLATES] ** 2 / self.degrees_of_freedom[_TEMPLATES]
         return variance, max(least_freedom, variance**2 / denominator)
 
-    def reach(self, level: float) -> float:
+    def half_width(self, level: float) -> float:
         """Return the distance of the mean to a limit that comes from draws and templates."""
-        variance, freedom = self.between_levels
+        variance, freedom = self.variance_of_levels
         return student_quantile(level, 1 + int(freedom)) * math.sqrt(variance)
 
 
@@ -444,7 +447,7 @@ def expected_effects(
     draws_freedom = n_draws - 1.0
     freedom[_DRAWS] = draws_freedom * (datasets * draws_freedom + 2.0) / (draws_freedom + 2.0)
     freedom[_TEMPLATES] = n_templates - 1.0
-    return CrossedEffects(sizes, template_means=(), squares=squares, freedom=freedom)
+    return CrossedEffects(sizes, template_means=(), mean_squares=squares, degrees_of_freedom=freedom)
 
 
 def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
@@ -462,12 +465,12 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
     squares = {}
     spread = {}
     for source in SOURCES:
-        squares[source] = math.fsum(design.squares[source] for design in designs) / scale
-        spread[source] = math.fsum(design.spread.get(source, 0.0) for design in designs) / scale**2
+        squares[source] = math.fsum(design.mean_squares[source] for design in designs) / scale
+        spread[source] = math.fsum(design.mean_square_variances.get(source, 0.0) for design in designs) / scale**2
 
     # Draws: Satterthwaite's degrees of freedom of a sum of mean squares, (sum)^2 / sum of (square^2 / freedom).
-    freedom = dict(designs[0].freedom)
-    denominators = [design.squares[_DRAWS] ** 2 / design.freedom[_DRAWS] for design in designs]
+    freedom = dict(designs[0].degrees_of_freedom)
+    denominators = [design.mean_squares[_DRAWS] ** 2 / design.degrees_of_freedom[_DRAWS] for design in designs]
     denominator = math.fsum(denominators) / scale**2
     if denominator:
         freedom[_DRAWS] = squares[_DRAWS] ** 2 / denominator
@@ -484,9 +487,9 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
     return CrossedEffects(
         sizes=(fewest_rows, n_draws, n_templates),
         template_means=tuple(template_means),
-        squares=squares,
-        freedom=freedom,
-        spread=spread,
+        mean_squares=squares,
+        degrees_of_freedom=freedom,
+        mean_square_variances=spread,
     )
 
 
@@ -502,7 +505,7 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
         effects: The mean squares.
         difference: Whether it is a difference.
     """
-    variance, freedom = effects.between_levels
+    variance, freedom = effects.variance_of_levels
     quantile = student_quantile(interval.level, 1 + int(freedom))
     below = quantile * math.sqrt(variance)
     above = below
@@ -538,7 +541,7 @@ def generalising_p_value(difference: float, p_value: float, effects: CrossedEffe
     for _ in range(40):
         middle = (low + high) / 2.0
         rows_distance = rows_deviation * normal.inv_cdf(middle / 2.0)
-        distance = math.hypot(rows_distance, effects.reach(1.0 - middle))
+        distance = math.hypot(rows_distance, effects.half_width(1.0 - middle))
         if distance > abs(difference):
             low = middle
         else:

@@ -65,15 +65,15 @@ class PairedDifference:
     second: float
     steps: Sequence[float]
     """What each test row contributes to first minus second; the sum is the difference."""
-    low: float
+    lowest_step: float
     """The lowest possible step of a row, negative or 0."""
-    high: float
+    highest_step: float
     """The highest possible step of a row, positive or 0."""
-    span: float = math.inf
+    largest_size: float = math.inf
     """The largest possible size of the difference."""
-    raised: float = 0.0
+    upward_bias: float = 0.0
     """How far chance can have raised the difference (biases of both values)."""
-    lowered: float = 0.0
+    downward_bias: float = 0.0
     """How far chance can have lowered it."""
     strata: tuple[int, ...] = ()
     """Number of test rows of each data set, in order; by default, one data set."""
@@ -90,7 +90,7 @@ class PairedDifference:
     @property
     def unbounded(self) -> bool:
         """Whether one more row could change the difference without limit."""
-        return math.isinf(self.low) or math.isinf(self.high)
+        return math.isinf(self.lowest_step) or math.isinf(self.highest_step)
 
     @property
     def negated(self) -> PairedDifference:
@@ -99,11 +99,11 @@ class PairedDifference:
             first=self.second,
             second=self.first,
             steps=[-step for step in self.steps],
-            low=-self.high,
-            high=-self.low,
-            span=self.span,
-            raised=self.lowered,
-            lowered=self.raised,
+            lowest_step=-self.highest_step,
+            highest_step=-self.lowest_step,
+            largest_size=self.largest_size,
+            upward_bias=self.downward_bias,
+            downward_bias=self.upward_bias,
             strata=self.strata,
         )
 
@@ -154,8 +154,8 @@ def paired_difference(
         second: Those of the second run.
 
     Example:
-        >>> half = Contributions(0.5, [0.5, 0.0], low=1 / 3, high=2 / 3, span=1.0)
-        >>> other = Contributions(0.5, [0.0, 0.5], low=1 / 3, high=2 / 3, span=1.0)
+        >>> half = Contributions(0.5, [0.5, 0.0], lowest_after_row=1 / 3, highest_after_row=2 / 3, range_width=1.0)
+        >>> other = Contributions(0.5, [0.0, 0.5], lowest_after_row=1 / 3, highest_after_row=2 / 3, range_width=1.0)
         >>> paired_difference([(1.0, half)], [(1.0, other)]).steps
         [0.5, -0.5]
     """
@@ -176,16 +176,16 @@ def paired_difference(
         steps = [step + missing_share for step in steps]
 
     # Both runs have the same range, so that the difference is at most half the sum of the ranges.
-    span = math.fsum(abs(weight) * term.span for weight, term in signed_terms) / 2.0
+    largest_size = math.fsum(abs(weight) * term.range_width for weight, term in signed_terms) / 2.0
     return PairedDifference(
         first=first_value,
         second=second_value,
         steps=steps,
-        low=min(0.0, _extreme_step(signed_terms, "lowest", difference, n_rows=len(steps))),
-        high=max(0.0, _extreme_step(signed_terms, "highest", difference, n_rows=len(steps))),
-        span=span,
-        raised=_bias(signed_terms, upward=True),
-        lowered=_bias(signed_terms, upward=False),
+        lowest_step=min(0.0, _extreme_step(signed_terms, "lowest", difference, n_rows=len(steps))),
+        highest_step=max(0.0, _extreme_step(signed_terms, "highest", difference, n_rows=len(steps))),
+        largest_size=largest_size,
+        upward_bias=_bias(signed_terms, upward=True),
+        downward_bias=_bias(signed_terms, upward=False),
     )
 
 
@@ -206,7 +206,7 @@ def _sign_changes(signed_terms: _SignedTerms) -> list[list[float]]:
     """Return for each uncertain sign what is subtracted from the steps if it changes: two times the terms with it."""
     changes = []
     for weight, term in signed_terms:
-        for kink in term.kinks:
+        for kink in term.uncertain_terms:
             changes.append([2.0 * weight * contribution for contribution in kink])
     return changes
 
@@ -242,9 +242,9 @@ def _extreme_step(signed_terms: _SignedTerms, end: RangeEnd, difference: float, 
     extremes = []
     for weight, term in signed_terms:
         if (weight > 0.0) == (end == "lowest"):
-            extremes.append(weight * term.low)
+            extremes.append(weight * term.lowest_after_row)
         else:
-            extremes.append(weight * term.high)
+            extremes.append(weight * term.highest_after_row)
     extreme_difference = math.fsum(extremes)
     return (extreme_difference - difference) * (n_rows + 1) / n_rows + difference / n_rows
 
@@ -257,9 +257,9 @@ def _bias(signed_terms: _SignedTerms, *, upward: bool) -> float:
     biases = []
     for weight, term in signed_terms:
         if (weight > 0.0) == upward:
-            biases.append(abs(weight) * term.raised)
+            biases.append(abs(weight) * term.upward_bias)
         else:
-            biases.append(abs(weight) * term.lowered)
+            biases.append(abs(weight) * term.downward_bias)
     return math.fsum(biases)
 
 
@@ -279,11 +279,11 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
         first=math.fsum(difference.first for difference in differences) / count,
         second=math.fsum(difference.second for difference in differences) / count,
         steps=steps,
-        low=min(difference.low for difference in differences) / count,
-        high=max(difference.high for difference in differences) / count,
-        span=math.fsum(difference.span for difference in differences) / count,
-        raised=math.fsum(difference.raised for difference in differences) / count,
-        lowered=math.fsum(difference.lowered for difference in differences) / count,
+        lowest_step=min(difference.lowest_step for difference in differences) / count,
+        highest_step=max(difference.highest_step for difference in differences) / count,
+        largest_size=math.fsum(difference.largest_size for difference in differences) / count,
+        upward_bias=math.fsum(difference.upward_bias for difference in differences) / count,
+        downward_bias=math.fsum(difference.downward_bias for difference in differences) / count,
         strata=tuple(strata),
     )
 
@@ -482,7 +482,7 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     """
     # Statistic: the steps minus those of the tested difference, which gives each row the same. Chance can have raised
     # the difference by its bias, so that a difference of this size is tested as none.
-    tested = least + difference.raised
+    tested = least + difference.upward_bias
     counts: dict[float, float] = {}
     for row_weight, step_counts in difference.condensed:
         tested_step = tested * row_weight
@@ -491,7 +491,7 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
             counts[term] = counts.get(term, 0) + count
 
     # Least favourable row: the sample may lack one with the lowest possible step.
-    pseudo_row = min(0.0, difference.low - tested / min(difference.strata) / len(difference.strata))
+    pseudo_row = min(0.0, difference.lowest_step - tested / min(difference.strata) / len(difference.strata))
     counts[pseudo_row] = counts.get(pseudo_row, 0) + 1
 
     # Tail: with random (Dirichlet) weights of all rows, the weighted sum is not positive with this probability. Such
@@ -507,7 +507,7 @@ def p_value(difference: PairedDifference) -> float:
 
     Example:
         >>> steps = [1 / 7] * 6 + [0.0]  # six of seven rows differ, all in one direction: twice 1/64
-        >>> round(p_value(PairedDifference(6 / 7, 0.0, steps, low=-1 / 7, high=1 / 7)), 6)
+        >>> round(p_value(PairedDifference(6 / 7, 0.0, steps, lowest_step=-1 / 7, highest_step=1 / 7)), 6)
         0.03125
     """
     if not any(difference.steps):
@@ -535,7 +535,7 @@ def too_few_rows(difference: PairedDifference) -> str | None:
         return "one more row could change the metric without limit"
     # The most significant outcome: all steps are positive, but for the least favourable row.
     steps = [abs(step) for step in difference.steps]
-    pseudo_row = min(difference.low, -difference.high)
+    pseudo_row = min(difference.lowest_step, -difference.highest_step)
     if not any(steps) or not pseudo_row:
         return None
 
@@ -568,8 +568,8 @@ def difference_interval(difference: PairedDifference, level: float = 0.95) -> In
     if difference.unbounded:
         return None
     one_sided_level = (1.0 - level) / 2.0
-    low = max(-difference.span, _lower_end(difference, one_sided_level))
-    high = min(difference.span, -_lower_end(difference.negated, one_sided_level))
+    low = max(-difference.largest_size, _lower_end(difference, one_sided_level))
+    high = min(difference.largest_size, -_lower_end(difference.negated, one_sided_level))
     observed = difference.difference
     return Interval(min(observed, low), max(observed, high), level, INTERVAL_METHOD)
 
@@ -588,7 +588,7 @@ def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
         return _NORMAL.inv_cdf(min(1.0 - 1e-12, max(1e-300, p))) - wanted
 
     # The end is below the observed difference. If two steps below it are not rejected, the distance is doubled.
-    step = math.sqrt(difference.variance) - difference.low + difference.raised
+    step = math.sqrt(difference.variance) - difference.lowest_step + difference.upward_bias
     high = difference.difference
     if step == 0.0:  # rows do not vary, and no row can lower the difference
         return high
@@ -665,8 +665,8 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     z_b = _NORMAL.inv_cdf(0.8)
     # The number of rows that one data set would need for the same weights of rows.
     rows = len(difference.strata) ** 2 / math.fsum(1.0 / size for size in difference.strata)
-    pseudo_row = max(-difference.low, difference.high)
-    bias = max(difference.raised, difference.lowered)
+    pseudo_row = max(-difference.lowest_step, difference.highest_step)
+    bias = max(difference.upward_bias, difference.downward_bias)
 
     # With the fixed part f = b + bias + z_b sqrt(variance) and s = z_a^2 (variance + b^2), the equation is
     # (d - f)^2 = s + z_a^2 d^2 / rows, a quadratic one: (1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0.

@@ -34,17 +34,17 @@ class Contributions:
     value: float
     rows: Sequence[float]
     """One contribution for each test row."""
-    low: float
+    lowest_after_row: float
     """The lowest value that the metric could have after one more test row."""
-    high: float
+    highest_after_row: float
     """The highest value that it could have after one more test row."""
-    span: float
+    range_width: float
     """The highest minus the lowest value of the metric; infinite if it has no bound."""
-    raised: float = 0.0
+    upward_bias: float = 0.0
     """How far chance can have raised the value in a sample of this size (its bias)."""
-    lowered: float = 0.0
+    downward_bias: float = 0.0
     """How far chance can have lowered it."""
-    kinks: tuple[Sequence[float], ...] = ()
+    uncertain_terms: tuple[Sequence[float], ...] = ()
     """Terms of the contributions whose sign is uncertain, each with one number for each test row.
 
     A sum of absolute values, such as the calibration error, has one term for each absolute value. Its sign is uncertain
@@ -86,12 +86,12 @@ class Sample:
         return self.sums([1.0] * len(self.rows))
 
     @property
-    def most(self) -> int:
+    def most_queries_per_row(self) -> int:
         """The largest number of queries of a test row."""
         return max(Counter(self.rows).values())
 
     @property
-    def few_rows(self) -> str | None:
+    def few_rows_reason(self) -> str | None:
         """Why a score that weighs all labels has no interval (labels with few test rows); ``None`` if it has one."""
         label_of_row = dict(zip(self.rows, self.truth, strict=True))
         row_counts = Counter(label_of_row.values())
@@ -161,7 +161,7 @@ class Statistic:
         """
         if not self.weighs_labels:
             return interval()
-        reason = sample.few_rows
+        reason = sample.few_rows_reason
         if reason is None:
             return interval()
         if len(set(sample.truth)) == sample.n_labels:
@@ -265,14 +265,14 @@ def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[floa
     """
     total = math.fsum(scores)
     count = len(scores)
-    new_queries = sample.most  # of one more test row
+    new_queries = sample.most_queries_per_row
     lowest, highest = ends
     return Contributions(
         value=total / count,
         rows=[row_sum / count for row_sum in sample.sums(scores)],
-        low=(total + new_queries * lowest) / (count + new_queries),
-        high=(total + new_queries * highest) / (count + new_queries),
-        span=highest - lowest,
+        lowest_after_row=(total + new_queries * lowest) / (count + new_queries),
+        highest_after_row=(total + new_queries * highest) / (count + new_queries),
+        range_width=highest - lowest,
     )
 
 
@@ -482,7 +482,7 @@ class MacroF1(Statistic):
         that never predicts it would otherwise seem to have no sampling error. As each row moves the F1 of a rare label,
         the rows' terms are those of a sample without the row (leverage), and the bias is that of the jackknife.
         """
-        new_queries = sample.most  # of one more test row
+        new_queries = sample.most_queries_per_row
         others = others or predictions
         n_labels = sample.n_labels
         if not n_labels:
@@ -505,11 +505,11 @@ class MacroF1(Statistic):
         return Contributions(
             value=value,
             rows=sample.sums(scores),
-            low=value - sum(two_largest_losses) / n_labels,
-            high=value + max(gains) / n_labels,
-            span=1.0,
-            raised=max(0.0, bias),
-            lowered=max(0.0, -bias),
+            lowest_after_row=value - sum(two_largest_losses) / n_labels,
+            highest_after_row=value + max(gains) / n_labels,
+            range_width=1.0,
+            upward_bias=max(0.0, bias),
+            downward_bias=max(0.0, -bias),
         )
 
 
@@ -606,14 +606,14 @@ class MicroF1(Statistic):
 
         # One more test row has, at worst, as many labels as possible and no hit; at best, as many hits as labels.
         most_true, most_predicted = self._most
-        new_true = sample.most * most_true
-        new_predicted = sample.most * most_predicted
+        new_true = sample.most_queries_per_row * most_true
+        new_predicted = sample.most_queries_per_row * most_predicted
         return Contributions(
             value=2.0 * hits / size if size else 0.0,
             rows=sample.sums(scores),
-            low=2.0 * hits / (size + new_true + new_predicted),
-            high=2.0 * (hits + new_true) / (size + 2.0 * new_true),
-            span=1.0,
+            lowest_after_row=2.0 * hits / (size + new_true + new_predicted),
+            highest_after_row=2.0 * (hits + new_true) / (size + 2.0 * new_true),
+            range_width=1.0,
         )
 
 
@@ -670,10 +670,10 @@ class CalibrationError(Statistic):
         more row, its error could be within two standard deviations of 0.
         """
         count = len(predictions)
-        new_queries = sample.most  # of one more test row
+        new_queries = sample.most_queries_per_row
         contributions = [0.0] * sample.n_rows
         sizes = []
-        kinks = []
+        uncertain_terms = []
         bias = 0.0
         for confidence_bin in self._bins(sample, predictions).values():
             error_sum = math.fsum(confidence_bin.errors)
@@ -688,7 +688,7 @@ class CalibrationError(Statistic):
             squares = math.fsum(error * error for error in confidence_bin.errors)
             variance = max(0.0, squares - error_sum**2 / sample.n_rows)
             if size < 2.0 * math.sqrt(variance + new_queries * new_queries):
-                kinks.append(terms)
+                uncertain_terms.append(terms)
             bias += _bias_of_size(size, math.sqrt(variance)) / count
 
         total = math.fsum(sizes)
@@ -696,11 +696,11 @@ class CalibrationError(Statistic):
             value=total / count,
             rows=contributions,
             # One more row moves one bin by up to its number of queries; no bin has an error below 0.
-            low=(total - min(new_queries, max(sizes))) / (count + new_queries),
-            high=(total + new_queries) / (count + new_queries),
-            span=1.0,
-            raised=bias,
-            kinks=tuple(kinks),
+            lowest_after_row=(total - min(new_queries, max(sizes))) / (count + new_queries),
+            highest_after_row=(total + new_queries) / (count + new_queries),
+            range_width=1.0,
+            upward_bias=bias,
+            uncertain_terms=tuple(uncertain_terms),
         )
 
 
@@ -776,7 +776,7 @@ class EntropyOfMean(Statistic):
 
         # One more row lowers the entropy most if it is certain of the likeliest label, and raises it most if it makes
         # the mean as even as possible.
-        new_queries = sample.most
+        new_queries = sample.most_queries_per_row
         likeliest = label_sums.index(max(label_sums))
         certain_sums = list(label_sums)
         certain_sums[likeliest] += new_queries
@@ -785,10 +785,10 @@ class EntropyOfMean(Statistic):
         return Contributions(
             value=entropy_of_mean(predictions),
             rows=[row_sum / count for row_sum in sample.sums(scores)],
-            low=entropy([total / new_count for total in certain_sums]),
-            high=entropy([total / new_count for total in even_sums]),
-            span=math.log(len(label_sums)),
-            lowered=_bias_of_entropy(len(label_sums), sample.n_rows),
+            lowest_after_row=entropy([total / new_count for total in certain_sums]),
+            highest_after_row=entropy([total / new_count for total in even_sums]),
+            range_width=math.log(len(label_sums)),
+            downward_bias=_bias_of_entropy(len(label_sums), sample.n_rows),
         )
 
 
@@ -832,12 +832,18 @@ class Divergence(Statistic):
         label t contributes ``sum(p * log(m / f)) + 1 - m[t] / f[t]``, divided by the number of queries.
         """
         count = len(predictions)
-        new_queries = sample.most  # of one more test row
+        new_queries = sample.most_queries_per_row
         label_sums = _label_sums(predictions)
         mean = [total / count for total in label_sums]
         frequencies = label_frequencies(sample.truth, len(mean))
         if any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True)):
-            return Contributions(math.inf, rows=[0.0] * sample.n_rows, low=0.0, high=math.inf, span=math.inf)
+            return Contributions(
+                math.inf,
+                rows=[0.0] * sample.n_rows,
+                lowest_after_row=0.0,
+                highest_after_row=math.inf,
+                range_width=math.inf,
+            )
 
         logarithms = [math.log(p / f) if p > 0.0 else 0.0 for p, f in zip(mean, frequencies, strict=True)]
         scores = []
@@ -853,10 +859,10 @@ class Divergence(Statistic):
         return Contributions(
             value=max(0.0, math.fsum(map(mul, mean, logarithms))),
             rows=[row_sum / count for row_sum in sample.sums(scores)],
-            low=min(possible_values),
-            high=max(possible_values),
-            span=math.inf,
-            raised=_bias_of_entropy(len(mean), sample.n_rows),
+            lowest_after_row=min(possible_values),
+            highest_after_row=max(possible_values),
+            range_width=math.inf,
+            upward_bias=_bias_of_entropy(len(mean), sample.n_rows),
         )
 
 
