@@ -1025,9 +1025,9 @@ def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
     """Return an upper bound of the bias of the entropy of a mean prediction, or of its divergence from frequencies.
 
     Both biases, for fixed frequencies, are the expected divergence of the mean prediction of a sample from that of all
-    rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two; chi2 is at most (labels - 1) / rows, which
-    certain predictions reach (Paninski 2003, "Estimation of entropy and mutual information", Neural Computation 15).
-    This bound is used, and no estimate, because a sample does not show the labels that it lacks.
+    rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two. This is at most
+    (labels - 1) / rows, which certain predictions reach (Paninski 2003, "Estimation of entropy and mutual information",
+    Neural Computation 15). The bound is used, and no estimate, because a sample does not show the labels that it lacks.
     """
     return math.log1p((n_labels - 1) / n_rows)
 
