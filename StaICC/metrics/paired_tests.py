@@ -176,8 +176,8 @@ def paired_difference(
     if any(steps):
         steps = _with_largest_variance(steps, _sign_changes(signed_terms))
     # The steps need not add up to the difference: some contributions are derivatives (F1), and the signs of uncertain
-    # terms may have changed. Each row gets an equal share of what the sum lacks. A rounding error is not shared, so that
-    # equal steps stay equal.
+    # terms may have changed. Each row gets an equal share of what the sum lacks. A rounding error is not shared, so
+    # that equal steps stay equal.
     missing_share = (difference - math.fsum(steps)) / len(steps)
     if abs(missing_share) * len(steps) > _ROUNDING:
         steps = [step + missing_share for step in steps]
