@@ -218,7 +218,6 @@ def detectable_difference(difference: RunDifference) -> float | None:
     taken_from_first = difference.difference - lowest.difference
     taken_from_second = highest.difference - difference.difference
     detectable = max(first_better + taken_from_first, second_better + taken_from_second)
-    largest_possible = lowest.span
-    if detectable > largest_possible:
+    if detectable > lowest.largest_size:  # no difference can be so large
         return None
     return detectable

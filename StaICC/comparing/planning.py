@@ -184,10 +184,10 @@ def evaluate_design(
 def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) -> float:
     """Return half the width of the interval of an accuracy over rows, draws and templates."""
     rows, _, _ = effects.sizes
-    square_of_rows = effects.squares[(0,)]
+    square_of_rows = effects.mean_squares[(0,)]
     if accuracy is None:
         over_rows = student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(square_of_rows)
-        return math.hypot(over_rows, effects.reach(CONFIDENCE_LEVEL))
+        return math.hypot(over_rows, effects.half_width(CONFIDENCE_LEVEL))
     below, above = expected_distances(accuracy, square_of_rows * rows * datasets, rows, CONFIDENCE_LEVEL)
     of_dataset = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
     over_rows_interval = mean_interval([accuracy] * datasets, [of_dataset] * datasets)
@@ -203,8 +203,8 @@ def _least_significant(effects: CrossedEffects, datasets: int) -> float:
     sqrt((1.96 e) ** 2 + reach ** 2).
     """
     rows = datasets * effects.sizes[0]
-    reach = effects.reach(CONFIDENCE_LEVEL)
-    deviation = max(1e-9, math.sqrt(effects.squares[(0,)]))
+    reach = effects.half_width(CONFIDENCE_LEVEL)
+    deviation = max(1e-9, math.sqrt(effects.mean_squares[(0,)]))
     low = 0.0
     high = 1.0
     for _ in range(30):
@@ -248,11 +248,11 @@ def _samples(effects: CrossedEffects) -> Iterator[CrossedEffects]:
         (1 - c + z sqrt(c)) ** 3,   c = 2 / (9 f)
     """
     for quantiles in _points():
-        squares = dict(effects.squares)
+        squares = dict(effects.mean_squares)
         for source, z in zip(_VARYING, quantiles, strict=True):
-            c = 2.0 / (9.0 * effects.freedom[source])
+            c = 2.0 / (9.0 * effects.degrees_of_freedom[source])
             squares[source] *= max(0.0, 1.0 - c + z * math.sqrt(c)) ** 3
-        yield replace(effects, squares=squares)
+        yield replace(effects, mean_squares=squares)
 
 
 @lru_cache(maxsize=1)

@@ -71,13 +71,13 @@ class PValueBounds:
         if not self.has_chernoff:
             return None
 
-        lowest_step = above.low - below.high
-        highest_step = above.high - below.low
+        lowest_step = above.lowest_step - below.highest_step
+        highest_step = above.highest_step - below.lowest_step
         p_value = _chernoff_bound(size, squares, self.largest_step, -lowest_step, self.rows)
         if p_value > self.first_level:
             steps = list(map(sub, above.steps, below.steps))
             difference = PairedDifference(
-                above.first, below.first, steps, low=lowest_step, high=highest_step, strata=above.strata
+                above.first, below.first, steps, lowest_step=lowest_step, highest_step=highest_step, strata=above.strata
             )
             p_value = paired_tests.upper_p_value(difference)
         if p_value > self.last_level:
@@ -120,7 +120,7 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
             return False
         for of_run in paired.alone.values():
             for difference in of_run.bounds or ():
-                if difference.unbounded or difference.raised or difference.lowered:
+                if difference.unbounded or difference.upward_bias or difference.downward_bias:
                     return False
     return True
 

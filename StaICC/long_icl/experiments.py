@@ -746,7 +746,7 @@ def _difference_in_correct(
     of_first = [float(first_correct if tally is None else bool(tally.correct)) for tally in first]
     of_second = [float(not first_correct if tally is None else bool(tally.correct)) for tally in second]
     steps = [before - after for before, after in zip(of_first, of_second, strict=True)]
-    return PairedDifference(sum(of_first), sum(of_second), steps, low=-1.0, high=1.0)
+    return PairedDifference(sum(of_first), sum(of_second), steps, lowest_step=-1.0, highest_step=1.0)
 
 
 def position_p_value(

@@ -1,24 +1,30 @@
 r"""Confidence sequences: intervals that are valid at every round, whenever one stops.
 
-The score of a benchmark is a finite quantity: the mean over data sets of the mean of each one's test rows. Rows are
-drawn without replacement, one of each data set per round. The interval after round :math:`t` holds for *all* rounds
-together with the nominal level, so one may look after each round and stop when one likes. When all rows are drawn, it
-is the score itself.
+The score of a benchmark is a finite quantity: the mean over data sets of the mean over their test rows. Rows are drawn
+without replacement, one of each data set per round. With the nominal level as probability, the intervals after *all*
+rounds contain the score. So one may look at the interval after each round, and stop at any round. When all rows are
+drawn, the interval is the score itself.
 
 Method: testing by betting without replacement (Waudby-Smith and Ramdas 2020, arXiv 2006.04347; 2024, arXiv
-2010.09686), with a factor that is linear in the unknown means, as in their empirical Bernstein sequence, so that the
-means of the single data sets cancel. Data set :math:`s` has :math:`N_s` rows with values :math:`x` in [0, 1] and mean
-:math:`\mu_s`; before a draw :math:`r` rows with the mean :math:`m = (N_s \mu_s - \text{sum drawn}) / r` remain. For
-each centre :math:`c` and bet :math:`\lambda \ge 0` with :math:`\lambda c < 1` that depend on earlier draws only,
+2010.09686). Someone bets on each draw that the score is larger than assumed. If the assumption is true, no strategy is
+expected to gain; so a large capital refutes it. The factor by which a draw changes the capital has a logarithm that is
+linear in the unknown means, as in their empirical Bernstein sequence, so that only the mean over the data sets matters
+and not the mean of each.
+
+Data set :math:`s` has :math:`N_s` rows with values :math:`x` in [0, 1] and mean :math:`\mu_s`. Before a draw, :math:`r`
+rows with the mean :math:`m = (N_s \mu_s - \text{sum drawn}) / r` remain. For each centre :math:`c` and bet
+:math:`\lambda \ge 0` with :math:`\lambda c < 1` that depend on earlier draws only, the factor
 
 .. math:: (1 + \lambda (x - c)) \, e^{-\lambda (m - c)}
 
-is non-negative, and its expectation :math:`(1 + u) e^{-u}`, :math:`u = \lambda (m - c)`, is at most 1. The product
-over all draws is therefore a supermartingale, and exceeds :math:`2 / \alpha` at any time with a probability of at most
-:math:`\alpha / 2` (Ville). With :math:`\lambda = \gamma r / N_s` and the same :math:`\gamma` for all data sets of a
-round, its logarithm is a known number minus :math:`\sum_t \gamma_t \cdot \sum_s \mu_s`: a lower bound of the mean in
-closed form. The upper bound is that of :math:`1 - x`. Nothing is lost to a union over data sets. The bets change how
-fast the interval shrinks, not whether it is valid.
+is not negative. With :math:`u = \lambda (m - c)`, its expectation is :math:`(1 + u) e^{-u}`, which is at most 1. The
+capital, the product of the factors of all draws, is therefore a supermartingale. By Ville's inequality it ever exceeds
+:math:`2 / \alpha` with a probability of at most :math:`\alpha / 2`. With :math:`\lambda = \gamma r / N_s` and the same
+:math:`\gamma` for all data sets of a round, its logarithm is a known number minus
+:math:`\sum_t \gamma_t \cdot \sum_s \mu_s`. The smallest mean for which it is below :math:`\log (2 / \alpha)` is a lower
+bound of the mean, in closed form. The upper bound is one minus the lower bound of the mean of :math:`1 - x`. One
+capital tests all data sets together, so that no correction for several tests is needed. The bets change how fast the
+interval shrinks, not whether it is valid.
 """
 
 from __future__ import annotations
@@ -30,31 +36,34 @@ from typing import NamedTuple
 from StaICC.errors import ArgumentError
 
 CONFIDENCE_SEQUENCE_VERSION = "cs1"
-"""Version of the sequence and its bets, for signatures."""
+"""Version of the method and its bets, for the signatures of results: other bets give other intervals."""
 
 _LARGEST_BET = 0.9
-"""Largest share of the capital that is bet; at 1, a single row could lose all of it."""
+"""The largest share of the capital that one draw can lose; with 1, a single row could lose all of it for good."""
 
 _LEAST = 1e-9
-"""Centres and distances below count as this where they divide; values may be outside the range by it."""
+"""Smaller divisors (centres and gaps) are replaced by this. It is also the tolerance for values outside their range."""
 
 _PRIOR_VARIANCE = 0.25
-"""The largest possible variance of one row; it counts as one row."""
+"""The squared distance of one pseudo-row to its centre, in the estimate of the variance. It is the largest possible
+variance of values in [0, 1]."""
 
 _POOLED_ROWS = 2.0
-"""So many rows with the mean over all data sets count towards the centre of each data set."""
+"""Number of pseudo-rows in the centre of each data set. They have the mean of the drawn rows of all data sets, so that
+the centre of a data set with few drawn rows is near this mean."""
 
 
 class _Draw(NamedTuple):
-    """One row of a round."""
+    """One row that was drawn from a data set in a round."""
 
     dataset: int
+    """Index of the data set."""
     value: float
-    """Scaled to [0, 1]."""
+    """The value of the row, scaled to [0, 1]."""
     centre: float
-    """The value that earlier draws predict."""
+    """The value that earlier draws predict, c in the formula at the top."""
     remaining_share: float
-    """Share of the data set's rows that were left before."""
+    """Share of the rows of the data set that were not drawn before this draw, r / N in the formula at the top."""
     size: int
     """Number of rows of the data set."""
     is_last: bool
@@ -62,70 +71,81 @@ class _Draw(NamedTuple):
 
     @property
     def mirrored(self) -> _Draw:
-        """The draw of one minus the value."""
+        """The same draw with one minus the value, for the upper bound."""
         return _Draw(self.dataset, 1 - self.value, 1 - self.centre, self.remaining_share, self.size, self.is_last)
 
 
 class _LowerBound:
-    """A lower bound of the sum of the means of all data sets, for values in [0, 1].
+    """A lower confidence bound of the sum of the means of all data sets, for values in [0, 1].
+
+    Attributes:
+        value: The largest bound of all rounds so far; all of them hold together with the level.
 
     Args:
         count: Number of data sets.
-        threshold: Logarithm of the capital that refutes a sum.
+        threshold: Logarithm of the capital that refutes an assumed sum of means.
     """
 
     def __init__(self, count: int, threshold: float) -> None:
-        # Sum of the drawn values of each data set, divided by its size.
+        # For each data set the sum of its drawn values, divided by its number of rows.
         self._drawn_shares = [0.0] * count
-        # Sum of the bets of all rounds.
+        # The sum of the bets of all rounds.
         self._total_bet = 0.0
-        # Logarithm of the capital minus the threshold, without the terms of the unknown means.
+        # The logarithm of the capital minus the threshold, but for the terms with unknown means:
+        # log(capital) - threshold = evidence - total_bet * (sum of the unknown means).
         self._evidence = -threshold
-        # Sum of the means of the data sets without rows left.
+        # The sum of the means of the data sets of which all rows are drawn.
         self._known_means = 0.0
         self.value = 0.0
 
     def update(self, draws: Sequence[_Draw], bet: float) -> None:
-        """Add one value of each data set that has rows left.
+        """Add one drawn row of each data set that has rows left.
 
-        With x the value, c the centre, s the drawn share of a data set and own = bet * (share of its rows that remain),
-        the logarithm of the factor of a draw is ``log(1 + own * (x - c)) + own * c + bet * s - bet * mean``.
+        With x the value, c the centre, s the drawn share of a data set and ``scaled_bet = bet * remaining_share``, the
+        logarithm of the factor of a draw is
+        ``log(1 + scaled_bet * (x - c)) + scaled_bet * c + bet * s - bet * (mean of the data set)``. It follows from the
+        formula at the top with ``remaining_share * m = mean - s``.
 
         Args:
-            draws: The rows.
-            bet: The common factor of the bets; reduced where it is too large.
+            draws: The drawn rows.
+            bet: The bet that all data sets have in common, gamma in the formula at the top. It is reduced where a draw
+                could lose too much of the capital.
         """
-        largest_loss = max(draw.remaining_share * max(draw.centre, _LEAST) for draw in draws)
-        bet = min(bet, _LARGEST_BET / largest_loss)
+        # A draw of the value 0 loses most: the share scaled_bet * c of the capital.
+        largest_loss_per_bet = max(draw.remaining_share * max(draw.centre, _LEAST) for draw in draws)
+        bet = min(bet, _LARGEST_BET / largest_loss_per_bet)
         self._total_bet += bet
         for dataset, value, centre, remaining_share, size, is_last in draws:
-            own_bet = bet * remaining_share
+            scaled_bet = bet * remaining_share
             drawn_share = self._drawn_shares[dataset]
-            self._evidence += math.log1p(own_bet * (value - centre)) + own_bet * centre + bet * drawn_share
+            self._evidence += math.log1p(scaled_bet * (value - centre)) + scaled_bet * centre + bet * drawn_share
             drawn_share += value / size
             self._drawn_shares[dataset] = drawn_share
-            if is_last:  # its mean is known now
+            if is_last:
+                # All rows are drawn, so the mean of this data set is known. Its term moves to the evidence.
                 self._evidence -= self._total_bet * drawn_share
                 self._known_means += drawn_share
 
-        # The capital is below the threshold where evidence < total_bet * (sum of the unknown means). The bounds of all
-        # rounds hold together, so the largest one counts. The values of the remaining rows are at least 0.
-        bound = self._evidence / self._total_bet + self._known_means
-        self.value = max(self.value, bound, sum(self._drawn_shares))
+        # The capital stays below the threshold if evidence < total_bet * (sum of the unknown means), which bounds this
+        # sum from below.
+        bound_by_capital = self._evidence / self._total_bet + self._known_means
+        # The values of the remaining rows are at least 0.
+        bound_by_drawn_rows = sum(self._drawn_shares)
+        self.value = max(self.value, bound_by_capital, bound_by_drawn_rows)
 
 
 class ConfidenceSequence:
-    """The interval of the mean over data sets of finite row means, updated round by round.
+    """The confidence interval of the mean over data sets of the means of all their rows, updated after each round.
 
     Args:
-        sizes: Rows of each data set, at least 1.
+        sizes: Number of rows of each data set, at least 1.
         level: Probability that the intervals of all rounds contain the mean.
         low: The lowest possible value of a row.
         high: The highest possible value of a row.
 
     Attributes:
-        rounds: Rounds so far.
-        all_rounds: Rounds until all rows are drawn.
+        rounds: Number of rounds so far.
+        all_rounds: Number of rounds after which all rows are drawn.
 
     Example:
         >>> sequence = ConfidenceSequence([100, 100])
@@ -141,23 +161,28 @@ class ConfidenceSequence:
         self._width = high - low
         threshold = math.log(2 / (1 - level))
         self._lower_bound = _LowerBound(len(sizes), threshold)
-        self._mirrored_upper_bound = _LowerBound(len(sizes), threshold)
-        # Of the drawn values, scaled to [0, 1]: sum of each data set, number, and squared distances to their centres.
+        self._bound_of_mirrored = _LowerBound(len(sizes), threshold)
+        # Of the drawn values, scaled to [0, 1]: the sum in each data set, the number in all data sets, and the sum of
+        # their squared distances to the centres, with the pseudo-row.
         self._sums = [0.0] * len(sizes)
         self._n_drawn = 0
-        self._squares = _PRIOR_VARIANCE
+        self._sum_of_squares = _PRIOR_VARIANCE
         self.rounds = 0
         self.all_rounds = max(sizes)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The intersection of the intervals of all rounds so far."""
+        """The intersection of the intervals of all rounds so far, as its lower and upper end.
+
+        The upper bound of a mean is one minus the lower bound of the mean of the mirrored values ``1 - x``.
+        """
         if self.rounds == self.all_rounds:
             return self.estimate, self.estimate
         n_datasets = len(self._sizes)
         lower = self._lower_bound.value / n_datasets
-        upper = 1 - self._mirrored_upper_bound.value / n_datasets
-        if lower > upper:  # both bounds hold with the level; that they cross has at most the error probability
+        upper = 1 - self._bound_of_mirrored.value / n_datasets
+        if lower > upper:
+            # One of the bounds is wrong, which happens with a probability of at most 1 - level.
             middle = (lower + upper) / 2
             lower = middle
             upper = middle
@@ -165,7 +190,10 @@ class ConfidenceSequence:
 
     @property
     def estimate(self) -> float:
-        """The mean over data sets of the means of the drawn rows; the middle of the range before the first round."""
+        """The mean over data sets of the means of the drawn rows. Before the first round it is the middle of the range.
+
+        Each round draws one row of each data set, as long as the data set has rows.
+        """
         if not self.rounds:
             return self._low + self._width / 2
         means = []
@@ -176,9 +204,10 @@ class ConfidenceSequence:
 
     @property
     def standard_error(self) -> float:
-        """The approximate standard error of :attr:`estimate`, for choosing bets; no interval follows from it.
+        """The approximate standard error of :attr:`estimate`. It serves to choose bets, and not to compute intervals.
 
-        It is ``width * sqrt(variance * sum((1 - drawn / size) / drawn)) / data sets``.
+        It is ``width * sqrt(variance * sum((1 - drawn / size) / drawn)) / data sets``, with the variance of a row over
+        all data sets. The factor ``1 - drawn / size`` is the finite population correction of draws without replacement.
         """
         terms = []
         for size in self._sizes:
@@ -188,17 +217,17 @@ class ConfidenceSequence:
 
     @property
     def _row_variance(self) -> float:
-        """The mean squared distance of a row to the centre that was predicted for it."""
-        return self._squares / (1 + self._n_drawn)
+        """The mean squared distance of a drawn row to the centre that earlier draws predicted, with one pseudo-row."""
+        return self._sum_of_squares / (1 + self._n_drawn)
 
     def update(self, values: Sequence[float | None], gap: float, gap_above: float | None = None) -> None:
         """Add one round.
 
         Args:
             values: The value of the drawn row of each data set; ``None`` for a data set without rows left.
-            gap: The distance between the mean and its lower bound for which the bets are best, such as the precision
-                that is wanted. It may depend on earlier rounds.
-            gap_above: The same for the upper bound; ``gap`` by default.
+            gap: The distance between the mean and its lower bound for which the bets are chosen, such as the wanted
+                precision. It may depend on earlier rounds. The interval is valid with any gap.
+            gap_above: The distance between the mean and its upper bound; ``gap`` by default.
 
         Raises:
             ArgumentError: A value is out of range.
@@ -207,26 +236,34 @@ class ConfidenceSequence:
             gap_above = gap
         draws = self._scaled_draws(values)
         self._lower_bound.update(draws, self._best_bet(draws, gap))
-        self._mirrored_upper_bound.update([draw.mirrored for draw in draws], self._best_bet(draws, gap_above))
+        self._bound_of_mirrored.update([draw.mirrored for draw in draws], self._best_bet(draws, gap_above))
         for draw in draws:
             self._sums[draw.dataset] += draw.value
-            self._squares += (draw.value - draw.centre) ** 2
+            self._sum_of_squares += (draw.value - draw.centre) ** 2
         self._n_drawn += len(draws)
         self.rounds += 1
 
     def _best_bet(self, draws: Sequence[_Draw], gap: float) -> float:
-        """Return the bet for which the capital is expected to grow most if the bound is off by a gap.
+        """Return the bet with which the capital is expected to grow most if an assumed mean is too small by the gap.
 
-        With g the gap of the sum over data sets, and the variance that of the sum of the draws, the logarithm of the
-        capital grows by about ``bet * g - bet^2 * (variance + g^2 / draws) / 2`` each round. This is largest for
-        ``bet = g / (variance + g^2 / draws)``.
+        With g the gap of the sum of the means of all data sets, and the variance of the sum of the draws of a round,
+        the logarithm of the capital grows by about ``bet * g - bet^2 * (variance + g^2 / draws) / 2`` in each round:
+        the Taylor series up to the second order. This is largest for ``bet = g / (variance + g^2 / draws)``.
+
+        Args:
+            draws: The draws of the next round; only their number and their remaining shares are used.
+            gap: The gap of the mean.
         """
         variance = self._row_variance * sum(draw.remaining_share * draw.remaining_share for draw in draws)
         gap_of_sum = max(_LEAST, gap / self._width * len(self._sizes))
         return gap_of_sum / (variance + gap_of_sum * gap_of_sum / len(draws))
 
     def _scaled_draws(self, values: Sequence[float | None]) -> list[_Draw]:
-        """Return the rows of a round, with values scaled to [0, 1]."""
+        """Return the draws of a round, with values scaled to [0, 1].
+
+        The centre of a data set is the mean of its drawn values and of some pseudo-rows with the mean over all data
+        sets. This mean contains one pseudo-row of 0.5.
+        """
         pooled_mean = (0.5 + sum(self._sums)) / (1 + self._n_drawn)
         draws = []
         for dataset, (value, size) in enumerate(zip(values, self._sizes, strict=True)):

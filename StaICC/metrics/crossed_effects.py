@@ -22,25 +22,32 @@ The variance of the mean is MS_r / (n D T), with draws and templates fixed (the 
 
     V = (MS_d - MS_rd) / (n D T) + (MS_t - MS_rt) / (n D T) - (MS_dt - MS_e) / (n D T).
 
-The first two terms, cut off at 0, both contain the interaction of draws and templates, which the third subtracts; V is
-at least each of them. Its degrees of freedom are those of Satterthwaite (1946, "An approximate distribution of
-estimates of variance components") with the squares of MS_d and MS_t in the denominator, from which nothing is
-subtracted, rounded down, and at least those of draws or of templates. Both rules make the interval wider. The distance
-of the mean to a limit is the root of the sum of the squares of the distances that come from the rows, and of
-``t(df)^2 V`` (Zou and Donner 2008). So a generalising interval is never narrower than that with draws and templates
-fixed. Accuracies near 0 or 1 vary more towards the middle: there the distance is that of Wilson's interval with the
-same variance, where it is larger.
+The first two terms, cut off at 0, both contain the interaction of draws and templates, which the third subtracts. V is
+at least each of the first two terms. Its degrees of freedom are those of Satterthwaite (1946, "An approximate
+distribution of estimates of variance components"): ``V^2 / (MS_d^2 / df_d + MS_t^2 / df_t)``, here with the whole mean
+squares in the denominator, although V contains differences of them, and rounded down. Both make the interval wider.
+They are at least the degrees of freedom of draws or of templates, whichever are fewer.
+
+The distance of the mean to a limit is ``sqrt(rows_distance^2 + t(df)^2 V)``, where rows_distance is the distance with
+draws and templates fixed (Zou and Donner 2008, the method MOVER). So a generalising interval is never narrower than
+that with draws and templates fixed. Accuracies near 0 or 1 have a skewed distribution with the long tail towards the
+middle. So ``t(df)^2 V`` is replaced by the squared distance to the Wilson limit with the same variance, where this is
+larger.
 
 **Intervals of the components.** Each mean square has the limits of a scaled chi-square with ``2 MS^2 / variance``
-degrees of freedom. The variance is the larger one of two: that of effects with a Beta distribution, which has their
-mean and variance (effects on accuracies near 1 are skewed), and the infinitesimal jackknife over rows, draws and
-templates, because the variances of 0-1 outcomes depend on the levels of the other factors. The part of each factor has
-the square of Student's t over that of the normal quantile. A mean square of draws or of templates has the first only.
-The distances to the limits are combined as by Ting, Burdick, Graybill, Jeyaratnam and Lu (1990, "Confidence intervals
-on linear combinations of variance components that are unrestricted in sign"), without their terms for pairs: the root
-of the sum of the squares, or the sum where rows are no part of the source, because the mean squares have few degrees of
-freedom. Variances of accuracies are at most 1/4. With less than two degrees of freedom, and without any variation, the
-interval is undefined.
+degrees of freedom. The variance is the larger one of two estimates:
+
+- that of effects with a Beta distribution that has their mean and variance, because effects on accuracies near 1 are
+  skewed;
+- the infinitesimal jackknife over rows, draws and templates, because the variances of 0-1 outcomes depend on the levels
+  of the other factors. Student's t replaces the normal quantile for factors with few levels. Draws or templates alone
+  have too few levels for a jackknife, so that their mean squares have the first estimate only.
+
+The distances to the limits of mean squares are combined as by Ting, Burdick, Graybill, Jeyaratnam and Lu (1990,
+"Confidence intervals on linear combinations of variance components that are unrestricted in sign"), without their terms
+for pairs: the root of the sum of the squares. For sources without rows it is the sum, which is wider, because their
+mean squares have few degrees of freedom. Variances of accuracies are at most 1/4. With less than two degrees of
+freedom, or without any variation, the interval is undefined.
 """
 
 from __future__ import annotations
@@ -56,7 +63,10 @@ from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import Interval, student_quantile, wilson_distances
 
 VarianceSource = tuple[int, ...]
-"""Factors in rising order: 0 for rows, 1 for draws, 2 for templates."""
+"""The factors of a source of variance, in rising order: 0 for rows, 1 for draws, 2 for templates.
+
+One factor is a main effect, and several are an interaction: ``(0, 2)`` is that of rows and templates.
+"""
 
 SOURCES: Mapping[VarianceSource, str] = {
     (0,): "rows",
@@ -69,6 +79,7 @@ SOURCES: Mapping[VarianceSource, str] = {
 }
 """The sources of variance and their names."""
 
+_ROW_FACTOR = 0
 _DRAWS = (1,)
 _TEMPLATES = (2,)
 _ROWS_DRAWS = (0, 1)
@@ -87,26 +98,30 @@ class CrossedEffects:
     """The mean squares of a crossed design, divided by the number of outcomes."""
 
     sizes: tuple[int, int, int]
-    """Rows, draws and templates."""
+    """Numbers of rows, draws and templates."""
     template_means: tuple[float, ...]
-    squares: Mapping[VarianceSource, float]
-    """In units of the variance of the mean."""
-    freedom: Mapping[VarianceSource, float]
-    """Degrees of freedom of the squares."""
-    spread: Mapping[VarianceSource, float] = field(default_factory=dict)
-    """The variances of the squares; nothing for expected ones."""
+    """The mean outcome with each template; empty for expected mean squares."""
+    mean_squares: Mapping[VarianceSource, float]
+    """The mean square of each source, divided by the number of outcomes: ``MS / (n D T)``."""
+    degrees_of_freedom: Mapping[VarianceSource, float]
+    """The degrees of freedom of each mean square."""
+    mean_square_variances: Mapping[VarianceSource, float] = field(default_factory=dict)
+    """The sampling variance of each mean square; empty for expected mean squares."""
 
     @property
     def contributions(self) -> dict[str, float]:
-        """The unbiased estimate of what each source adds to the variance of the mean; it can be negative."""
+        """The unbiased estimate of the part of each source in the variance of the mean; it can be negative.
+
+        For a source S it is the sum of ``(-1)^(|U| - |S|) * mean_squares[U]`` over all sources U that contain S.
+        """
         contributions = {}
         for source, name in SOURCES.items():
             terms = []
             for containing in _sources_containing(source):
                 if _is_added(containing, source):
-                    terms.append(self.squares[containing])
+                    terms.append(self.mean_squares[containing])
                 else:
-                    terms.append(-self.squares[containing])
+                    terms.append(-self.mean_squares[containing])
             contributions[name] = math.fsum(terms)
         return contributions
 
@@ -117,12 +132,20 @@ class CrossedEffects:
         return {name: contributions[name] * _number_of_cells(source, self.sizes) for source, name in SOURCES.items()}
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float] | None]:
-        """Return the limits of what each source adds to the variance of an accuracy; ``None`` where undefined."""
-        limits = {source: _limits(square, self.spread[source], level) for source, square in self.squares.items()}
+        """Return the confidence interval of the part of each source in the variance of a mean accuracy.
+
+        Returns:
+            The lower and the upper limit by the name of the source; ``None`` where they are undefined: with less than
+            two degrees of freedom, or without variation.
+        """
+        limits = {
+            source: _limits(square, self.mean_square_variances[source], level)
+            for source, square in self.mean_squares.items()
+        }
         contributions = self.contributions
         intervals: dict[str, tuple[float, float] | None] = {}
         for source, name in SOURCES.items():
-            if self.freedom[source] < 2 or not self.squares[source]:
+            if self.degrees_of_freedom[source] < 2 or not self.mean_squares[source]:
                 intervals[name] = None
             else:
                 intervals[name] = self._interval(source, contributions[name], limits)
@@ -131,64 +154,78 @@ class CrossedEffects:
     def _interval(
         self, source: VarianceSource, contribution: float, limits: Mapping[VarianceSource, tuple[float, float]]
     ) -> tuple[float, float]:
-        """Return the limits of the contribution of a source, from those of all mean squares."""
+        """Return the confidence limits of the contribution of a source, combined as by Ting et al. (1990).
+
+        Args:
+            source: The source.
+            contribution: Its contribution, a sum and difference of mean squares.
+            limits: The confidence limits of each mean square.
+        """
         lower_distances = []
         upper_distances = []
         for containing in _sources_containing(source):
-            square = self.squares[containing]
+            square = self.mean_squares[containing]
             low, high = limits[containing]
             if _is_added(containing, source):
                 lower_distances.append(square - low)
                 upper_distances.append(high - square)
-            else:  # a large mean square that is subtracted makes the contribution small
+            else:  # this mean square is subtracted, so its upper limit belongs to the lower limit of the contribution
                 lower_distances.append(high - square)
                 upper_distances.append(square - low)
 
-        if 0 in source:
+        if _ROW_FACTOR in source:
             below = math.hypot(*lower_distances)
             above = math.hypot(*upper_distances)
-        else:  # mean squares without rows have few degrees of freedom
+        else:  # mean squares without rows have few degrees of freedom, so their distances are added up
             below = math.fsum(lower_distances)
             above = math.fsum(upper_distances)
 
-        # The variance of an effect on accuracies is at most 1/4.
+        # A variance is at least 0, and that of an effect on accuracies at most 1/4.
         largest = max(contribution, 0.25 / _number_of_cells(source, self.sizes))
-        lower_end = min(largest, max(0.0, contribution - below))
-        upper_end = min(largest, max(0.0, contribution + above))
-        return lower_end, upper_end
+        not_negative_low = max(0.0, contribution - below)
+        not_negative_high = max(0.0, contribution + above)
+        return min(largest, not_negative_low), min(largest, not_negative_high)
 
     @property
-    def between_levels(self) -> tuple[float, float]:
-        """The variance of the mean that comes from draws and templates, and its degrees of freedom."""
-        squares = self.squares
+    def variance_of_levels(self) -> tuple[float, float]:
+        """The variance of the mean that comes from drawing the levels of draws and templates.
+
+        It is V of the formula at the top, as a pair with its degrees of freedom (Satterthwaite 1946).
+        """
+        squares = self.mean_squares
         draws = max(0.0, squares[_DRAWS] - squares[_ROWS_DRAWS])
         templates = max(0.0, squares[_TEMPLATES] - squares[_ROWS_TEMPLATES])
         interaction = max(0.0, squares[_DRAWS_TEMPLATES] - squares[_REST])
         variance = max(draws, templates, draws + templates - interaction)
 
-        least_freedom = min(self.freedom[_DRAWS], self.freedom[_TEMPLATES])
+        least_freedom = min(self.degrees_of_freedom[_DRAWS], self.degrees_of_freedom[_TEMPLATES])
         if not variance:
             return variance, least_freedom
+        # Satterthwaite: V^2 / (sum of MS^2 / degrees of freedom), over the factors that add to V.
         denominator = 0.0
         if draws:
-            denominator += squares[_DRAWS] ** 2 / self.freedom[_DRAWS]
+            denominator += squares[_DRAWS] ** 2 / self.degrees_of_freedom[_DRAWS]
         if templates:
-            denominator += squares[_TEMPLATES] ** 2 / self.freedom[_TEMPLATES]
+            denominator += squares[_TEMPLATES] ** 2 / self.degrees_of_freedom[_TEMPLATES]
         return variance, max(least_freedom, variance**2 / denominator)
 
-    def reach(self, level: float) -> float:
-        """Return the distance of the mean to a limit that comes from draws and templates."""
-        variance, freedom = self.between_levels
+    def half_width(self, level: float) -> float:
+        """Return half the width of the interval of the mean over draws and templates, with rows fixed: t * sqrt(V)."""
+        variance, freedom = self.variance_of_levels
         return student_quantile(level, 1 + int(freedom)) * math.sqrt(variance)
 
 
 def _sources_containing(source: VarianceSource) -> list[VarianceSource]:
-    """Return the sources that have all factors of a source, itself included."""
+    """Return the sources whose factors include all factors of a source: itself, and interactions with it."""
     return [containing for containing in SOURCES if set(source) <= set(containing)]
 
 
 def _is_added(containing: VarianceSource, source: VarianceSource) -> bool:
-    """Return whether a mean square counts positively in the contribution of a source: (-1)^(|U| - |S|) is 1."""
+    """Return whether the mean square of U is added in the contribution of S, and not subtracted.
+
+    The signs are those of inclusion-exclusion, ``(-1)^(|U| - |S|)``: the mean square of S contains the variances of all
+    interactions with S; subtracting the mean squares with one more factor removes some of them twice, and so on.
+    """
     return (len(containing) - len(source)) % 2 == 0
 
 
@@ -206,14 +243,17 @@ def _degrees_of_freedom(source: VarianceSource, sizes: Sequence[int]) -> int:
 
 
 _Levels = tuple[int, ...]
-"""The levels of the factors of a source, such as row 3 and template 1."""
+"""One level of each factor of a source, such as ``(3, 1)`` for row 3 and template 1."""
 
 _Effects = dict[_Levels, float]
-"""The effects of a source by levels of its factors."""
+"""The effect of each combination of levels of the factors of a source."""
 
 
 def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffects:
-    """Return the mean squares of ``values[row][draw][template]``.
+    """Return the mean squares of a crossed design (analysis of variance).
+
+    Args:
+        values: The outcomes, as ``values[row][draw][template]``.
 
     Raises:
         UndefinedMetricError: A factor has fewer than two levels.
@@ -233,26 +273,30 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
     mean = math.fsum(outcomes.values()) / len(outcomes)
     effects = _effects(outcomes, mean)
 
-    squares = {}
-    freedom = {}
-    spread = {}
+    mean_squares = {}
+    degrees_of_freedom = {}
+    mean_square_variances = {}
     for source in SOURCES:
-        levels = len(effects[source])
-        freedom[source] = float(_degrees_of_freedom(source, sizes))
+        # Each of the n_effects effects is in n D T / n_effects outcomes. So MS / (n D T), where
+        # MS = (n D T / n_effects) * (sum of squared effects) / df, is (sum of squared effects) / n_effects / df.
+        n_effects = len(effects[source])
+        freedom = float(_degrees_of_freedom(source, sizes))
         sum_of_squares = math.fsum(effect * effect for effect in effects[source].values())
-        squares[source] = 0.0
+        mean_square = 0.0
         if sum_of_squares > _ROUNDING:
-            squares[source] = sum_of_squares / levels / freedom[source]
-        spread[source] = max(
-            _theoretical_spread(squares[source], levels, freedom[source], mean),
-            _observed_spread(source, effects, sizes) / freedom[source] ** 2,
-        )
+            mean_square = sum_of_squares / n_effects / freedom
+
+        beta_variance = _beta_variance(mean_square, n_effects, freedom, mean)
+        jackknife_variance = _jackknife_variance_of_sum(source, effects, sizes) / freedom**2
+        mean_squares[source] = mean_square
+        degrees_of_freedom[source] = freedom
+        mean_square_variances[source] = max(beta_variance, jackknife_variance)
     template_means = tuple(mean + effect for effect in effects[_TEMPLATES].values())
-    return CrossedEffects(sizes, template_means, squares, freedom, spread)
+    return CrossedEffects(sizes, template_means, mean_squares, degrees_of_freedom, mean_square_variances)
 
 
 def _sizes(values: Sequence[Sequence[Sequence[float]]]) -> tuple[int, int, int]:
-    """Return the numbers of rows, draws and templates."""
+    """Return the numbers of rows, draws and templates of ``values[row][draw][template]``."""
     if not values:
         return 0, 0, 0
     draws = values[0]
@@ -264,8 +308,8 @@ def _sizes(values: Sequence[Sequence[Sequence[float]]]) -> tuple[int, int, int]:
 def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSource, _Effects]:
     """Return the estimated effects of each source.
 
-    The effect of some levels is the mean outcome with these levels, minus the mean of all outcomes, minus the effects
-    of all sources with fewer factors.
+    The effect of levels, such as row 3 and template 1, is the mean of the outcomes with these levels, minus the mean of
+    all outcomes, minus the effects of the contained sources: here that of row 3 and that of template 1.
 
     Args:
         outcomes: The outcome of each row, draw and template.
@@ -289,41 +333,54 @@ def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSou
 
 
 def _levels_of(contained: VarianceSource, source: VarianceSource, levels: _Levels) -> _Levels:
-    """Return the levels of the factors of a contained source among the levels of a source."""
+    """Return the levels of those factors that a contained source has.
+
+    Example:
+        >>> _levels_of((2,), (0, 2), (3, 1))  # of row 3 and template 1, the template
+        (1,)
+    """
     return tuple(levels[source.index(factor)] for factor in contained)
 
 
 # -- variances of the mean squares
 
 
-def _theoretical_spread(square: float, levels: int, freedom: float, mean: float) -> float:
-    """Return the variance of a mean square of effects with a Beta distribution.
+def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float, mean: float) -> float:
+    """Return the sampling variance of a mean square of effects that have a Beta distribution.
 
-    The distribution has the mean of the outcomes and the variance of the effects. With a and b its parameters and
-    s = a + b, its excess kurtosis is ``6 ((a - b)^2 (s + 1) - a b (s + 2)) / (a b (s + 2) (s + 3))``. The variance of a
-    mean square is ``square^2 (2 / freedom + excess / levels)``; a negative excess counts as 0.
+    The variance of a sample variance is ``variance^2 * (2 / df + excess kurtosis / n)``; a negative excess kurtosis
+    counts as 0.
+
+    The Beta distribution with the parameters a and b has the mean of the outcomes and the variance of the effects,
+    which determine ``a + b = mean (1 - mean) / variance - 1``. With s = a + b, its excess kurtosis is
+    ``6 ((a - b)^2 (s + 1) - a b (s + 2)) / (a b (s + 2) (s + 3))``.
 
     Args:
-        square: The mean square, in units of the variance of the mean.
-        levels: Number of effects.
-        freedom: Degrees of freedom.
+        mean_square: The mean square, divided by the number of outcomes.
+        n_effects: Number of effects.
+        degrees_of_freedom: Degrees of freedom of the mean square.
         mean: The mean of the outcomes.
     """
     largest_variance = mean * (1.0 - mean)  # that of outcomes of 0 and 1
-    if square <= 0.0 or largest_variance <= 0.0:
-        return 2.0 * square * square / freedom
-    a_plus_b = max(1e-3, largest_variance / (square * levels) - 1.0)
+    if mean_square <= 0.0 or largest_variance <= 0.0:
+        return 2.0 * mean_square * mean_square / degrees_of_freedom
+    variance_of_effects = mean_square * n_effects
+    a_plus_b = max(1e-3, largest_variance / variance_of_effects - 1.0)
     a_times_b = a_plus_b * a_plus_b * largest_variance
     a_minus_b = a_plus_b * (2.0 * mean - 1.0)
     numerator = a_minus_b**2 * (a_plus_b + 1.0) - a_times_b * (a_plus_b + 2.0)
     excess = 6.0 * numerator / (a_times_b * (a_plus_b + 2.0) * (a_plus_b + 3.0))
-    return square * square * (2.0 / freedom + max(0.0, excess) / levels)
+    return mean_square * mean_square * (2.0 / degrees_of_freedom + max(0.0, excess) / n_effects)
 
 
-def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]) -> float:
-    """Return the jackknife variance of a mean square times its degrees of freedom; 0 for one of few levels.
+def _jackknife_variance_of_sum(
+    source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]
+) -> float:
+    """Return the variance of the mean square of a source times its degrees of freedom (infinitesimal jackknife).
 
-    It is the sum over the three factors of the variance that comes from drawing their levels.
+    It is the sum over the three factors of the variance that comes from drawing their levels: the variance of the
+    influences of the levels, divided by their number. For draws or templates alone it is 0, because they have too few
+    levels.
 
     Args:
         source: The source of the mean square.
@@ -332,48 +389,58 @@ def _observed_spread(source: VarianceSource, effects: Mapping[VarianceSource, _E
     """
     if source in (_DRAWS, _TEMPLATES):
         return 0.0
-    spread = 0.0
+    variance = 0.0
     for factor in range(3):
-        # What each level of the factor adds to the sum of squared effects of the source.
+        # For each level of the factor: the sum of (joint effect with this level) * (effect of the source). If the
+        # factor is in the source, both effects are the same, and the sum is the level's part of the sum of squares.
         joint_source = tuple(sorted({*source, factor}))
         additions = [0.0] * sizes[factor]
         for levels, joint_effect in effects[joint_source].items():
             level = levels[joint_source.index(factor)]
             additions[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
 
-        # A level of a factor of the source has effects of its own. A level of another factor is a part of each effect,
-        # whose square changes twice as much.
-        weight = sizes[factor] if factor in source else 2.0
+        if factor in source:
+            # The sum of squares is the mean over the n levels of n * (part of the level).
+            weight = float(sizes[factor])
+        else:
+            # More weight on a level changes an effect e of the source by its interaction i with this level, and so e^2
+            # by 2 * i * e.
+            weight = 2.0
         scale = weight / len(effects[source])
         # For few levels, Student's t replaces the normal quantile.
         inflation = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
-        spread += (scale * inflation) ** 2 * sample_variance(additions) / sizes[factor]
-    return spread
+        variance += (scale * inflation) ** 2 * sample_variance(additions) / sizes[factor]
+    return variance
 
 
-def _limits(square: float, spread: float, level: float) -> tuple[float, float]:
-    """Return the limits of an expected mean square.
+def _limits(mean_square: float, variance: float, level: float) -> tuple[float, float]:
+    """Return the confidence limits of an expected mean square.
 
-    The observed one is a scaled chi-square, whose degrees of freedom follow from its mean and its variance.
+    The observed mean square is taken as ``expected * chi2 / df`` with a chi-square variable chi2 of df degrees of
+    freedom. It has the variance ``2 * expected^2 / df``, from which df follows.
 
     Args:
-        square: The observed mean square.
-        spread: Its variance.
+        mean_square: The observed mean square.
+        variance: Its sampling variance.
         level: Nominal coverage.
     """
     freedom = 1.0
-    if spread:
-        freedom = max(0.5, 2.0 * square * square / spread)
+    if variance:
+        freedom = max(0.5, 2.0 * mean_square * mean_square / variance)
     low_quantile = chi_square_quantile((1.0 - level) / 2.0, freedom)
     high_quantile = chi_square_quantile((1.0 + level) / 2.0, freedom)
-    return square * freedom / high_quantile, square * freedom / low_quantile
+    return mean_square * freedom / high_quantile, mean_square * freedom / low_quantile
 
 
 def chi_square_quantile(probability: float, freedom: float) -> float:
-    """Return a quantile of the chi-square distribution, by bisection.
+    """Return a quantile of the chi-square distribution.
 
-    The distribution function is a series (Abramowitz and Stegun 1964, 6.5.29). Above 50 degrees of freedom the
-    quantile is that of Wilson and Hilferty (1931), with an error below 0.2 %.
+    Up to 50 degrees of freedom it is found by bisection of the distribution function. Above, it is the approximation of
+    Wilson and Hilferty (1931), whose error is below 0.2 % there.
+
+    Args:
+        probability: The probability of a value up to the quantile.
+        freedom: Degrees of freedom; they need not be whole.
     """
     if freedom > 50.0:
         scale = 2.0 / (9.0 * freedom)
@@ -392,7 +459,7 @@ def chi_square_quantile(probability: float, freedom: float) -> float:
 def _chi_square_probability(x: float, freedom: float) -> float:
     """Return the probability that a chi-square variable is at most x.
 
-    With h = freedom / 2 and y = x / 2 it is
+    With h = freedom / 2 and y = x / 2 it is the incomplete gamma function (Abramowitz and Stegun 1964, 6.5.29),
     ``y^h exp(-y) / gamma(h + 1) * (1 + y / (h + 1) + y^2 / ((h + 1) (h + 2)) + ...)``.
     """
     half_freedom = freedom / 2.0
@@ -419,7 +486,8 @@ def expected_effects(
         components: The variance of each effect, by the names of :data:`SOURCES`.
         sizes: Rows, draws and templates of each data set.
         datasets: Number of data sets.
-        shared: The part of the variance of templates that is common to all data sets.
+        shared: The part of the variance of templates that all data sets have in common, so that their mean does not
+            reduce it.
 
     Example:
         >>> effects = expected_effects({"rows": 0.2, "draws": 0.01}, (50, 4, 3))
@@ -432,42 +500,44 @@ def expected_effects(
     for source, name in SOURCES.items():
         contributions[source] = components.get(name, 0.0) / _number_of_cells(source, sizes) / datasets
         freedom[source] = float(datasets * _degrees_of_freedom(source, sizes))
-    # What is common to all data sets is not divided by their number.
+    # The variance that is common to all data sets was divided by their number: the other part is added.
     contributions[_TEMPLATES] += shared * (1.0 - 1.0 / datasets) / n_templates
 
     squares = {}
     for source in SOURCES:
         squares[source] = math.fsum(contributions[containing] for containing in _sources_containing(source))
 
-    # What mean_effects estimates: fewer than that of all data sets, because squares of mean squares are too large on
-    # average.
+    # Draws: the degrees of freedom that mean_effects estimates, f (sum of MS)^2 / (sum of MS^2) for D data sets with
+    # f degrees of freedom each. With E MS = 1 and E MS^2 = 1 + 2 / f, the expected numerator over the expected
+    # denominator is f (D^2 + 2 D / f) / (D (1 + 2 / f)) = f (D f + 2) / (f + 2).
     draws_freedom = n_draws - 1.0
     freedom[_DRAWS] = draws_freedom * (datasets * draws_freedom + 2.0) / (draws_freedom + 2.0)
     freedom[_TEMPLATES] = n_templates - 1.0
-    return CrossedEffects(sizes, template_means=(), squares=squares, freedom=freedom)
+    return CrossedEffects(sizes, template_means=(), mean_squares=squares, degrees_of_freedom=freedom)
 
 
 def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
     """Return the mean squares of the mean over data sets.
 
-    Rows and draws of the data sets are independent. A template is not: template t of all data sets has the same kinds
-    of instruction, prefixes and affixes. So the variation of templates is that of the mean over data sets.
+    Rows and draws of different data sets are independent, so their mean squares are added up. Templates are not:
+    template t has the same kinds of instruction, prefixes and affixes on all data sets. So the mean square of templates
+    is computed from the means over data sets with each template.
 
     Args:
         designs: The design of each data set, with the same numbers of draws and templates.
     """
     _, n_draws, n_templates = designs[0].sizes
     fewest_rows = min(design.sizes[0] for design in designs)
-    scale = len(designs) ** 2
+    scale = len(designs) ** 2  # the variance of a mean is the sum of the variances, divided by this
     squares = {}
-    spread = {}
+    variances = {}
     for source in SOURCES:
-        squares[source] = math.fsum(design.squares[source] for design in designs) / scale
-        spread[source] = math.fsum(design.spread.get(source, 0.0) for design in designs) / scale**2
+        squares[source] = math.fsum(design.mean_squares[source] for design in designs) / scale
+        variances[source] = math.fsum(design.mean_square_variances.get(source, 0.0) for design in designs) / scale**2
 
     # Draws: Satterthwaite's degrees of freedom of a sum of mean squares, (sum)^2 / sum of (square^2 / freedom).
-    freedom = dict(designs[0].freedom)
-    denominators = [design.squares[_DRAWS] ** 2 / design.freedom[_DRAWS] for design in designs]
+    freedom = dict(designs[0].degrees_of_freedom)
+    denominators = [design.mean_squares[_DRAWS] ** 2 / design.degrees_of_freedom[_DRAWS] for design in designs]
     denominator = math.fsum(denominators) / scale**2
     if denominator:
         freedom[_DRAWS] = squares[_DRAWS] ** 2 / denominator
@@ -480,13 +550,13 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
     mean = math.fsum(template_means) / n_templates
     sum_of_squares = math.fsum((template_mean - mean) ** 2 for template_mean in template_means)
     squares[_TEMPLATES] = sum_of_squares / (n_templates - 1) / n_templates
-    spread[_TEMPLATES] = _theoretical_spread(squares[_TEMPLATES], n_templates, freedom[_TEMPLATES], mean)
+    variances[_TEMPLATES] = _beta_variance(squares[_TEMPLATES], n_templates, freedom[_TEMPLATES], mean)
     return CrossedEffects(
         sizes=(fewest_rows, n_draws, n_templates),
         template_means=tuple(template_means),
-        squares=squares,
-        freedom=freedom,
-        spread=spread,
+        mean_squares=squares,
+        degrees_of_freedom=freedom,
+        mean_square_variances=variances,
     )
 
 
@@ -494,7 +564,10 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
 
 
 def generalise(value: float, interval: Interval, effects: CrossedEffects, *, difference: bool = False) -> Interval:
-    """Return the interval of an accuracy, or of a difference of two, over rows, draws and templates.
+    """Return the interval of an accuracy, or of a difference of two, for other rows, draws and templates.
+
+    It combines the interval with draws and templates fixed with the variance that comes from draws and templates, by
+    Zou and Donner's method MOVER: the squared distances to the limits are added up.
 
     Args:
         value: The accuracy, or the difference.
@@ -502,12 +575,13 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
         effects: The mean squares.
         difference: Whether it is a difference.
     """
-    variance, freedom = effects.between_levels
+    variance, freedom = effects.variance_of_levels
     quantile = student_quantile(interval.level, 1 + int(freedom))
     below = quantile * math.sqrt(variance)
     above = below
     lowest = -1.0
-    if not difference:  # accuracies near 0 or 1 vary more towards the middle
+    if not difference:
+        # The distribution of an accuracy near 0 or 1 has its long tail towards the middle, as the Wilson limits have.
         wilson_below, wilson_above = wilson_distances(value, variance, quantile)
         below = max(below, wilson_below)
         above = max(above, wilson_above)
@@ -518,10 +592,11 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
 
 
 def generalising_p_value(difference: float, p_value: float, effects: CrossedEffects) -> float:
-    """Return the two-sided p-value of a difference, over rows, draws and templates.
+    """Return the two-sided p-value of a difference, for other rows, draws and templates.
 
-    It is the level at which the interval around the difference ends at 0, and at least 1e-12; the p-value with fixed
-    draws and templates says how far the limits are that come from the rows.
+    The p-value is the level p at which the interval of :func:`generalise` with coverage 1 - p ends at 0. It is found by
+    bisection, and is at least 1e-12. The distances that come from the rows are those of a normal variable with the
+    given p-value.
 
     Args:
         difference: The difference of two means.
@@ -531,14 +606,14 @@ def generalising_p_value(difference: float, p_value: float, effects: CrossedEffe
     if not difference or p_value >= 1.0:
         return 1.0
     normal = NormalDist()
-    # The standard deviation from the rows, up to its sign: with it, the p-value of a normal variable is the given one.
+    # The standard deviation with which a normal variable has the given p-value; its sign does not matter below.
     rows_deviation = difference / normal.inv_cdf(max(p_value, 1e-300) / 2.0)
     low = max(p_value, 1e-12)
     high = 1.0
     for _ in range(40):
         middle = (low + high) / 2.0
         rows_distance = rows_deviation * normal.inv_cdf(middle / 2.0)
-        distance = math.hypot(rows_distance, effects.reach(1.0 - middle))
+        distance = math.hypot(rows_distance, effects.half_width(1.0 - middle))
         if distance > abs(difference):
             low = middle
         else:

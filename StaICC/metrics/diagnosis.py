@@ -1,28 +1,29 @@
 """Metrics of the diagnostic benchmarks: bias of predictions, their dependence on templates or demonstrations.
 
-Contextual and domain bias ask about queries without meaning. An unbiased model would then be uniform, so the entropy of
-its predictions (in nats) measures the bias. Two definitions are in use, and the names say which one is meant:
+**Contextual and domain bias.** The queries have no meaning, so an unbiased model would predict the uniform
+distribution. The entropy of its predictions (in nats) therefore measures the bias. Two definitions are in use:
 
-- :func:`entropy_of_mean`, the entropy of the averaged prediction, is what the README of StaICC 0.1.1 describes and its
-  code returns. Larger is *less* biased, by at most the logarithm of the number of labels.
-- :func:`negated_mean_entropy`, minus the average of the entropies, is Eq. 2 of the paper. Larger is *more* biased. A
-  model that is sure of a different label each time is maximally biased here and not at all by the first definition.
+- :func:`entropy_of_mean`, the entropy of the mean prediction, is what the README of StaICC 0.1.1 describes and its code
+  returns. It is from 0 to the logarithm of the number of labels, and larger is *less* biased.
+- :func:`negated_mean_entropy`, minus the mean of the entropies, is Eq. 2 of the paper. Larger is *more* biased. A model
+  that is certain of a different label for each query has the largest bias by this definition, and none by the first.
 
-Empirical bias (:func:`empirical_bias`, Eq. 3) asks about real queries, and compares the averaged prediction with the
-frequency of the true labels by Kullback-Leibler divergence.
+**Empirical bias** (:func:`empirical_bias`, Eq. 3) uses the predictions for the test queries. It is the Kullback-Leibler
+divergence of the mean prediction from the frequencies of the true labels. It can be infinite: ``math.inf``. The result
+of a benchmark then has a missing value with the reason, because JSON has no infinity.
 
-Inputs are probabilities (:func:`StaICC.metrics.classification` makes them); anything else is refused. 0 log 0 is
-0. A divergence can be infinite: ``math.inf``. A result has a missing value with that reason instead, because JSON has
-no infinity.
+These metrics accept probabilities only (:func:`StaICC.metrics.classification` makes them). 0 log 0 is 0.
 
-Consistency (template and demonstration sensitivity): the same query is evaluated in several ways; the share of its most
-frequent prediction, whether correct or not, is averaged over the queries.
+**Consistency** (template and demonstration sensitivity). The same query is evaluated in several runs, such as one for
+each template. Its score is the share of its most frequent prediction, whether correct or not. The consistency is the
+mean over the queries.
 
-GLER (label noise; Yoo et al. 2022): a metric is measured with more and more falsified labels in the demonstrations, and
-regressed on the *share of correct labels*. The slope says how much the metric gains as the labels go from all wrong to
-all right. A large slope is a high sensitivity to noise. (On the noise rate itself the slope would have the other sign.)
-Consistency and slope are exact: fractions inside, one rounding at the end. A metric that falls linearly from a to b has
-the slope a - b, not something near it.
+**GLER** (label noise; Yoo et al. 2022). A metric is measured with more and more wrong labels in the demonstrations, and
+regressed on the *share of correct labels*. The slope is the gain of the metric from only wrong to only correct labels.
+A large slope is a high sensitivity to noise. (Regressed on the noise rate, the slope would have the opposite sign.)
+
+Consistency and slope are computed with integers or fractions and rounded once, at the end. So a metric that falls
+linearly from a to b has exactly the slope a - b.
 
 Source: Cho and Inoue (2025), section 3.3, Eqs. 2 and 3.
 """
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def _check_distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return the rows after checking that they are distributions, and that there is at least one."""
+    """Return the rows as lists, after checking that they are distributions and that there is at least one."""
     checked = check_probabilities(rows)
     if not checked:
         raise UndefinedMetricError("there are no predictions, so their bias is undefined")
@@ -52,7 +53,7 @@ def _check_distributions(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def _entropy(distribution: Sequence[float]) -> float:
-    """Return the entropy of a distribution that was checked."""
+    """Return the entropy of a distribution that is known to be valid."""
     # Rounding can give a negative zero, or put the sum outside its range by an ulp.
     at_least_zero = max(0.0, numerics.entropy(distribution))
     return min(math.log(len(distribution)), at_least_zero)
@@ -80,7 +81,7 @@ def entropy(distribution: Sequence[float]) -> float:
 
 
 def mean_distribution(rows: Sequence[Sequence[float]]) -> list[float]:
-    """Average predictions label by label.
+    """Mean over the queries of the probability of each label.
 
     Args:
         rows: One distribution over the labels per query.
@@ -97,12 +98,12 @@ def mean_distribution(rows: Sequence[Sequence[float]]) -> list[float]:
         [0.75, 0.25]
     """
     checked = _check_distributions(rows)
-    columns = zip(*checked, strict=True)  # one for each label
-    return [math.fsum(column) / len(checked) for column in columns]
+    probabilities_by_label = zip(*checked, strict=True)
+    return [math.fsum(probabilities) / len(checked) for probabilities in probabilities_by_label]
 
 
 def entropy_of_mean(rows: Sequence[Sequence[float]]) -> float:
-    """Entropy of the averaged prediction, in nats: the bias metric of StaICC 0.1.1 and its README.
+    """Entropy of the mean prediction, in nats: the bias metric of StaICC 0.1.1 and its README.
 
     Args:
         rows: One distribution over the labels per query.
@@ -122,7 +123,7 @@ def entropy_of_mean(rows: Sequence[Sequence[float]]) -> float:
 
 
 def negated_mean_entropy(rows: Sequence[Sequence[float]]) -> float:
-    """Minus the mean entropy of the single predictions, in nats: the paper's contextual and domain bias (Eq. 2).
+    """Minus the mean over the queries of the entropy, in nats: the paper's contextual and domain bias (Eq. 2).
 
     Args:
         rows: One distribution over the labels per query.
@@ -142,11 +143,11 @@ def negated_mean_entropy(rows: Sequence[Sequence[float]]) -> float:
     """
     checked = _check_distributions(rows)
     mean_entropy = math.fsum(map(_entropy, checked)) / len(checked)
-    return 0.0 - mean_entropy  # and not -mean_entropy, which can be a negative zero
+    return 0.0 - mean_entropy  # -mean_entropy could be a negative zero
 
 
 def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
-    """Kullback-Leibler divergence of `q` from `p`, in nats: the sum of p log(p/q).
+    """Kullback-Leibler divergence KL(p || q), in nats: the sum over the labels of p log(p / q).
 
     Args:
         p: A distribution; a label with probability 0 adds nothing.
@@ -206,16 +207,16 @@ def label_frequencies(ground_truth: Sequence[int], labels: int) -> list[float]:
 
 
 def empirical_bias(rows: Sequence[Sequence[float]], ground_truth: Sequence[int], labels: int | None = None) -> float:
-    """Divergence of the label frequency from the averaged prediction (Eq. 3; the "posterior bias" of StaICC 0.1.1).
+    """Divergence of the mean prediction from the label frequencies (Eq. 3; "posterior bias" in StaICC 0.1.1).
 
     Args:
         rows: One distribution over the labels per query.
         ground_truth: One label index per query.
-        labels: The size of the label space, to be checked against the rows; their width by default.
+        labels: The expected number of labels; an error if the rows have another one. By default it is not checked.
 
     Returns:
-        KL(mean prediction || label frequency) in nats, >= 0; infinite where a label is predicted that never is
-        true; the results of benchmarks name the data set. Replace infinity by a missing value before writing JSON.
+        KL(mean prediction || label frequencies) in nats, >= 0. It is infinite if a label that is never true has a
+        positive mean probability. Replace infinity by a missing value before writing JSON.
 
     Raises:
         ArgumentError: The true labels or `labels` do not fit the rows.
@@ -237,8 +238,8 @@ class Line(NamedTuple):
     """A straight line: value = slope * share + intercept.
 
     Attributes:
-        slope: Change of the value per unit of the abscissa.
-        intercept: Value at the abscissa 0.
+        slope: Change of the value from the share 0 to the share 1.
+        intercept: Value at the share 0.
     """
 
     slope: float
@@ -246,7 +247,10 @@ class Line(NamedTuple):
 
 
 def _exact(number: float | Fraction) -> Fraction | None:
-    """Return a finite number as a fraction; ``None`` for everything else, also for the text of a number."""
+    """Return a finite number as a fraction; ``None`` for anything else.
+
+    Texts are no numbers here, although ``float("0.5")`` would convert them.
+    """
     from fractions import Fraction  # slow to import
 
     if isinstance(number, Fraction):
@@ -260,7 +264,15 @@ def _exact(number: float | Fraction) -> Fraction | None:
 
 
 def _fractions(numbers: Sequence[float | Fraction], name: str) -> list[Fraction]:
-    """Return numbers as fractions; `name` is what an error message calls one of them."""
+    """Return numbers as fractions.
+
+    Args:
+        numbers: The numbers.
+        name: What a number is, for the error message, such as "value".
+
+    Raises:
+        ArgumentError: An entry is not a finite number.
+    """
     fractions = []
     for position, number in enumerate(numbers):
         fraction = _exact(number)
@@ -271,10 +283,10 @@ def _fractions(numbers: Sequence[float | Fraction], name: str) -> list[Fraction]
 
 
 def consistency(predictions: Sequence[Sequence[int]]) -> float:
-    """Average over the queries of the share of the most frequent prediction.
+    """Mean over the queries of the share of the most frequent prediction.
 
     Args:
-        predictions: For each query the label indexes that were predicted in the several runs; as many for every query.
+        predictions: For each query the predicted label indexes, one for each run.
 
     Returns:
         A number from 1 over the number of runs (a different prediction every time) to 1 (always the same prediction).
@@ -290,7 +302,7 @@ def consistency(predictions: Sequence[Sequence[int]]) -> float:
     if len(predictions) == 0 or len(predictions[0]) == 0:
         raise UndefinedMetricError("there are no queries or no runs, so the consistency of predictions is undefined")
     run_count = len(predictions[0])
-    agreeing_count = 0
+    most_frequent_count = 0  # the count of the most frequent prediction, summed over the queries
     for query_index, predicted in enumerate(predictions):
         if len(predicted) != run_count:
             raise ArgumentError(
@@ -302,18 +314,18 @@ def consistency(predictions: Sequence[Sequence[int]]) -> float:
             raise ArgumentError(
                 f"the predictions of query {query_index} are {predicted!r}; expected label indexes"
             ) from None
-        agreeing_count += max(map(labels.count, labels))
-    return agreeing_count / (len(predictions) * run_count)
+        most_frequent_count += max(map(labels.count, labels))
+    return most_frequent_count / (len(predictions) * run_count)
 
 
 def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
-    """List the abscissas of GLER: from all labels correct to none, in equal steps.
+    """Shares of correct labels at which GLER measures a metric: from 1 to 0, in equal steps.
 
     Args:
-        interpolations: How many, at least 2.
+        interpolations: Number of shares, at least 2.
 
     Returns:
-        The shares as fractions, so that thirds are exact too.
+        The shares as fractions, which are exact for thirds as well.
 
     Raises:
         ArgumentError: The number is not an integer of at least 2.
@@ -330,11 +342,13 @@ def shares_of_correct_labels(interpolations: int = 5) -> tuple[Fraction, ...]:
 
 
 def noisy_label_shares(k: int, conditions: int) -> list[float]:
-    """Return the share of demonstrations with their true label, condition by condition, as GLER makes its prompts.
+    """Share of the demonstrations with a correct label, for each condition of GLER.
+
+    A condition is a noise rate. Its prompts have ``int(k * rate)`` wrong labels among their k demonstrations, so the
+    share differs from one minus the rate if this product is not whole.
 
     Args:
-        k: Demonstrations per prompt; ``int(k * rate)`` of them have a wrong label. Without demonstrations no label
-            is wrong.
+        k: Number of demonstrations of a prompt. Without demonstrations no label is wrong.
         conditions: Number of noise rates, from 0 to 1 in equal steps, at least 2.
 
     Example:
@@ -353,19 +367,19 @@ def noisy_label_shares(k: int, conditions: int) -> list[float]:
 
 
 def gler(values: Sequence[float | Fraction], shares_of_correct_labels: Sequence[float | Fraction]) -> Line:
-    """Regress a metric on the share of correct labels in the demonstrations, by exact least squares.
+    """Least-squares line of a metric on the share of correct labels in the demonstrations, without rounding errors.
 
     Args:
         values: The metric at each share, such as accuracies.
         shares_of_correct_labels: The shares, such as 1, 0.75, 0.5, 0.25, 0; one per value, not all equal.
 
     Returns:
-        The line. Its slope is the paper's GLER if the values are accuracies; slope and intercept are the exact
-        least-squares solution for the numbers given, rounded once.
+        The line. Its slope is the paper's GLER if the values are accuracies. Slope and intercept are computed with
+        fractions and rounded once.
 
     Raises:
-        ArgumentError: The two lists differ in length, or hold what is not a finite number.
-        UndefinedMetricError: There are fewer than two different shares, so there is no slope.
+        ArgumentError: The two lists differ in length, or an entry is not a finite number.
+        UndefinedMetricError: There are fewer than two different shares, so the slope is undefined.
 
     Example:
         >>> gler([0.75, 0.6875, 0.625, 0.5625, 0.5], [1, 0.75, 0.5, 0.25, 0])
@@ -388,6 +402,8 @@ def gler(values: Sequence[float | Fraction], shares_of_correct_labels: Sequence[
     count = len(abscissas)
     mean_share = sum(abscissas) / count
     deviations = [share - mean_share for share in abscissas]
-    slope = sum(map(operator.mul, deviations, ordinates)) / sum(map(operator.mul, deviations, deviations))
+    covariance_sum = sum(map(operator.mul, deviations, ordinates))
+    variance_sum = sum(map(operator.mul, deviations, deviations))
+    slope = covariance_sum / variance_sum
     intercept = sum(ordinates) / count - slope * mean_share
     return Line(float(slope), float(intercept))

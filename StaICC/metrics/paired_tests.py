@@ -1,24 +1,25 @@
 """Paired tests of two runs by any metric.
 
-The unit is the test row with all its queries. Every metric is written as a sum of one *contribution* per row: the row's
-mean score for means (accuracy, likelihood, consistency), its influence for F1, calibration error and entropies (Hampel
-1974). The difference of two runs is the sum of the differences of their contributions, the *steps*.
+The unit is the test row with all its queries. Every metric is written as a sum of one *contribution* for each row
+(:class:`~StaICC.metrics.statistics.Contributions`): for means (accuracy, likelihood, consistency) the score of the row,
+divided by the number of rows; for F1, calibration error and entropies its influence (Hampel 1974). The difference of
+two runs is the sum of its *steps*: one for each row, the contribution to the first run minus that to the second.
 
-One rule makes the tests of all metrics valid. A sample may lack the rare rows that outweigh the common ones: a run that
-is a little worse on every row, and much better on one row of a hundred, looks worse in most samples of fifty rows. So
-the test adds a *pseudo-row* with the largest step that a row of this metric can have, against the observed difference,
-and gives all rows random (Dirichlet) weights: the p-value of "the difference is at most 0" is the probability that the
-weighted sum is not positive (Gaffke 2005). For shares this is the exact binomial test, and for the accuracies of two
-runs with one query for each row the exact test of McNemar. The two-sided p-value is twice the smaller one, and the
-interval has the differences that this test does not reject. Where even the same steps, all in one direction, would not
-be significant, nothing is tested.
+**The test.** A sample may lack the rare rows that outweigh the common ones: a run that is a little worse on every row,
+and much better on one row of a hundred, looks worse in most samples of fifty rows. So the test adds a *pseudo-row*,
+which has the largest step against the observed difference that a row can have. All rows get random (Dirichlet) weights.
+The p-value of "the difference is at most 0" is the probability that the weighted sum of the steps is not positive
+(Gaffke 2005). For shares this is the exact binomial test, and for the accuracies of two runs with one query for each
+row the exact test of McNemar. The two-sided p-value is twice the smaller one-sided one. The confidence interval has all
+differences that the two-sided test does not reject. If the test would not be significant even with all steps in one
+direction, nothing is tested (:func:`too_few_rows`).
 
-Chance can raise or lower some metrics on average (calibration error, entropies, macro F1). An observed difference
-counts without what this could explain. The calibration error is a sum of absolute values: where the sign of a bin is
-uncertain, the sign with the larger variance of the steps is used.
+**Bias.** Chance raises or lowers some metrics on average (calibration error, entropies, macro F1). The largest bias is
+subtracted from the observed difference before it is tested. The calibration error is a sum of absolute values, one for
+each confidence bin. If the sign of a bin is uncertain, the sign with which the steps have the larger variance is used.
 
-Nothing is drawn at random: the probabilities are contour integrals (see :func:`_probability_not_positive`), in which
-few values stand for the many steps in the middle (:func:`condensed`).
+**Computation.** Nothing is drawn at random: the probabilities are contour integrals (see
+:func:`_probability_not_positive`), in which few values replace the many steps in the middle (:func:`condensed`).
 ``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/comparing.md`` has the tables.
 
 Sources:
@@ -44,39 +45,41 @@ from StaICC.metrics.statistics import Contributions, RangeEnd
 
 INTERVAL_METHOD = "paired test rows, pseudo-row with the largest possible step (Gaffke 2005)"
 SIGNIFICANCE_LEVEL = 0.05
-"""Level at which differences are called significant."""
+"""Differences with a p-value up to this level are called significant."""
 _NORMAL = NormalDist()
 
 
 class CondensedSteps(NamedTuple):
-    """The steps of all data sets of one size, as few values."""
+    """The steps of all data sets with the same number of rows, replaced by few values."""
 
     row_weight: float
-    """The share of one test row in the mean over data sets."""
+    """The weight of one of these test rows in the mean over data sets: 1 / rows / data sets."""
     counts: Mapping[float, float]
-    """How often each step counts (see :func:`condensed`)."""
+    """The values with the number of steps that each replaces (see :func:`condensed`)."""
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The difference of two runs as a sum over test rows."""
+    """The difference of a metric between two runs, as a sum over test rows."""
 
     first: float
+    """The value of the metric for the first run."""
     second: float
+    """The value of the metric for the second run."""
     steps: Sequence[float]
-    """What each test row contributes to first minus second; the sum is the difference."""
-    low: float
+    """The contribution of each test row to first minus second; their sum is the difference."""
+    lowest_step: float
     """The lowest possible step of a row, negative or 0."""
-    high: float
+    highest_step: float
     """The highest possible step of a row, positive or 0."""
-    span: float = math.inf
-    """The largest possible size of the difference."""
-    raised: float = 0.0
-    """How far chance can have raised the difference (biases of both values)."""
-    lowered: float = 0.0
-    """How far chance can have lowered it."""
+    largest_size: float = math.inf
+    """The largest possible absolute value of the difference."""
+    upward_bias: float = 0.0
+    """How far the expected difference of a sample may be above the true one, from the biases of both values."""
+    downward_bias: float = 0.0
+    """How far the expected difference of a sample may be below the true one."""
     strata: tuple[int, ...] = ()
-    """Number of test rows of each data set, in order; by default, one data set."""
+    """The number of test rows of each data set, in the order of the steps; by default, all rows are one data set."""
 
     def __post_init__(self) -> None:
         if not self.strata:
@@ -90,7 +93,7 @@ class PairedDifference:
     @property
     def unbounded(self) -> bool:
         """Whether one more row could change the difference without limit."""
-        return math.isinf(self.low) or math.isinf(self.high)
+        return math.isinf(self.lowest_step) or math.isinf(self.highest_step)
 
     @property
     def negated(self) -> PairedDifference:
@@ -99,17 +102,17 @@ class PairedDifference:
             first=self.second,
             second=self.first,
             steps=[-step for step in self.steps],
-            low=-self.high,
-            high=-self.low,
-            span=self.span,
-            raised=self.lowered,
-            lowered=self.raised,
+            lowest_step=-self.highest_step,
+            highest_step=-self.lowest_step,
+            largest_size=self.largest_size,
+            upward_bias=self.downward_bias,
+            downward_bias=self.upward_bias,
             strata=self.strata,
         )
 
     @property
     def _steps_by_dataset(self) -> list[Sequence[float]]:
-        """The steps of the test rows of each data set."""
+        """For each data set the steps of its test rows."""
         steps_by_dataset = []
         start = 0
         for size in self.strata:
@@ -119,7 +122,10 @@ class PairedDifference:
 
     @cached_property
     def condensed(self) -> list[CondensedSteps]:
-        """The steps as few values; data sets of one size are taken together, because their rows have one weight."""
+        """The steps, replaced by few values (:func:`condensed`).
+
+        Data sets with the same number of rows are taken together, because their rows have the same weight.
+        """
         steps_by_size: dict[int, list[float]] = defaultdict(list)
         for size, steps in zip(self.strata, self._steps_by_dataset, strict=True):
             steps_by_size[size].extend(steps)
@@ -131,12 +137,12 @@ class PairedDifference:
 
     @cached_property
     def variance(self) -> float:
-        """Variance of the difference: test rows are drawn within each data set."""
+        """The variance of the difference, if the test rows of each data set are drawn independently."""
         return math.fsum(_variance_of_sum(steps) for steps in self._steps_by_dataset)
 
 
 def _variance_of_sum(steps: Sequence[float]) -> float:
-    """Return the variance of the sum of the steps of independent rows."""
+    """Return the variance of the sum of the steps of independent rows: the sum of their squared deviations."""
     mean = math.fsum(steps) / len(steps)
     return math.fsum((step - mean) ** 2 for step in steps)
 
@@ -147,15 +153,15 @@ def _variance_of_sum(steps: Sequence[float]) -> float:
 def paired_difference(
     first: Sequence[tuple[float, Contributions]], second: Sequence[tuple[float, Contributions]]
 ) -> PairedDifference:
-    """Return the difference of two weighted sums of metrics, such as a slope or a mean over rounds.
+    """Return the difference of two runs by a weighted sum of metrics, such as a slope or a mean over rounds.
 
     Args:
-        first: Weights and metrics of the first run, over the same test rows.
-        second: Those of the second run.
+        first: The weights and the metrics of the first run.
+        second: The weights and the metrics of the second run, over the same test rows.
 
     Example:
-        >>> half = Contributions(0.5, [0.5, 0.0], low=1 / 3, high=2 / 3, span=1.0)
-        >>> other = Contributions(0.5, [0.0, 0.5], low=1 / 3, high=2 / 3, span=1.0)
+        >>> half = Contributions(0.5, [0.5, 0.0], lowest_after_row=1 / 3, highest_after_row=2 / 3, range_width=1.0)
+        >>> other = Contributions(0.5, [0.0, 0.5], lowest_after_row=1 / 3, highest_after_row=2 / 3, range_width=1.0)
         >>> paired_difference([(1.0, half)], [(1.0, other)]).steps
         [0.5, -0.5]
     """
@@ -169,32 +175,38 @@ def paired_difference(
     steps = _row_steps(signed_terms)
     if any(steps):
         steps = _with_largest_variance(steps, _sign_changes(signed_terms))
-    # Where the weights of the runs differ, the steps do not add up to the difference, and each row gets an equal share
-    # of what is missing. A rounding error is not shared, so that equal steps stay equal.
+    # The steps need not add up to the difference: some contributions are derivatives (F1), and the signs of uncertain
+    # terms may have changed. Each row gets an equal share of what the sum lacks. A rounding error is not shared, so
+    # that equal steps stay equal.
     missing_share = (difference - math.fsum(steps)) / len(steps)
-    if abs(missing_share) * len(steps) > 1e-12:
+    if abs(missing_share) * len(steps) > _ROUNDING:
         steps = [step + missing_share for step in steps]
 
-    # Both runs have the same range, so that the difference is at most half the sum of the ranges.
-    span = math.fsum(abs(weight) * term.span for weight, term in signed_terms) / 2.0
+    # Both runs have the same weights and ranges, so the sum over both runs counts the range of the difference twice.
+    largest_size = math.fsum(abs(weight) * term.range_width for weight, term in signed_terms) / 2.0
     return PairedDifference(
         first=first_value,
         second=second_value,
         steps=steps,
-        low=min(0.0, _extreme_step(signed_terms, "lowest", difference, n_rows=len(steps))),
-        high=max(0.0, _extreme_step(signed_terms, "highest", difference, n_rows=len(steps))),
-        span=span,
-        raised=_bias(signed_terms, upward=True),
-        lowered=_bias(signed_terms, upward=False),
+        lowest_step=min(0.0, _extreme_step(signed_terms, "lowest", difference, n_rows=len(steps))),
+        highest_step=max(0.0, _extreme_step(signed_terms, "highest", difference, n_rows=len(steps))),
+        largest_size=largest_size,
+        upward_bias=_bias(signed_terms, upward=True),
+        downward_bias=_bias(signed_terms, upward=False),
     )
 
 
 _SignedTerms = Sequence[tuple[float, Contributions]]
-"""Weights and metrics of both runs; the weights of the second run are negated."""
+"""The weights and the metrics of both runs; the weights of the second run are negated."""
+
+_ROUNDING = 1e-12
+"""Sums of steps differ by less than this from rounding alone."""
+
+_OPPOSITE_END: Mapping[RangeEnd, RangeEnd] = {"lowest": "highest", "highest": "lowest"}
 
 
 def _row_steps(signed_terms: _SignedTerms) -> list[float]:
-    """Return for each row the weighted sum of its contributions."""
+    """Return for each row the weighted sum of its contributions to all terms: its step."""
     weighted_contributions = []
     for weight, term in signed_terms:
         weighted_contributions.append([weight * contribution for contribution in term.rows])
@@ -203,20 +215,26 @@ def _row_steps(signed_terms: _SignedTerms) -> list[float]:
 
 
 def _sign_changes(signed_terms: _SignedTerms) -> list[list[float]]:
-    """Return for each uncertain sign what is subtracted from the steps if it changes: two times the terms with it."""
+    """Return for each term with an uncertain sign what its opposite sign subtracts from the steps.
+
+    A term a becomes -a, so 2 a is subtracted from each step.
+    """
     changes = []
     for weight, term in signed_terms:
-        for kink in term.kinks:
-            changes.append([2.0 * weight * contribution for contribution in kink])
+        for uncertain_term in term.uncertain_terms:
+            changes.append([2.0 * weight * contribution for contribution in uncertain_term])
     return changes
 
 
 def _with_largest_variance(steps: list[float], sign_changes: list[list[float]]) -> list[float]:
-    """Return the steps with the signs that make their variance largest, by a greedy search.
+    """Return the steps with the uncertain signs that make their variance largest.
+
+    The search is greedy: it changes the sign that increases the variance most, until none does. The largest variance is
+    the careful choice, because a small one makes differences significant.
 
     Args:
         steps: One step for each row.
-        sign_changes: For each uncertain sign, what is subtracted from the steps if it changes.
+        sign_changes: For each uncertain sign what its change subtracts from the steps.
     """
     remaining_changes = list(sign_changes)
     while remaining_changes:
@@ -234,32 +252,37 @@ def _with_largest_variance(steps: list[float], sign_changes: list[list[float]]) 
 
 
 def _extreme_step(signed_terms: _SignedTerms, end: RangeEnd, difference: float, *, n_rows: int) -> float:
-    """Return the step of one more row that makes the difference as low or as high as it can be.
+    """Return the lowest or the highest possible step of one more row.
 
-    With n rows, the sum of n steps is the difference D. With one more row, the sum of n + 1 steps, each divided by
-    n + 1 instead of n, is E. So the step of that row is ``E * (n + 1) / n - D = (E - D) * (n + 1) / n + D / n``.
+    Let D be the difference with n rows, the sum of their steps, and E the lowest or highest possible difference after
+    one more row with the step x. Steps of n rows are divided by n, those of n + 1 rows by n + 1. So
+    ``E = (D + x) * n / (n + 1)``, and ``x = E * (n + 1) / n - D = (E - D) * (n + 1) / n + D / n``.
     """
     extremes = []
     for weight, term in signed_terms:
-        if (weight > 0.0) == (end == "lowest"):
-            extremes.append(weight * term.low)
+        # A term with a negative weight makes the difference lowest where the term is highest.
+        is_positive = weight > 0.0
+        term_end = end if is_positive else _OPPOSITE_END[end]
+        if term_end == "lowest":
+            extremes.append(weight * term.lowest_after_row)
         else:
-            extremes.append(weight * term.high)
+            extremes.append(weight * term.highest_after_row)
     extreme_difference = math.fsum(extremes)
     return (extreme_difference - difference) * (n_rows + 1) / n_rows + difference / n_rows
 
 
 def _bias(signed_terms: _SignedTerms, *, upward: bool) -> float:
-    """Return how far chance can have raised the difference, or lowered it.
+    """Return the sum of the biases of all terms that raise the difference, or of those that lower it.
 
-    A term with a negative weight raises the difference where chance has lowered the term.
+    For a term with a negative weight, a downward bias of the term raises the difference.
     """
     biases = []
     for weight, term in signed_terms:
-        if (weight > 0.0) == upward:
-            biases.append(abs(weight) * term.raised)
+        is_positive = weight > 0.0
+        if is_positive == upward:
+            biases.append(abs(weight) * term.upward_bias)
         else:
-            biases.append(abs(weight) * term.lowered)
+            biases.append(abs(weight) * term.downward_bias)
     return math.fsum(biases)
 
 
@@ -267,7 +290,7 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
     """Return the difference of the means over data sets.
 
     Args:
-        differences: The difference on each data set; their rows stay apart.
+        differences: The difference on each data set. The rows of the data sets become strata of the result.
     """
     count = len(differences)
     steps: list[float] = []
@@ -279,11 +302,11 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
         first=math.fsum(difference.first for difference in differences) / count,
         second=math.fsum(difference.second for difference in differences) / count,
         steps=steps,
-        low=min(difference.low for difference in differences) / count,
-        high=max(difference.high for difference in differences) / count,
-        span=math.fsum(difference.span for difference in differences) / count,
-        raised=math.fsum(difference.raised for difference in differences) / count,
-        lowered=math.fsum(difference.lowered for difference in differences) / count,
+        lowest_step=min(difference.lowest_step for difference in differences) / count,
+        highest_step=max(difference.highest_step for difference in differences) / count,
+        largest_size=math.fsum(difference.largest_size for difference in differences) / count,
+        upward_bias=math.fsum(difference.upward_bias for difference in differences) / count,
+        downward_bias=math.fsum(difference.downward_bias for difference in differences) / count,
         strata=tuple(strata),
     )
 
@@ -292,26 +315,28 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
 
 
 _OUTERMOST_STEPS = 16
-"""Number of steps at each end that are kept."""
+"""Number of the lowest steps, and of the highest steps, that are kept."""
 
 _NODES = 12
-"""Number of values that stand for all other steps."""
+"""Number of Chebyshev nodes, the values that replace the other steps."""
 
 
 def condensed(steps: Sequence[float]) -> Mapping[float, float]:
-    """Replace many steps by few values with weights, so that sums of smooth functions over them are the same.
+    """Replace many steps by few values with weights, so that sums of a smooth function over them are the same.
 
-    The outermost steps are kept. The function is replaced by the polynomial that interpolates it at the Chebyshev nodes
-    between them, and the sum over the other steps is that of the polynomial: a weighted sum over the nodes. Where the
-    integrand of :func:`_probability_not_positive` matters, its logarithm has no singularity near the middle steps,
-    because the outermost steps are larger: it is exact to about nine digits.
+    The outermost steps are kept. The sum over the other steps is replaced by a weighted sum over Chebyshev nodes
+    between them: a smooth function is nearly the polynomial that interpolates it at these nodes, and the sum of the
+    polynomial over the steps is such a weighted sum.
+
+    The function here is the logarithm of the integrand of :func:`_probability_not_positive`. Its singularities are
+    beyond the outermost steps, so that it is smooth between the other steps, and the sums agree to about nine digits.
 
     Args:
         steps: The steps.
 
     Returns:
-        The values with their weights: for a step that is kept, how often it occurs; for a node a number that need not
-        be whole or positive.
+        The values with their weights. The weight of a step that is kept is its number of occurrences. The weight of a
+        node is a number that need not be whole or positive.
 
     Example:
         >>> values = condensed([n / 1000 for n in range(1000)])
@@ -335,14 +360,16 @@ def condensed(steps: Sequence[float]) -> Mapping[float, float]:
 
 
 def _node_weights(steps: Sequence[float], counts: Sequence[int], low: float, high: float) -> dict[float, float]:
-    """Return the Chebyshev nodes between two ends with weights that stand for steps.
+    """Return the Chebyshev nodes between the lowest and the highest step, with the weights that replace the steps.
 
-    With x the steps, scaled to -1 to 1, and ``moment[k]`` the sum of the Chebyshev polynomials T_k(x), the weight of
-    the node ``cos(angle)`` is ``(moment[0] + 2 * sum over k >= 1 of cos(k * angle) * moment[k]) / nodes``.
+    With x the steps, scaled to -1 to 1, and ``moment[k]`` the sum over all steps of the Chebyshev polynomial T_k(x),
+    the weight of the node ``cos(angle)`` is
+    ``(moment[0] + 2 * sum over k >= 1 of cos(k * angle) * moment[k]) / nodes``. This is the sum over all steps of the
+    interpolation polynomial that is 1 at this node and 0 at the other nodes.
 
     Args:
-        steps: The steps, each once.
-        counts: How often each occurs.
+        steps: The distinct steps.
+        counts: The number of occurrences of each step.
         low: The lowest step.
         high: The highest step.
     """
@@ -350,15 +377,16 @@ def _node_weights(steps: Sequence[float], counts: Sequence[int], low: float, hig
     half_width = (high - low) / 2.0
     scaled = [(step - center) / half_width for step in steps]
 
-    # T_0 = 1, T_1 = x, and T_(k+1) = 2 x T_k - T_(k-1); each value counts as often as its step.
-    before_last: Sequence[float] = counts
-    last = list(map(mul, scaled, counts))
-    moments = [math.fsum(before_last), math.fsum(last)]
+    # The polynomials of each step, times its number of occurrences, by the recurrence T_0 = 1, T_1 = x and
+    # T_(k+1) = 2 x T_k - T_(k-1).
+    previous: Sequence[float] = counts
+    current = list(map(mul, scaled, counts))
+    moments = [math.fsum(previous), math.fsum(current)]
     while len(moments) < _NODES:
-        polynomial = [2.0 * x * b - a for x, a, b in zip(scaled, before_last, last, strict=True)]
-        moments.append(math.fsum(polynomial))
-        before_last = last
-        last = polynomial
+        following = [2.0 * x * t - t_before for x, t, t_before in zip(scaled, current, previous, strict=True)]
+        moments.append(math.fsum(following))
+        previous = current
+        current = following
 
     weights = {}
     for number in range(_NODES):
@@ -369,19 +397,19 @@ def _node_weights(steps: Sequence[float], counts: Sequence[int], low: float, hig
 
 
 _ScaledTerms = Sequence[tuple[float, float]]
-"""Terms other than 0, divided by the largest size, each with the number of times that it occurs."""
+"""The terms of a sum other than 0, divided by the largest absolute value, each with its number of occurrences."""
 
 
 def _probability_not_positive(terms: Mapping[float, float]) -> float:
     """Return the probability that a sum of terms with independent exponential weights is not positive.
 
-    Args:
-        terms: How often each term occurs.
+    The sum has the moment generating function ``M(s) = product(1 / (1 - s * term))``. Its inversion gives tail
+    probabilities: the integral of ``M(s) / s / (2 pi i)`` along a vertical line in the complex plane. The line passes
+    near the saddlepoint of M, where the integrand falls fastest in both directions. The relative error is about 1e-6
+    for probabilities above 1e-30.
 
-    Source:
-        Inversion of the moment generating function, ``product(1 / (1 - s * term))``, along a vertical line near its
-        saddlepoint, by the trapezoidal rule after the substitution y = sinh(u). The relative error is about 1e-6 for
-        probabilities above 1e-30.
+    Args:
+        terms: The number of occurrences of each term.
     """
     largest = max(map(abs, terms))
     if largest == 0.0:
@@ -394,95 +422,114 @@ def _probability_not_positive(terms: Mapping[float, float]) -> float:
         return 0.0
 
     scaled_terms = [(term / largest, count) for term, count in terms.items() if term]
-    line, scale = _saddlepoint(scaled_terms, lowest, highest)
-    tail = _line_integral(scaled_terms, line, scale)
-    # To the left of the pole at 0, the integral is minus the wanted probability, to the right that of a positive sum.
-    probability = -tail if line < 0.0 else 1.0 - tail
+    saddlepoint, width = _saddlepoint(scaled_terms, lowest, highest)
+    real_part = _away_from_zero(saddlepoint, width, lowest, highest)
+    integral = _line_integral(scaled_terms, real_part, width)
+    # To the left of the pole at 0, the integral is minus the probability of a sum that is not positive. To the right it
+    # is the probability of a positive sum.
+    probability = -integral if real_part < 0.0 else 1.0 - integral
     return min(1.0, max(1e-300, probability))
 
 
 def _saddlepoint(terms: _ScaledTerms, lowest: float, highest: float) -> tuple[float, float]:
-    """Return a real number s near the saddlepoint of the moment generating function, and the width of its peak there.
+    """Return the approximate saddlepoint of the moment generating function M, and the width of its peak there.
 
-    The saddlepoint is the zero of ``slope(s) = sum(count * term / (1 - s * term))``, the derivative of the logarithm,
-    between the poles of the lowest and the highest term. It is found by the steps of Newton, or by bisection where they
-    leave the interval. The width is one over the root of the second derivative.
+    The saddlepoint is the real number s where ``log(M(s))`` is smallest, between the poles of the lowest and the
+    highest term. Its derivative ``slope(s) = sum(count * term / (1 - s * term))`` is 0 there. A Newton search finds it,
+    with bisection where a step would leave the interval. Along the vertical line through s, M has the shape of a normal
+    density whose standard deviation, the width, is one over the root of the second derivative.
 
     Args:
         terms: The terms.
         lowest: The lowest term, negative.
         highest: The highest term, positive.
     """
-    line = 0.0
-    below = 1.0 / lowest
-    above = 1.0 / highest
+    s = 0.0
+    s_below = 1.0 / lowest
+    s_above = 1.0 / highest
     for _ in range(60):
-        ratios = [(count, term / (1.0 - line * term)) for term, count in terms]
+        ratios = [(count, term / (1.0 - s * term)) for term, count in terms]
         slope = math.fsum(count * ratio for count, ratio in ratios)
-        scale = 1.0 / math.sqrt(math.fsum(count * ratio * ratio for count, ratio in ratios))
-        if abs(slope) * scale < 0.05:
+        second_derivative = math.fsum(count * ratio * ratio for count, ratio in ratios)
+        width = 1.0 / math.sqrt(second_derivative)
+        # A twentieth of the width is near enough, because the integral is the same along any line near the saddlepoint.
+        if abs(slope) * width < 0.05:
             break
         if slope > 0.0:
-            above = line
+            s_above = s
         else:
-            below = line
-        newton = line - slope * scale * scale
-        if below < newton < above:
-            line = newton
+            s_below = s
+        newton_step = -slope * width * width  # minus the slope, divided by the second derivative
+        if s_below < s + newton_step < s_above:
+            s += newton_step
         else:
-            line = (below + above) / 2.0
-
-    # The integrand has a pole at 0. The line keeps half a width away from it, or half way to the next pole.
-    if abs(line) < 0.5 * scale:
-        if line <= 0.0:
-            line = max(0.5 / lowest, -0.5 * scale)
-        else:
-            line = min(0.5 / highest, 0.5 * scale)
-    return line, scale
+            s = (s_below + s_above) / 2.0
+    return s, width
 
 
-def _line_integral(terms: _ScaledTerms, line: float, scale: float) -> float:
-    """Return the integral of the moment generating function, divided by ``2 pi i s``, along ``s = line + i y``.
+def _away_from_zero(s: float, width: float, lowest: float, highest: float) -> float:
+    """Return a number near s, but not near 0, where the integrand ``M(s) / s`` has a pole.
 
-    With y = scale * sinh(u), the trapezoidal rule has the step 0.1 in u. Both halves of the line have the same real
-    part, so that only the upper one is summed; its first node counts half.
+    A number within half a width of 0 is moved to half a width from 0. It is moved at most half way to the next pole of
+    M, which is one over the lowest or the highest term.
+
+    Args:
+        s: The saddlepoint.
+        width: The width of the peak of M.
+        lowest: The lowest term, negative.
+        highest: The highest term, positive.
+    """
+    if abs(s) >= 0.5 * width:
+        return s
+    if s <= 0.0:
+        return max(0.5 / lowest, -0.5 * width)
+    return min(0.5 / highest, 0.5 * width)
+
+
+def _line_integral(terms: _ScaledTerms, real_part: float, width: float) -> float:
+    """Return the integral of ``M(s) / s / (2 pi i)`` along the vertical line ``s = real_part + i y``.
+
+    With the substitution ``y = width * sinh(u)``, the nodes of the trapezoidal rule are 0.1 apart in u. The integrand
+    at -y is the conjugate of that at y. So the integral is the real part of that over the upper half, divided by pi.
+    The node at 0 is in both halves and counts half.
 
     Args:
         terms: The terms.
-        line: The real part of s.
-        scale: The width of the peak of the integrand.
+        real_part: The real part of s.
+        width: The width of the peak of M.
     """
-    at_real_axis = math.exp(-math.fsum(count * math.log1p(-line * term) for term, count in terms))
-    ratios = [(term / (1.0 - line * term) * scale, count) for term, count in terms]
+    # M(s) = M(real_part) / product(1 - i y * term / (1 - real_part * term)); the ratios contain the width of y.
+    m_at_real_part = math.exp(-math.fsum(count * math.log1p(-real_part * term) for term, count in terms))
+    ratios = [(term / (1.0 - real_part * term) * width, count) for term, count in terms]
     total = 0.0
     peak = 0.0
     for node in range(400):
-        y = math.sinh(0.1 * node)
-        minus_iy = -1j * y
-        factors = [(1.0 + minus_iy * ratio) ** count for ratio, count in ratios]
-        denominator = math.prod(factors, start=complex(line, y * scale))
+        sinh_u = math.sinh(0.1 * node)
+        minus_i_sinh_u = -1j * sinh_u
+        factors = [(1.0 + minus_i_sinh_u * ratio) ** count for ratio, count in ratios]
+        denominator = math.prod(factors, start=complex(real_part, sinh_u * width))
         node_width = 0.05 if node == 0 else 0.1
-        value = math.cosh(0.1 * node) * node_width * scale / denominator
-        if not abs(value) > 1e-14 * peak:  # the others are negligible
+        value = math.cosh(0.1 * node) * node_width * width / denominator
+        if not abs(value) > 1e-14 * peak:  # this node and the following ones are negligible
             break
         total += value.real
         peak = max(peak, abs(value))
-    return at_real_axis * total / math.pi
+    return m_at_real_part * total / math.pi
 
 
 # -- p-values
 
 
 def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
-    """Return the one-sided p-value of "the difference is at most `least`".
+    """Return the one-sided p-value of the null hypothesis "the true difference is at most `least`".
 
     Args:
-        difference: The difference.
-        least: The tested difference.
+        difference: The observed difference.
+        least: The difference of the null hypothesis.
     """
-    # Statistic: the steps minus those of the tested difference, which gives each row the same. Chance can have raised
-    # the difference by its bias, so that a difference of this size is tested as none.
-    tested = least + difference.raised
+    # Statistic: the steps minus those of the null hypothesis, in which each row has the same share of the difference.
+    # The expected difference of a sample may be above the true one by the bias, which is added to the hypothesis.
+    tested = least + difference.upward_bias
     counts: dict[float, float] = {}
     for row_weight, step_counts in difference.condensed:
         tested_step = tested * row_weight
@@ -490,24 +537,27 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
             term = step - tested_step
             counts[term] = counts.get(term, 0) + count
 
-    # Least favourable row: the sample may lack one with the lowest possible step.
-    pseudo_row = min(0.0, difference.low - tested / min(difference.strata) / len(difference.strata))
+    # Pseudo-row: the sample may lack a row with the lowest possible step. Of several data sets, it is in the smallest
+    # one, in which a row has the largest weight.
+    pseudo_row = min(0.0, difference.lowest_step - tested / min(difference.strata) / len(difference.strata))
     counts[pseudo_row] = counts.get(pseudo_row, 0) + 1
 
-    # Tail: with random (Dirichlet) weights of all rows, the weighted sum is not positive with this probability. Such
-    # weights are exponential variables, divided by their sum.
+    # Tail: the probability that the sum with Dirichlet weights is not positive. Such weights are independent
+    # exponential variables, divided by their sum, which does not change the sign.
     return _probability_not_positive(counts)
 
 
 def p_value(difference: PairedDifference) -> float:
-    """Return the two-sided p-value of a difference; 1 if the runs have the same contributions on all rows.
+    """Return the two-sided p-value of a difference: twice the smaller one-sided one, and at most 1.
+
+    It is 1 if the runs have the same contributions on all rows.
 
     Args:
         difference: The difference.
 
     Example:
         >>> steps = [1 / 7] * 6 + [0.0]  # six of seven rows differ, all in one direction: twice 1/64
-        >>> round(p_value(PairedDifference(6 / 7, 0.0, steps, low=-1 / 7, high=1 / 7)), 6)
+        >>> round(p_value(PairedDifference(6 / 7, 0.0, steps, lowest_step=-1 / 7, highest_step=1 / 7)), 6)
         0.03125
     """
     if not any(difference.steps):
@@ -520,28 +570,30 @@ def p_value(difference: PairedDifference) -> float:
         other_side = difference
 
     observed_p = upper_p_value(observed_side)
-    if observed_p <= 0.5:  # the other one is at least 1 minus this one, so not smaller
+    if observed_p <= 0.5:  # the p-value of the other side is at least 1 - observed_p, so it is not smaller
         return 2.0 * observed_p
     return min(1.0, 2.0 * min(observed_p, upper_p_value(other_side)))
 
 
 def too_few_rows(difference: PairedDifference) -> str | None:
-    """Return why no outcome on these rows could be significant; ``None`` if one could, or if no row differs.
+    """Return the reason why no outcome on these rows could be significant; ``None`` if one could, or if no row differs.
+
+    The most significant outcome with steps of these sizes has all of them in one direction.
 
     Args:
-        difference: The difference; the sizes of its steps are kept, and their signs do not matter.
+        difference: The difference; only the absolute values of its steps are used.
     """
     if difference.unbounded:
         return "one more row could change the metric without limit"
-    # The most significant outcome: all steps are positive, but for the least favourable row.
     steps = [abs(step) for step in difference.steps]
-    pseudo_row = min(difference.low, -difference.high)
+    pseudo_row = min(difference.lowest_step, -difference.highest_step)
     if not any(steps) or not pseudo_row:
         return None
 
-    # Chernoff's inequality is quick, and enough where many rows differ.
-    bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))
-    if 2.0 * bound <= SIGNIFICANCE_LEVEL:
+    # Chernoff's inequality is quick, and enough if many rows differ: M(s) for any negative s is an upper bound of the
+    # one-sided p-value. With s half of the pole 1 / pseudo_row, the factor of the pseudo-row is 1 / (1 - 1/2) = 2.
+    one_sided_bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))
+    if 2.0 * one_sided_bound <= SIGNIFICANCE_LEVEL:
         return None
     smallest_p_value = 2.0 * _probability_not_positive(Counter([*steps, pseudo_row]))
     if smallest_p_value <= SIGNIFICANCE_LEVEL:
@@ -555,69 +607,76 @@ def too_few_rows(difference: PairedDifference) -> str | None:
 
 
 def difference_interval(difference: PairedDifference, level: float = 0.95) -> Interval | None:
-    """Return the confidence interval of the difference of two runs, on other test rows of the same kind.
+    """Return the confidence interval of the true difference of two runs, on all test rows of the same kind.
+
+    The interval contains all differences that the two-sided test does not reject at one minus the level (test
+    inversion), and the observed difference.
 
     Args:
-        difference: The difference.
+        difference: The observed difference.
         level: Nominal coverage.
 
     Returns:
-        The differences that the test of :func:`p_value` does not reject at one minus the level; ``None`` if one more
-        row could change the metric without limit.
+        The interval; ``None`` if one more row could change the metric without limit.
     """
     if difference.unbounded:
         return None
     one_sided_level = (1.0 - level) / 2.0
-    low = max(-difference.span, _lower_end(difference, one_sided_level))
-    high = min(difference.span, -_lower_end(difference.negated, one_sided_level))
+    low = max(-difference.largest_size, _lower_end(difference, one_sided_level))
+    high = min(difference.largest_size, -_lower_end(difference.negated, one_sided_level))
     observed = difference.difference
     return Interval(min(observed, low), max(observed, high), level, INTERVAL_METHOD)
 
 
 def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
-    """Return the smallest difference that the one-sided test does not reject.
+    """Return the smallest difference that the one-sided test does not reject: the one whose p-value is the level.
 
-    The normal quantile of the p-value is nearly linear in the tested difference, so that secants find the difference
-    whose p-value is the level.
+    A secant search finds it. It is quick, because the normal quantile of the p-value is nearly linear in the tested
+    difference.
     """
     wanted = _NORMAL.inv_cdf(one_sided_level)
 
     def excess(tested: float) -> float:
         """Return the normal quantile of the p-value minus that of the level; it is negative if the test rejects."""
         p = upper_p_value(difference, tested)
-        return _NORMAL.inv_cdf(min(1.0 - 1e-12, max(1e-300, p))) - wanted
+        p_above_zero = max(1e-300, p)  # the quantiles of 0 and 1 are infinite
+        p_between = min(1.0 - 1e-12, p_above_zero)
+        return _NORMAL.inv_cdf(p_between) - wanted
 
-    # The end is below the observed difference. If two steps below it are not rejected, the distance is doubled.
-    step = math.sqrt(difference.variance) - difference.low + difference.raised
+    # The search needs an interval that contains the end. Its upper limit is the observed difference. The end is below
+    # it by about two times the three things that make a difference less certain: its standard deviation, the pseudo-row
+    # and the bias. If the test does not reject the lower limit of this interval, the distance is doubled.
+    distance = math.sqrt(difference.variance) - difference.lowest_step + difference.upward_bias
     high = difference.difference
-    if step == 0.0:  # rows do not vary, and no row can lower the difference
+    if distance == 0.0:  # rows do not vary, and no row can lower the difference
         return high
-    low = high - 2.0 * step
+    low = high - 2.0 * distance
     excess_at_low = excess(low)
     excess_at_high = excess(high)
     while excess_at_low > 0.0:
-        step *= 2.0
+        distance *= 2.0
         high = low
         excess_at_high = excess_at_low
-        low = high - step
+        low = high - distance
         excess_at_low = excess(low)
 
-    return _root_by_secants(excess, low, high, excess_at_low, excess_at_high, tolerance=1e-7 * step)
+    return _root_by_secants(excess, low, high, excess_at_low, excess_at_high, tolerance=1e-7 * distance)
 
 
 def _root_by_secants(
     function: Callable[[float], float], low: float, high: float, at_low: float, at_high: float, *, tolerance: float
 ) -> float:
-    """Return the root of an increasing function, by secants with the rule of Illinois.
+    """Return the root of an increasing function, by the Illinois variant of the secant method (regula falsi).
 
-    The rule halves the value at one end if the other end was replaced two times in a row. So both ends come near.
+    If the same limit was replaced two times in a row, the function value at the other limit is halved. So both limits
+    approach the root.
 
     Args:
         function: The function.
         low: A number below the root.
         high: A number above the root.
         at_low: The value of the function at the lower number, at most 0.
-        at_high: The value at the higher number. If it is not positive, the lower number is returned.
+        at_high: The value of the function at the higher number. If it is not positive, the lower number is returned.
         tolerance: The largest error of the root.
     """
     last_replaced = None
@@ -644,15 +703,18 @@ def _root_by_secants(
 
 
 def detectable_difference(difference: PairedDifference) -> float | None:
-    """Return the smallest true difference that the test finds at level 0.05 with probability 0.8.
+    """Return the smallest true difference that the test finds at level 0.05 with the power 0.8.
+
+    It is the solution d of ``d = b + bias + z_a sqrt(variance + b^2 + d^2 / rows) + z_b sqrt(variance)``, a normal
+    approximation of the test. Here b is the size of the pseudo-row, z_a the normal quantile of the two-sided level, and
+    z_b that of the power. The term d^2 / rows is the variance that the steps have from the difference itself.
 
     Args:
-        difference: The observed difference; the variation of its steps is used, not its size.
+        difference: The observed difference; only the variation of its steps is used, and not its value.
 
     Returns:
-        The difference d with d = b + z_a sqrt(variance + b^2 + d^2 / rows) + z_b sqrt(variance), a normal approximation
-        of the test with its pseudo-row b; ``None`` if the runs differ on too few rows (:func:`too_few_rows`), or if
-        these rows could not add up to it.
+        The difference; ``None`` if the runs differ on too few rows (:func:`too_few_rows`), or if the steps of these
+        rows could not add up to it.
 
     Example:
         >>> steps = [1 / 512] * 80 + [-1 / 512] * 40 + [0] * 392
@@ -663,10 +725,10 @@ def detectable_difference(difference: PairedDifference) -> float | None:
         return None
     z_a = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0)
     z_b = _NORMAL.inv_cdf(0.8)
-    # The number of rows that one data set would need for the same weights of rows.
+    # The number of rows of a single data set with the same variance: for data sets of one size, all their rows.
     rows = len(difference.strata) ** 2 / math.fsum(1.0 / size for size in difference.strata)
-    pseudo_row = max(-difference.low, difference.high)
-    bias = max(difference.raised, difference.lowered)
+    pseudo_row = max(-difference.lowest_step, difference.highest_step)
+    bias = max(difference.upward_bias, difference.downward_bias)
 
     # With the fixed part f = b + bias + z_b sqrt(variance) and s = z_a^2 (variance + b^2), the equation is
     # (d - f)^2 = s + z_a^2 d^2 / rows, a quadratic one: (1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0.
@@ -687,15 +749,15 @@ def detectable_difference(difference: PairedDifference) -> float | None:
 
 
 def bonferroni(p_value: float | None, tests: int) -> float | None:
-    """Return the p-value of a test that was chosen from several by its value; ``None`` without one.
+    """Return the Bonferroni-corrected p-value of a test that was chosen from several because of its p-value.
 
-    Tests of pairs of runs share runs and test rows, so they depend on each other: two pairs with the same run on
-    opposite sides are small together. Bonferroni's correction holds however they do. ``1 - (1 - p) ** tests``, as for
-    independent tries against a baseline (:func:`~StaICC.metrics.random_baselines.p_value_of_best`), would not.
+    Bonferroni's correction is valid for tests that depend on each other, as tests of pairs of runs do: they share runs
+    and test rows. The correction ``1 - (1 - p) ** tests`` is for independent tests, such as those of
+    :func:`~StaICC.metrics.random_baselines.p_value_of_best`, and is not valid here.
 
     Args:
-        p_value: The p-value.
-        tests: Number of tests, made or not.
+        p_value: The p-value; ``None`` if the test could not be made.
+        tests: Number of tests, with those that could not be made.
 
     Example:
         >>> bonferroni(0.01, 3), bonferroni(0.5, 3), bonferroni(None, 3)
@@ -707,15 +769,17 @@ def bonferroni(p_value: float | None, tests: int) -> float | None:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct the p-values of several tests, so that any false alarm among them is as rare as promised.
+    """Adjust the p-values of several tests, so that the family-wise error rate is at most the level.
+
+    This is the probability of one or more false positives among all tests. Holm's method multiplies the k-th smallest
+    of n p-values by n - k + 1. An adjusted p-value is at least that of every smaller p-value, and at most 1.
 
     Args:
-        p_values: One p-value for each test, such as one a data set. None is a test that could not be made; it stays
-            None, and is counted among the tests, so that a failure never makes the others more significant.
+        p_values: One p-value for each test, such as one for each data set; ``None`` for a test that could not be made.
+            Such a test counts among the n tests, so that a failure never makes the others more significant.
 
     Returns:
-        The adjusted p-values, in the same order: the k-th smallest is multiplied by the number of tests from
-        it on, is never below a smaller one's, and is at most 1. Equal p-values get equal results.
+        The adjusted p-values, in the same order; ``None`` stays ``None``. Equal p-values get equal results.
 
     Raises:
         ArgumentError: An entry is no probability.
@@ -745,16 +809,16 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def directional_holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct the two-sided p-values of all pairs of runs, so that the *directions* of all differences hold together.
+    """Adjust the two-sided p-values of pairs of runs, to control errors in the *direction* of any difference.
 
-    With n pairs there are 2n hypotheses "the first is not better" and "the second is not better". The one-sided p-value
-    of each direction is corrected for all 2n. So the probability that any run is called better than one that is as
-    good or better is at most the level, however the tests depend on each other; Holm's method for n two-sided tests has
-    no such proof for directions (Shaffer 1980, "Control of directional errors with stagewise multiple test procedures",
-    Annals of Statistics 8). For one pair the result is the two-sided p-value.
+    The probability that any run is called better than one that is as good or better is at most the level, even if the
+    tests depend on each other. For this, n pairs have 2n null hypotheses, "the first run is not better" and "the second
+    run is not better". Their one-sided p-values are adjusted together by Holm's method. For n two-sided tests, Holm's
+    method has no such proof for directions (Shaffer 1980, "Control of directional errors with stagewise multiple test
+    procedures", Annals of Statistics 8). For one pair the result is the two-sided p-value.
 
     Args:
-        p_values: As for :func:`holm`, twice the smaller one-sided p-value of each pair.
+        p_values: For each pair twice the smaller one-sided p-value, or ``None`` as for :func:`holm`.
 
     Returns:
         The adjusted p-values, in the same order.
@@ -766,6 +830,7 @@ def directional_holm(p_values: Sequence[float | None]) -> list[float | None]:
     one_sided: list[float | None] = []
     for p in p_values:
         one_sided.append(None if p is None else p / 2.0)
-    # The p-values of the other directions are larger than those. 1 makes the correction no smaller.
+    # The p-value of the opposite direction of a pair is larger, and not known here. With its largest possible value, 1,
+    # no adjusted p-value is too small.
     other_directions = [1.0] * len(p_values)
     return holm([*one_sided, *other_directions])[: len(p_values)]

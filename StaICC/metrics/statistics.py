@@ -1,7 +1,10 @@
 """Statistics: what a score is as a function of a sample of rows.
 
-A :class:`Statistic` has the range of a score, its confidence interval, and what each test row contributes to a paired
-test.
+A :class:`Statistic` computes the range of a score, its confidence interval, and the contribution of each test row to a
+paired test (:class:`Contributions`).
+
+A test row can have several queries, such as one for each demonstration set. Queries of one row depend on each other;
+rows do not. So the *test row* is the unit of all intervals and tests: the values of its queries are added up first.
 """
 
 from __future__ import annotations
@@ -20,35 +23,46 @@ from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean, l
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval
 
 Reads = Literal["labels", "distributions", "probabilities", "rows", "any"]
-"""What a score reads: predicted labels; a distribution over the labels, also of a bare label; probabilities of the
-model; the rows as they were returned; or probabilities where there are any, else the rows."""
+"""What a score reads of the prediction for a query:
+
+- ``labels``: the index of the predicted label;
+- ``distributions``: a distribution over the labels; a predicted label without probabilities becomes one with all
+  probability on this label;
+- ``probabilities``: the probabilities of the model;
+- ``rows``: the list of numbers that the inference function returned;
+- ``any``: the probabilities, or the returned list if there are none.
+"""
 
 RangeEnd = Literal["lowest", "highest"]
-"""An end of the range of scores."""
+"""The lower or the upper end of the range of possible scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """A metric of one run, and what each test row contributes to it."""
+    """The value of a metric for one run, and the contribution of each test row.
+
+    The contribution of a row to a mean is the sum of its scores, divided by the number of queries. For other metrics it
+    is the influence of the row: how much the value changes with its weight in the sample (Hampel 1974).
+    """
 
     value: float
     rows: Sequence[float]
-    """One contribution for each test row."""
-    low: float
+    """The contribution of each test row."""
+    lowest_after_row: float
     """The lowest value that the metric could have after one more test row."""
-    high: float
-    """The highest value that it could have after one more test row."""
-    span: float
-    """The highest minus the lowest value of the metric; infinite if it has no bound."""
-    raised: float = 0.0
-    """How far chance can have raised the value in a sample of this size (its bias)."""
-    lowered: float = 0.0
-    """How far chance can have lowered it."""
-    kinks: tuple[Sequence[float], ...] = ()
-    """Terms of the contributions whose sign is uncertain, each with one number for each test row.
+    highest_after_row: float
+    """The highest value that the metric could have after one more test row."""
+    range_width: float
+    """The highest minus the lowest possible value of the metric; infinite if it is unbounded."""
+    upward_bias: float = 0.0
+    """How far the expected value in samples of this size may be above the true value."""
+    downward_bias: float = 0.0
+    """How far the expected value in samples of this size may be below the true value."""
+    uncertain_terms: tuple[Sequence[float], ...] = ()
+    """The terms of the contributions that might have the opposite sign; each has one number for each test row.
 
-    A sum of absolute values, such as the calibration error, has one term for each absolute value. Its sign is uncertain
-    if the sum inside may have the other sign in truth.
+    A metric that is a sum of absolute values ``|a|``, such as the calibration error, has one term for each of them. The
+    contributions contain it with the sign of the observed ``a``. If ``a`` is near 0, the true sign may be the opposite.
     """
 
 
@@ -61,8 +75,9 @@ class Sample:
     rows: Sequence[int]
     """Test row of each query, from 0 on."""
     n_rows: int
+    """Number of test rows; some of them may have no query."""
     n_labels: int
-    """0 if it is not known."""
+    """Number of labels; 0 if it is not known."""
 
     def sums(self, values: Iterable[float]) -> list[float]:
         """Return the sum of the values of the queries of each test row."""
@@ -71,11 +86,11 @@ class Sample:
             totals[row] += value
         return totals
 
-    def of_queries(self, places: Sequence[int]) -> Sample:
-        """Return the sample of the queries at some places of this one; test rows keep their numbers."""
+    def of_queries(self, query_indexes: Sequence[int]) -> Sample:
+        """Return the sample of some of the queries; test rows keep their numbers."""
         return Sample(
-            truth=[self.truth[place] for place in places],
-            rows=[self.rows[place] for place in places],
+            truth=[self.truth[index] for index in query_indexes],
+            rows=[self.rows[index] for index in query_indexes],
             n_rows=self.n_rows,
             n_labels=self.n_labels,
         )
@@ -86,20 +101,20 @@ class Sample:
         return self.sums([1.0] * len(self.rows))
 
     @property
-    def most(self) -> int:
+    def most_queries_per_row(self) -> int:
         """The largest number of queries of a test row."""
         return max(Counter(self.rows).values())
 
     @property
-    def few_rows(self) -> str | None:
-        """Why a score that weighs all labels has no interval (labels with few test rows); ``None`` if it has one."""
+    def few_rows_reason(self) -> str | None:
+        """The reason why labels have too few test rows for an interval; ``None`` if each label has enough."""
         label_of_row = dict(zip(self.rows, self.truth, strict=True))
         row_counts = Counter(label_of_row.values())
         rows_by_label = [row_counts[label] for label in range(self.n_labels)]
         n_with_few = sum(count < intervals.LEAST_ROWS for count in rows_by_label)
-        n_with_none = rows_by_label.count(0)
         if not n_with_few:
             return None
+        n_with_none = rows_by_label.count(0)
         text = f"{n_with_few} of {self.n_labels} labels have fewer than {intervals.LEAST_ROWS} test rows"
         if n_with_none:
             return f"{text}, {n_with_none} of them none"
@@ -107,53 +122,57 @@ class Sample:
 
 
 def lacks_score(prediction: Any) -> bool:
-    """Return whether a query has no score: it failed, its reply is left out, or one of its conditions is missing."""
+    """Return whether a query has no score.
+
+    A query that failed, or whose reply was left out, has the prediction ``None``. A query of several conditions has a
+    list of predictions, and no score if one of them is ``None``.
+    """
     if isinstance(prediction, (list, tuple)):
         return None in prediction
     return prediction is None
 
 
 class Statistic:
-    """What a score measures: its range, its interval, and what each test row contributes to a paired test.
+    """A score as a function of a sample: its range, its confidence interval, and its contributions to a paired test.
 
-    The predictions of a sample are those that the statistic reads, one for each query.
+    All methods take the predictions as :attr:`reads` says, one for each query of the sample.
     """
 
     reads: Reads = "labels"
     method: ClassVar[str] = "Wilson score, design effect and t, unit: test row"
     """How its confidence interval is computed."""
     of_classification: ClassVar[bool] = False
-    """Whether it says how right predictions are, so that unparsed replies can count as wrong ones."""
+    """Whether the score measures how correct predictions are, so that unparsed replies can count as wrong."""
     weighs_labels: ClassVar[bool] = False
-    """Whether each label needs some test rows for an interval."""
+    """Whether an interval needs some test rows of each label, because each label has a weight of its own."""
     independent: ClassVar[bool] = True
-    """Whether the contributions of a run do not depend on the run that it is compared with."""
+    """Whether the contributions of a run are the same whatever run it is compared with."""
 
     def range(self, labels: int) -> tuple[float, float]:
-        """Return the lowest and the highest possible value, by the number of labels."""
+        """Return the lowest and the highest possible value for a number of labels."""
         return 0.0, 1.0
 
     def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
-        """Return the value; metrics of classification have a function instead."""
+        """Return the value of the score. Metrics of classification need no such method: they have a function."""
         raise self._not_defined("value", "the value of a score that is no metric of classification")
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the value with its limits and the influence of each test row."""
+        """Return the value with the distances to its confidence limits, and the influence of each test row."""
         raise self._not_defined("part", "the confidence interval of a score, and that of its slope")
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval, also if labels have too few test rows."""
+        """Return the confidence interval, even if labels have too few test rows."""
         return self.part(sample, predictions, level).interval(level, self.method)
 
     def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
-        """Return the confidence interval; it is withheld if labels have too few test rows."""
+        """Return the confidence interval, or the reason why it is withheld (:meth:`withheld`)."""
         return self.withheld(sample, lambda: self._interval(sample, predictions, level))
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return an interval, or the reason why it is withheld.
 
-        It is withheld if each label needs some test rows, and some have too few. The approximate interval, for the mean
-        over data sets, needs at least one row of each label.
+        An interval of a score that weighs labels is withheld if labels have too few test rows. If each of them has at
+        least one row, it is kept as an approximate interval, which the interval of the mean over data sets uses.
 
         Args:
             sample: The queries.
@@ -161,7 +180,7 @@ class Statistic:
         """
         if not self.weighs_labels:
             return interval()
-        reason = sample.few_rows
+        reason = sample.few_rows_reason
         if reason is None:
             return interval()
         if len(set(sample.truth)) == sample.n_labels:
@@ -169,17 +188,17 @@ class Statistic:
         return NoInterval(reason, approximate=None)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the value of one run, and what each test row contributes to it.
+        """Return the value of one run, and the contribution of each test row.
 
         Args:
             sample: The queries.
-            predictions: Those of the run.
-            others: Those of the run that it is compared with; only read if :attr:`independent` is false.
+            predictions: The predictions of the run.
+            others: The predictions of the run that it is compared with; unused if :attr:`independent` is true.
         """
         raise self._not_defined("of_run", "the paired test of two runs")
 
     def _not_defined(self, method: str, purpose: str) -> NotImplementedError:
-        """Return the error for a method that a statistic lacks."""
+        """Return the error that says which method a class lacks, and what the method is for."""
         return NotImplementedError(
             f"{type(self).__name__} does not define {method}(), which computes {purpose}. Define it in the class; "
             "a mean over queries can derive from Mean instead."
@@ -190,7 +209,9 @@ class Statistic:
 
 
 class Mean(Statistic):
-    """The mean of a score of each query; here the predictions are these scores.
+    """The mean over the queries of a score of each query.
+
+    In this class the predictions are the scores themselves. A derived class computes them in :meth:`scores`.
 
     Args:
         low: The lowest possible score.
@@ -198,11 +219,12 @@ class Mean(Statistic):
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
-        self._ends = (low, high)
+        self._low = low
+        self._high = high
 
     def range(self, labels: int) -> tuple[float, float]:
         """Return the lowest and the highest possible score."""
-        return self._ends
+        return self._low, self._high
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> Sequence[float]:
         """Return the score of each query."""
@@ -214,7 +236,11 @@ class Mean(Statistic):
         return math.fsum(scores) / len(scores)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval: that of the mean distance to the highest score, as a share of the range."""
+        """Return the confidence interval of the mean.
+
+        The distance of a score to the highest one, divided by the width of the range, is a number from 0 to 1. The mean
+        distance therefore has the Wilson interval of a share, which is mapped back to the range of the scores.
+        """
         scores = self.scores(sample, predictions)
         low, high = self.range(sample.n_labels)
         width = high - low
@@ -222,41 +248,43 @@ class Mean(Statistic):
             width = 1.0
         distances = sample.sums([high - score for score in scores])
         share = intervals.ratio_part([distance / width for distance in distances], sample.sizes, level, continuous=True)
-        return _from_the_top(
-            math.fsum(scores) / len(scores), share.interval(level, self.method), low=low, high=high, width=width
+        return _interval_from_distance(
+            math.fsum(scores) / len(scores), share.interval(level, self.method), low=low, high=high, unit=width
         )
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the mean, and what each test row contributes to it."""
+        """Return the mean of one run, and the contribution of each test row."""
         scores = self.scores(sample, predictions)
         return mean_contributions(sample, scores, self.possible(sample, predictions))
 
     def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
-        """Return the mean, and what each test row contributes to it, with missing queries at an end of the range.
+        """Return the mean and the contribution of each test row, with the worst or the best score for missing queries.
 
         Args:
             sample: All queries.
             predictions: One for each query; some or all of them may be missing (:func:`lacks_score`).
-            missing_at: Whether each missing query has the lowest or the highest possible score.
+            missing_at: Whether each missing query gets the lowest or the highest possible score.
         """
-        known = [place for place, prediction in enumerate(predictions) if not lacks_score(prediction)]
-        known_predictions = [predictions[place] for place in known]
-        known_scores = self.scores(sample.of_queries(known), known_predictions)
+        known_indexes = [index for index, prediction in enumerate(predictions) if not lacks_score(prediction)]
+        known_predictions = [predictions[index] for index in known_indexes]
+        known_scores = self.scores(sample.of_queries(known_indexes), known_predictions)
 
         lowest, highest = self.possible(sample, predictions)
         missing_score = lowest if missing_at == "lowest" else highest
         scores = [missing_score] * len(predictions)
-        for place, score in zip(known, known_scores, strict=True):
-            scores[place] = score
+        for index, score in zip(known_indexes, known_scores, strict=True):
+            scores[index] = score
         return mean_contributions(sample, scores, (lowest, highest))
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
-        """Return the lowest and the highest possible score of a query."""
+        """Return the lowest and the highest possible score of a query in this sample."""
         return self.range(sample.n_labels)
 
 
 def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[float, float]) -> Contributions:
-    """Return the mean of the scores of queries, and what each test row contributes to it.
+    """Return the mean of the scores of queries, and the contribution of each test row.
+
+    One more test row may have as many queries as the largest row of the sample, all with an extreme score.
 
     Args:
         sample: The queries.
@@ -265,39 +293,48 @@ def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[floa
     """
     total = math.fsum(scores)
     count = len(scores)
-    new_queries = sample.most  # of one more test row
+    new_queries = sample.most_queries_per_row
     lowest, highest = ends
     return Contributions(
         value=total / count,
         rows=[row_sum / count for row_sum in sample.sums(scores)],
-        low=(total + new_queries * lowest) / (count + new_queries),
-        high=(total + new_queries * highest) / (count + new_queries),
-        span=highest - lowest,
+        lowest_after_row=(total + new_queries * lowest) / (count + new_queries),
+        highest_after_row=(total + new_queries * highest) / (count + new_queries),
+        range_width=highest - lowest,
     )
 
 
-def _from_the_top(value: float, distance: Interval, *, low: float, high: float, width: float = 1.0) -> Interval:
-    """Return the interval of a value from that of its distance to the top of its range.
+def _interval_from_distance(
+    value: float, distance: Interval, *, low: float, high: float, unit: float = 1.0
+) -> Interval:
+    """Return the interval of a value, given the interval of its distance to the highest possible value.
+
+    A large distance is a small value, so the upper limit of the distance becomes the lower limit of the value. The
+    interval contains the value, and lies within the range.
 
     Args:
         value: The value.
-        distance: The interval of the distance, in units of the width.
+        distance: The interval of the distance, as a multiple of the unit.
         low: The lowest possible value.
         high: The highest possible value.
-        width: The unit of the distance.
+        unit: The unit of the distance.
     """
     centre = None
     if distance.centre is not None:
         centre = high - distance.centre
-    value = min(high, max(low, value))  # rounding may have put it outside
-    lower_end = max(low, min(high - distance.high * width, value))
-    upper_end = min(high, max(high - distance.low * width, value))
+
+    # Rounding may have put the value outside the range by an ulp.
+    value_in_range = min(high, max(low, value))
+    at_most_value = min(high - distance.high * unit, value_in_range)
+    at_least_value = max(high - distance.low * unit, value_in_range)
+    lower_end = max(low, at_most_value)
+    upper_end = min(high, at_least_value)
     # Adding 0 turns a negative zero into 0.
     return Interval(lower_end + 0.0, upper_end + 0.0, distance.level, distance.method, centre=centre)
 
 
 class MeanOf:
-    """A metric of your own that is the mean of a score of each query: it has confidence intervals and paired tests.
+    """A custom metric that is the mean of a score of each query; it has confidence intervals and paired tests.
 
     Args:
         score: Computes the score of one query from its true label index and its row of numbers.
@@ -325,7 +362,7 @@ class MeanOf:
         """Return the score of each query.
 
         Raises:
-            ArgumentError: A score is outside the range: its test would not be valid.
+            ArgumentError: A score is outside the range, so that intervals and tests would not be valid.
         """
         scores = [float(self.score(label, list(row))) for label, row in zip(ground_truth, rows, strict=True)]
         for number, value in enumerate(scores):
@@ -339,7 +376,7 @@ class MeanOf:
 
 
 class QueryMean(Mean):
-    """The mean of the scores that a metric gives to each query."""
+    """The mean over the queries of a custom score (:class:`MeanOf`)."""
 
     def __init__(self, metric: MeanOf, reads: Reads) -> None:
         super().__init__(metric.low, metric.high)
@@ -347,28 +384,34 @@ class QueryMean(Mean):
         self.reads = reads
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return the score of each query."""
+        """Return the custom score of each query."""
         return self._metric.scores(sample.truth, predictions)
 
     def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
-        """Return the confidence interval."""
+        """Return the confidence interval of the mean of the scores.
+
+        If the function of the user says that its score is undefined, only this metric has no interval.
+        """
         try:
             scores = self.scores(sample, predictions)
-        except UndefinedMetricError as error:  # the other metrics keep their intervals
+        except UndefinedMetricError as error:
             return NoInterval(str(error), approximate=None)
-        return Mean(*self._ends).interval(sample, scores, level)
+        return Mean(self._low, self._high).interval(sample, scores, level)
 
 
 class _Share(Mean):
-    """A mean of scores of which most are 0 or 1, such as correct or wrong: its interval allows for rare events."""
+    """A mean of scores that are mostly 0 or 1, such as wrong or correct.
+
+    Its interval is that of a share, which allows for rare events: few correct predictions, or few wrong ones.
+    """
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the value with its limits and the influence of each test row."""
+        """Return the share with the distances to its Wilson limits, and the influence of each test row."""
         row_sums = sample.sums(self.scores(sample, predictions))
         return intervals.ratio_part(row_sums, sample.sizes, level)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval of a share, not that of a mean of any scores."""
+        """Return the Wilson interval of the share; :class:`Mean` has an interval for arbitrary scores instead."""
         return self.part(sample, predictions, level).interval(level, self.method)
 
 
@@ -383,13 +426,13 @@ class Accuracy(_Share):
 
 
 class Consistency(_Share):
-    """The share of the conditions that predict the most frequent label of a query, in the mean over the queries.
+    """How often the conditions of a run agree: the mean over the queries of the share of the most frequent label.
 
-    The predictions of a query are its labels in all conditions.
+    The prediction for a query is the list of its predicted labels, one for each condition.
     """
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return for each query the share of the conditions that predict its most frequent label."""
+        """Return for each query the share of its most frequent label among its predicted labels."""
         scores = []
         for labels in predictions:
             largest_count = max(map(labels.count, labels))
@@ -397,18 +440,22 @@ class Consistency(_Share):
         return scores
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval; at least one condition predicts the most frequent label."""
+        """Return the confidence interval. Its lower end is at least 1 / conditions, the share of a single label."""
         part = self.part(sample, predictions, level)
         n_conditions = len(predictions[0])
         return part.interval(level, self.method, low=1.0 / n_conditions)
 
     def possible(self, sample: Sample, predictions: Sequence[Any]) -> tuple[float, float]:
-        """Return the lowest and the highest value that this sample could have."""
+        """Return the lowest and the highest possible score of a query.
+
+        By the pigeonhole principle, n conditions that predict k labels have at least ``ceil(n / k)`` equal predictions.
+        """
         n_conditions = len(predictions[0])
-        n_labels = sample.n_labels or n_conditions
-        # With fewer labels than conditions, some conditions agree.
-        least_count = math.ceil(n_conditions / n_labels)
-        return least_count / n_conditions, 1.0
+        n_labels = sample.n_labels
+        if not n_labels:  # unknown, so each condition may predict another label
+            n_labels = n_conditions
+        fewest_equal_predictions = math.ceil(n_conditions / n_labels)
+        return fewest_equal_predictions / n_conditions, 1.0
 
 
 class Likelihood(_Share):
@@ -423,7 +470,11 @@ class Likelihood(_Share):
         return [row[label] for row, label in zip(predictions, sample.truth, strict=True)]
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the value with its limits and the influence of each test row."""
+        """Return the likelihood with the distances to its confidence limits, and the influence of each test row.
+
+        The limits take correct and wrong predictions apart (:func:`~StaICC.metrics.intervals.likelihood_part`), because
+        wrong predictions of a confident model are rare, and their likelihood is near 0.
+        """
         likelihoods = self.scores(sample, predictions)
         hits = [float(row.index(max(row)) == label) for row, label in zip(predictions, sample.truth, strict=True)]
         likelihoods_of_hits = map(mul, likelihoods, hits)
@@ -440,16 +491,27 @@ class Likelihood(_Share):
 
 
 class _LabelCount(NamedTuple):
-    """Counts of a label in the predictions of a run; its F1 is two times the hits divided by the size."""
+    """The counts of a label that its F1 needs: ``F1 = 2 * hits / size``."""
 
     hits: int
-    """Queries with this label that are predicted correctly."""
+    """Number of queries with this label that are predicted correctly (true positives)."""
     size: int
-    """Queries with this label plus predictions of it."""
+    """Number of queries with this label plus number of predictions of it."""
+
+    @property
+    def f1(self) -> float:
+        """The F1 of the label; 0 if no query has it and no prediction is it."""
+        if not self.size:
+            return 0.0
+        return 2.0 * self.hits / self.size
+
+    def f1_with(self, *, new_hits: int, new_size: int) -> float:
+        """Return the F1 after some more queries."""
+        return 2.0 * (self.hits + new_hits) / (self.size + new_size)
 
 
 def _label_counts(truth: Sequence[int], predictions: Sequence[int], n_labels: int) -> list[_LabelCount]:
-    """Return the counts of each label."""
+    """Return for each label the counts that its F1 needs."""
     true_labels = Counter(truth)
     predicted_labels = Counter(predictions)
     hits = Counter(label for label, guess in zip(truth, predictions, strict=True) if label == guess)
@@ -457,7 +519,7 @@ def _label_counts(truth: Sequence[int], predictions: Sequence[int], n_labels: in
 
 
 class MacroF1(Statistic):
-    """The mean over the labels of their F1."""
+    """The macro F1: the mean of the F1 of all labels."""
 
     method = "variance recovery over labels, unit: test row"
     of_classification = True
@@ -465,7 +527,7 @@ class MacroF1(Statistic):
     independent = False
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the value with its limits and the influence of each test row."""
+        """Return the macro F1 with the distances to its confidence limits, and the influence of each test row."""
         hits = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
         sizes = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
         for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
@@ -476,14 +538,14 @@ class MacroF1(Statistic):
         return intervals.macro_part(hits, sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the macro F1 of one run.
+        """Return the macro F1 of one run, and the contribution of each test row.
 
-        F1 of a label is compared at the pooled F1 of both runs, not at each run's own: with few rows of a label, a run
-        that never predicts it would otherwise seem to have no sampling error. As each row moves the F1 of a rare label,
-        the rows' terms are those of a sample without the row (leverage), and the bias is that of the jackknife.
+        The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is that of
+        the jackknife.
         """
-        new_queries = sample.most  # of one more test row
-        others = others or predictions
+        new_queries = sample.most_queries_per_row
+        if not others:
+            others = predictions
         n_labels = sample.n_labels
         if not n_labels:
             n_labels = 1 + max(*sample.truth, *predictions, *others)
@@ -491,25 +553,25 @@ class MacroF1(Statistic):
         other_counts = _label_counts(sample.truth, others, n_labels)
         scores = _f1_contributions(sample.truth, predictions, counts, other_counts, new_queries)
 
-        # One more row lowers macro F1 most if all its queries have one label and are predicted to have another one.
-        # It raises it most if all of them are hits of one label.
-        f1s = [2.0 * hits / size if size else 0.0 for hits, size in counts]
+        # One more row lowers macro F1 most if all its queries have one label and get another one as prediction: the
+        # size of both labels grows, and their hits do not. It raises macro F1 most if all its queries are hits of one
+        # label.
         losses = []
         gains = []
-        for f1, (hits, size) in zip(f1s, counts, strict=True):
-            losses.append(f1 - 2.0 * hits / (size + new_queries))
-            gains.append(2.0 * (hits + new_queries) / (size + 2 * new_queries) - f1)
+        for label_count in counts:
+            losses.append(label_count.f1 - label_count.f1_with(new_hits=0, new_size=new_queries))
+            gains.append(label_count.f1_with(new_hits=new_queries, new_size=2 * new_queries) - label_count.f1)
         two_largest_losses = sorted(losses)[-2:]
-        value = math.fsum(f1s) / n_labels
+        value = math.fsum(label_count.f1 for label_count in counts) / n_labels
         bias = _jackknife_bias(sample, predictions, counts) / n_labels
         return Contributions(
             value=value,
             rows=sample.sums(scores),
-            low=value - sum(two_largest_losses) / n_labels,
-            high=value + max(gains) / n_labels,
-            span=1.0,
-            raised=max(0.0, bias),
-            lowered=max(0.0, -bias),
+            lowest_after_row=value - sum(two_largest_losses) / n_labels,
+            highest_after_row=value + max(gains) / n_labels,
+            range_width=1.0,
+            upward_bias=max(0.0, bias),
+            downward_bias=max(0.0, -bias),
         )
 
 
@@ -520,28 +582,38 @@ def _f1_contributions(
     other_counts: Sequence[_LabelCount],
     row_queries: int,
 ) -> list[float]:
-    """Return what each query contributes to macro F1, by the derivative at the pooled F1 of two runs.
+    """Return the contribution of each query to the macro F1 of a run.
 
-    With F the pooled F1 of a label and s its size, a query adds ``-F / s`` for its true label, ``-F / s`` for its
-    prediction, and ``2 / s`` if both are the same; all of it is divided by the number of labels.
+    A query adds h hits and d to the size s of a label, which changes its F1 = 2 hits / s by ``(2 h - F1 d) / s`` to
+    first order. So it adds ``-F1 / s`` for its true label, ``-F1 / s`` for its predicted label, and ``2 / s`` if both
+    are the same. All terms are divided by the number of labels.
+
+    F1 in this formula is that of both runs together. With its own F1 of 0, a run that never predicts a rare label would
+    seem to have no sampling error.
 
     Args:
         truth: True label of each query.
         predictions: Predicted label of each query.
-        counts: The counts of each label.
-        other_counts: Those of the other run.
+        counts: The counts of each label in this run.
+        other_counts: The counts of each label in the other run.
         row_queries: Number of queries of the largest test row.
     """
     n_labels = len(counts)
     penalties = []
     rewards = []
-    for own, other in zip(counts, other_counts, strict=True):
-        pooled_f1 = 2.0 * (own.hits + other.hits) / max(1, own.size + other.size)
-        size = own.size
-        if size > 2 * row_queries:  # without the true and predicted labels of the row itself
+    for label_count, other_count in zip(counts, other_counts, strict=True):
+        pooled_f1 = 2.0 * (label_count.hits + other_count.hits) / max(1, label_count.size + other_count.size)
+        size = label_count.size
+        if not size:
+            penalties.append(0.0)
+            rewards.append(0.0)
+            continue
+        # A row moves the F1 of a rare label itself (leverage), so the size is that of the sample without the row, whose
+        # queries have one true and one predicted label each.
+        if size > 2 * row_queries:
             size -= 2 * row_queries
-        penalties.append(pooled_f1 / size / n_labels if size else 0.0)
-        rewards.append(2.0 / size / n_labels if size else 0.0)
+        penalties.append(pooled_f1 / size / n_labels)
+        rewards.append(2.0 / size / n_labels)
 
     contributions = []
     for label, guess in zip(truth, predictions, strict=True):
@@ -551,9 +623,9 @@ def _f1_contributions(
 
 
 def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence[_LabelCount]) -> float:
-    """Return the bias of the sum of F1 over labels.
+    """Return the jackknife estimate of the bias of the sum of F1 over all labels.
 
-    It is ``(n - 1) / n`` times the sum over all n test rows of what the sum of F1 gains without the row.
+    With n test rows it is ``(n - 1) / n * sum over rows of (value without the row - value)`` (Quenouille 1956).
 
     Args:
         sample: The queries.
@@ -563,10 +635,10 @@ def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence
     pairs_by_row: dict[int, list[tuple[int, int]]] = {}
     for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
         pairs_by_row.setdefault(row, []).append((label, guess))
-    # Rows with the same labels and predictions gain the same.
+    # Leaving out any of the rows with the same labels and predictions has the same effect, which is computed once.
     equal_rows = Counter(tuple(sorted(pairs)) for pairs in pairs_by_row.values())
 
-    total_gain = 0.0
+    total_change = 0.0
     for pairs, n_equal in equal_rows.items():
         row_hits = Counter(label for label, guess in pairs if label == guess)
         row_sizes = Counter(chain.from_iterable(pairs))
@@ -575,45 +647,55 @@ def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence
             f1_without_row = 0.0
             if size > row_size:
                 f1_without_row = 2.0 * (hits - row_hits[label]) / (size - row_size)
-            total_gain += n_equal * (f1_without_row - 2.0 * hits / size)
-    return (sample.n_rows - 1) / sample.n_rows * total_gain
+            total_change += n_equal * (f1_without_row - 2.0 * hits / size)
+    return (sample.n_rows - 1) / sample.n_rows * total_change
 
 
 class MicroF1(Statistic):
-    """F1 over all labels; a prediction is the number of correct labels, and that of true and predicted ones together.
+    """The micro F1 of queries that have several labels: ``2 * hits / size``, summed over all queries and labels.
+
+    The prediction for a query is a pair: its number of hits (correct labels), and its size, the number of its true
+    labels plus the number of its predicted labels.
 
     Args:
-        most: The largest possible numbers of true and of predicted labels of a query.
+        most: The largest possible number of true labels of a query, and that of predicted labels.
     """
 
     independent = False
 
     def __init__(self, most: tuple[float, float]) -> None:
-        self._most = most
+        self._most_true, self._most_predicted = most
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the micro F1 of one run, and what each test row contributes to it."""
+        """Return the micro F1 of one run, and the contribution of each test row.
+
+        A query with h hits and the size d contributes ``(2 h - F1 d) / size``, the derivative of F1 = 2 hits / size. F1
+        in this formula is that of both runs together, as for macro F1 (:func:`_f1_contributions`).
+        """
+        if not others:
+            others = predictions
         hits = sum(query_hits for query_hits, _ in predictions)
         size = sum(query_size for _, query_size in predictions)
-        others = others or predictions
         other_hits = sum(query_hits for query_hits, _ in others)
         other_size = sum(query_size for _, query_size in others)
 
         pooled_f1 = 2.0 * (hits + other_hits) / max(1.0, size + other_size)
+        value = 0.0
         scores = [0.0] * len(predictions)
         if size:
+            value = 2.0 * hits / size
             scores = [(2.0 * query_hits - pooled_f1 * query_size) / size for query_hits, query_size in predictions]
 
-        # One more test row has, at worst, as many labels as possible and no hit; at best, as many hits as labels.
-        most_true, most_predicted = self._most
-        new_true = sample.most * most_true
-        new_predicted = sample.most * most_predicted
+        # One more test row lowers F1 most with as many true and predicted labels as possible and no hit. It raises F1
+        # most with as many true labels as possible, if exactly these are predicted.
+        new_true = sample.most_queries_per_row * self._most_true
+        new_predicted = sample.most_queries_per_row * self._most_predicted
         return Contributions(
-            value=2.0 * hits / size if size else 0.0,
+            value=value,
             rows=sample.sums(scores),
-            low=2.0 * hits / (size + new_true + new_predicted),
-            high=2.0 * (hits + new_true) / (size + 2.0 * new_true),
-            span=1.0,
+            lowest_after_row=2.0 * hits / (size + new_true + new_predicted),
+            highest_after_row=2.0 * (hits + new_true) / (size + 2.0 * new_true),
+            range_width=1.0,
         )
 
 
@@ -622,13 +704,25 @@ class MicroF1(Statistic):
 
 @dataclass(slots=True)
 class _ConfidenceBin:
-    """The queries of one confidence bin, as sums for each test row."""
+    """The queries of one confidence bin, as sums over the queries of each test row."""
 
     hits: list[float]
-    """Correct predictions."""
+    """Number of correct predictions."""
     queries: list[float]
+    """Number of queries."""
     errors: list[float]
-    """Correct minus confidence."""
+    """Sum of the errors of the queries: 1 for a correct prediction or 0 for a wrong one, minus the confidence."""
+
+    @property
+    def error_sum(self) -> float:
+        """The error of the bin. Its absolute value is the bin's part of the calibration error, times all queries."""
+        return math.fsum(self.errors)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the error of the bin, for independent test rows."""
+        sum_of_squares = math.fsum(error * error for error in self.errors)
+        return max(0.0, sum_of_squares - self.error_sum**2 / len(self.errors))
 
 
 class CalibrationError(Statistic):
@@ -639,7 +733,7 @@ class CalibrationError(Statistic):
     of_classification = True
 
     def _bins(self, sample: Sample, predictions: Sequence[Any]) -> dict[int, _ConfidenceBin]:
-        """Return the bins that have queries, by their numbers, in the order of their first queries."""
+        """Return the bins that have queries, by their numbers. They are in the order of their first queries."""
         bins: dict[int, _ConfidenceBin] = {}
         for row, label, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
             confidence = max(distribution)
@@ -656,7 +750,7 @@ class CalibrationError(Statistic):
         return bins
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the value with its limits and the influence of each test row."""
+        """Return the calibration error with the distances to its confidence limits, and the influence of each row."""
         bins = self._bins(sample, predictions)
         columns = []
         for number in sorted(bins):
@@ -664,19 +758,19 @@ class CalibrationError(Statistic):
         return intervals.calibration_part(columns, sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the calibration error of one run.
+        """Return the calibration error of one run, and the contribution of each test row.
 
-        Chance raises it: the errors of the bins add up whatever their sign. The sign of a bin is uncertain if, with one
-        more row, its error could be within two standard deviations of 0.
+        The value is the sum over the bins of ``abs(error of the bin) / queries``. Chance raises it on average, because
+        errors of chance add up whatever their sign.
         """
         count = len(predictions)
-        new_queries = sample.most  # of one more test row
+        new_queries = sample.most_queries_per_row
         contributions = [0.0] * sample.n_rows
         sizes = []
-        kinks = []
+        uncertain_terms = []
         bias = 0.0
         for confidence_bin in self._bins(sample, predictions).values():
-            error_sum = math.fsum(confidence_bin.errors)
+            error_sum = confidence_bin.error_sum
             if error_sum >= 0.0:
                 terms = [error / count for error in confidence_bin.errors]
             else:
@@ -685,30 +779,32 @@ class CalibrationError(Statistic):
 
             size = abs(error_sum)
             sizes.append(size)
-            squares = math.fsum(error * error for error in confidence_bin.errors)
-            variance = max(0.0, squares - error_sum**2 / sample.n_rows)
+            variance = confidence_bin.variance
+            # The true error may have the other sign if the observed one is within two standard deviations of 0. A rare
+            # row that the sample lacks may have the error new_queries, the square of which is added to the variance.
             if size < 2.0 * math.sqrt(variance + new_queries * new_queries):
-                kinks.append(terms)
-            bias += _bias_of_size(size, math.sqrt(variance)) / count
+                uncertain_terms.append(terms)
+            bias += _bias_of_absolute_sum(size, math.sqrt(variance)) / count
 
         total = math.fsum(sizes)
         return Contributions(
             value=total / count,
             rows=contributions,
-            # One more row moves one bin by up to its number of queries; no bin has an error below 0.
-            low=(total - min(new_queries, max(sizes))) / (count + new_queries),
-            high=(total + new_queries) / (count + new_queries),
-            span=1.0,
-            raised=bias,
-            kinks=tuple(kinks),
+            # One more row changes the error of a bin by up to its number of queries, and at best to 0.
+            lowest_after_row=(total - min(new_queries, max(sizes))) / (count + new_queries),
+            highest_after_row=(total + new_queries) / (count + new_queries),
+            range_width=1.0,
+            upward_bias=bias,
+            uncertain_terms=tuple(uncertain_terms),
         )
 
 
-def _bias_of_size(size: float, deviation: float) -> float:
-    """Return how far chance can raise the absolute value of a sum, on average.
+def _bias_of_absolute_sum(size: float, deviation: float) -> float:
+    """Return the largest plausible bias of the absolute value of a normally distributed sum.
 
-    The bias is larger the nearer the true sum is to 0. The true size is assumed to be two standard deviations below the
-    observed one.
+    The absolute value has a folded normal distribution, whose mean is above the true absolute value. This bias is
+    largest if the true sum is 0. So the smallest plausible true size is assumed: two standard deviations below the
+    observed one, and at least 0.
 
     Args:
         size: The observed absolute value.
@@ -723,7 +819,7 @@ def _bias_of_size(size: float, deviation: float) -> float:
 
 
 class MeanEntropy(Mean):
-    """Minus the mean entropy."""
+    """Minus the mean over the queries of the entropy of the prediction."""
 
     reads = "probabilities"
 
@@ -732,7 +828,7 @@ class MeanEntropy(Mean):
         return -math.log(labels), 0.0
 
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
-        """Return minus the entropy of the prediction of each query."""
+        """Return minus the entropy of the prediction for each query."""
         return [-entropy(row) for row in predictions]
 
 
@@ -750,9 +846,10 @@ class EntropyOfMean(Statistic):
         return entropy_of_mean(predictions)
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval, from that of the divergence from uniform frequencies.
+        """Return the confidence interval.
 
-        The entropy is log(labels) minus this divergence.
+        The entropy of a distribution is log(labels) minus its divergence from the uniform distribution. So the interval
+        follows from that of the divergence.
         """
         divergence = intervals.divergence_interval(
             _row_sums_by_label(sample, predictions), frequencies=None, queries=sample.sizes, level=level
@@ -761,39 +858,46 @@ class EntropyOfMean(Statistic):
         highest = math.log(sample.n_labels)
         if not highest:  # there is one label only
             highest = 1.0
-        return _from_the_top(value, divergence, low=0.0, high=highest)
+        return _interval_from_distance(value, divergence, low=0.0, high=highest)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the entropy of the mean prediction of one run. Chance lowers it.
+        """Return the entropy of the mean prediction of one run, and the contribution of each test row.
 
-        With m the mean probability of each label, a query with the probabilities p contributes
-        ``-sum(p * log(m))``, divided by the number of queries.
+        With m the mean probability of each label, the entropy is ``-sum(m * log(m))``. A query with the probabilities p
+        contributes ``-sum(p * log(m)) / queries``, its influence up to a constant; these add up to the entropy.
+
+        Chance lowers the entropy on average: the mean of few predictions is less even than that of all.
         """
         count = len(predictions)
         label_sums = _label_sums(predictions)
-        surprises = [-math.log(total / count) if total > 0.0 else 0.0 for total in label_sums]
+        surprises = []
+        for label_sum in label_sums:
+            if label_sum > 0.0:
+                surprises.append(-math.log(label_sum / count))
+            else:  # no query gives this label a probability, so it has no effect
+                surprises.append(0.0)
         scores = [math.fsum(map(mul, row, surprises)) for row in predictions]
 
-        # One more row lowers the entropy most if it is certain of the likeliest label, and raises it most if it makes
-        # the mean as even as possible.
-        new_queries = sample.most
+        # One more row lowers the entropy most if it is certain of the likeliest label. It raises the entropy most if it
+        # makes the mean as even as possible.
+        new_queries = sample.most_queries_per_row
         likeliest = label_sums.index(max(label_sums))
         certain_sums = list(label_sums)
         certain_sums[likeliest] += new_queries
-        even_sums = _made_proportional(label_sums, [1.0] * len(label_sums), new_queries)
+        even_sums = _sums_nearest_to_weights(label_sums, [1.0] * len(label_sums), new_queries)
         new_count = count + new_queries
         return Contributions(
             value=entropy_of_mean(predictions),
             rows=[row_sum / count for row_sum in sample.sums(scores)],
-            low=entropy([total / new_count for total in certain_sums]),
-            high=entropy([total / new_count for total in even_sums]),
-            span=math.log(len(label_sums)),
-            lowered=_bias_of_entropy(len(label_sums), sample.n_rows),
+            lowest_after_row=entropy([total / new_count for total in certain_sums]),
+            highest_after_row=entropy([total / new_count for total in even_sums]),
+            range_width=math.log(len(label_sums)),
+            downward_bias=_bias_of_entropy(len(label_sums), sample.n_rows),
         )
 
 
 class Divergence(Statistic):
-    """The divergence of the mean prediction from the frequencies of the true labels."""
+    """The Kullback-Leibler divergence of the mean prediction from the frequencies of the true labels."""
 
     reads = "distributions"
     weighs_labels = True
@@ -806,7 +910,7 @@ class Divergence(Statistic):
         """Return the divergence.
 
         Raises:
-            UndefinedMetricError: It is infinite.
+            UndefinedMetricError: The divergence is infinite.
         """
         value = empirical_bias(predictions, sample.truth)
         if math.isinf(value):
@@ -814,7 +918,7 @@ class Divergence(Statistic):
         return value
 
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval, also if labels have too few test rows."""
+        """Return the confidence interval, even if labels have too few test rows."""
         frequencies = []
         for label in range(sample.n_labels):
             frequencies.append(sample.sums([float(label == true_label) for true_label in sample.truth]))
@@ -823,28 +927,38 @@ class Divergence(Statistic):
         )
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
-        """Return the divergence of the mean prediction of one run from the frequencies of the true labels.
+        """Return the divergence of one run, and the contribution of each test row.
 
-        Chance raises it. The value is infinite if a label that is never true has a positive mean probability. After one
-        more row, it could be infinite if any label is never true.
+        With m the mean probability and f the frequency of each label, the divergence is ``sum(m * log(m / f))``. A
+        query with the probabilities p and the true label t contributes
+        ``(sum(p * log(m / f)) + 1 - m[t] / f[t]) / queries``: the first term is its influence by way of m, the other
+        ones by way of f. These add up to the divergence.
 
-        With m the mean probability and f the frequency of each label, a query with the probabilities p and the true
-        label t contributes ``sum(p * log(m / f)) + 1 - m[t] / f[t]``, divided by the number of queries.
+        The divergence is infinite if a label that is never true has a positive mean probability. After one more row, it
+        could be infinite if any label is never true. Chance raises it on average: means and frequencies of a sample
+        differ more than those of all rows.
         """
         count = len(predictions)
-        new_queries = sample.most  # of one more test row
+        new_queries = sample.most_queries_per_row
         label_sums = _label_sums(predictions)
         mean = [total / count for total in label_sums]
         frequencies = label_frequencies(sample.truth, len(mean))
-        if any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True)):
-            return Contributions(math.inf, rows=[0.0] * sample.n_rows, low=0.0, high=math.inf, span=math.inf)
+        is_infinite = any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True))
+        if is_infinite:
+            return Contributions(
+                math.inf,
+                rows=[0.0] * sample.n_rows,
+                lowest_after_row=0.0,
+                highest_after_row=math.inf,
+                range_width=math.inf,
+            )
 
         logarithms = [math.log(p / f) if p > 0.0 else 0.0 for p, f in zip(mean, frequencies, strict=True)]
         scores = []
         for row, label in zip(predictions, sample.truth, strict=True):
-            of_prediction = math.fsum(map(mul, row, logarithms))
-            of_label = 1.0 - mean[label] / frequencies[label]
-            scores.append(of_prediction + of_label)
+            prediction_term = math.fsum(map(mul, row, logarithms))
+            label_term = 1.0 - mean[label] / frequencies[label]
+            scores.append(prediction_term + label_term)
 
         label_counts = [frequency * count for frequency in frequencies]
         possible_values = _divergences_after_one_row(
@@ -853,17 +967,21 @@ class Divergence(Statistic):
         return Contributions(
             value=max(0.0, math.fsum(map(mul, mean, logarithms))),
             rows=[row_sum / count for row_sum in sample.sums(scores)],
-            low=min(possible_values),
-            high=max(possible_values),
-            span=math.inf,
-            raised=_bias_of_entropy(len(mean), sample.n_rows),
+            lowest_after_row=min(possible_values),
+            highest_after_row=max(possible_values),
+            range_width=math.inf,
+            upward_bias=_bias_of_entropy(len(mean), sample.n_rows),
         )
 
 
 def _divergences_after_one_row(
     label_sums: Sequence[float], label_counts: Sequence[float], new_queries: int, new_count: int
 ) -> list[float]:
-    """Return the divergences after one more test row: with each true label, and each certain or the best prediction.
+    """Return candidates for the smallest and the largest divergence after one more test row.
+
+    For each true label of the new row, the divergence is smallest if its predictions bring the mean prediction as near
+    to the label frequencies as possible. It is largest for a certain prediction of some label, because it is a convex
+    function of the prediction.
 
     Args:
         label_sums: For each label the sum of its probabilities.
@@ -875,18 +993,24 @@ def _divergences_after_one_row(
     for true_label in range(len(label_sums)):
         new_counts = list(label_counts)
         new_counts[true_label] += new_queries
-        outcomes = [_made_proportional(label_sums, new_counts, new_queries)]
+        candidates = [_sums_nearest_to_weights(label_sums, new_counts, new_queries)]
         for predicted_label in range(len(label_sums)):
             certain_sums = list(label_sums)
             certain_sums[predicted_label] += new_queries
-            outcomes.append(certain_sums)
-        for new_sums in outcomes:
+            candidates.append(certain_sums)
+        for new_sums in candidates:
             divergences.append(_divergence_of_sums(new_sums, new_counts, new_count))
     return divergences
 
 
 def _divergence_of_sums(label_sums: Sequence[float], label_counts: Sequence[float], count: int) -> float:
-    """Return the divergence of the mean prediction of a number of queries from the frequencies of their labels."""
+    """Return the divergence of the mean prediction from the frequencies of the true labels.
+
+    Args:
+        label_sums: For each label the sum of its probabilities.
+        label_counts: For each label the number of queries that have it.
+        count: Number of queries.
+    """
     terms = []
     for p, f in zip(label_sums, label_counts, strict=True):
         if p <= 0.0:
@@ -898,24 +1022,26 @@ def _divergence_of_sums(label_sums: Sequence[float], label_counts: Sequence[floa
 
 
 def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
-    """Return how far chance can lower the entropy of a mean prediction, or raise a divergence from it, on average.
+    """Return an upper bound of the bias of the entropy of a mean prediction, or of its divergence from frequencies.
 
-    The expected divergence of the mean of independent distributions from the true mean is at most log(1 + chi2), and
-    chi2 at most (labels - 1) / rows, which certain predictions reach (Paninski 2003, "Estimation of entropy and mutual
-    information", Neural Computation 15). It is not estimated: a sample does not show the labels that it lacks.
+    Both biases, for fixed frequencies, are the expected divergence of the mean prediction of a sample from that of all
+    rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two. This is at most
+    (labels - 1) / rows, which certain predictions reach (Paninski 2003, "Estimation of entropy and mutual information",
+    Neural Computation 15). The bound is used, and no estimate, because a sample does not show the labels that it lacks.
     """
     return math.log1p((n_labels - 1) / n_rows)
 
 
-def _made_proportional(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
-    """Return sums to which an amount is added so that they become as proportional to weights as possible.
+def _sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
+    """Distribute an amount over sums so that they become as nearly proportional to weights as possible.
 
-    The smallest sums, in proportion to their weights, are raised to a common level: ``max(sum, level * weight)``.
+    The method is water-filling: the sums with the smallest ratio ``sum / weight`` are raised to a common ratio, the
+    level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``.
 
     Args:
         sums: The sums.
         weights: The weight of each sum; sums with the weight 0 get nothing.
-        amount: What is added in all.
+        amount: The amount that is distributed.
     """
     ratios = []
     for value, weight in zip(sums, weights, strict=True):
@@ -925,7 +1051,7 @@ def _made_proportional(sums: Sequence[float], weights: Sequence[float], amount: 
     raised_total = amount
     raised_weight = 0.0
     for ratio, weight in sorted(ratios):
-        if raised_weight and level <= ratio:  # this sum, and all that follow, are above the level
+        if raised_weight and level <= ratio:  # this sum and the following ones are above the level
             break
         raised_total += ratio * weight
         raised_weight += weight

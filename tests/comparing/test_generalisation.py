@@ -247,20 +247,22 @@ def test_expected_mean_squares_are_the_means_of_those_of_designs() -> None:
     found = [effects_of(outcomes(ONE_RUN, sizes, datasets, draw)) for _ in range(400)]
     expected = expected_effects(VARIANCES, sizes, datasets, ONE_RUN.shared)
     for source in SOURCES:
-        squares = [effects.squares[source] for effects in found]
+        squares = [effects.mean_squares[source] for effects in found]
         error = float(np.std(squares)) / len(squares) ** 0.5
-        assert abs(float(np.mean(squares)) - expected.squares[source]) < 4 * error, source
-    assert expected.freedom[1,] == pytest.approx(np.mean([effects.freedom[1,] for effects in found]), rel=0.1)
+        assert abs(float(np.mean(squares)) - expected.mean_squares[source]) < 4 * error, source
+    assert expected.degrees_of_freedom[1,] == pytest.approx(
+        np.mean([effects.degrees_of_freedom[1,] for effects in found]), rel=0.1
+    )
     single = expected_effects(VARIANCES, sizes)
     assert {name: part for name, part in single.components.items() if part > 1e-12} == pytest.approx(VARIANCES)
-    assert single.freedom == found[0].freedom | {(1,): 3.0}
+    assert single.degrees_of_freedom == found[0].degrees_of_freedom | {(1,): 3.0}
 
 
 def test_half_width_is_the_mean_of_intervals() -> None:
     sizes, draw, reached = (25, 4, 3), np.random.default_rng(2), []
     for _ in range(200):
         effects = effects_of(outcomes(ONE_RUN, sizes, 1, draw))
-        of_rows = student_quantile(0.95, sizes[0]) * effects.squares[0,] ** 0.5
+        of_rows = student_quantile(0.95, sizes[0]) * effects.mean_squares[0,] ** 0.5
         interval = generalise(0.0, Interval(-of_rows, of_rows, 0.95, ""), effects, difference=True)
         reached.append((interval.high - interval.low) / 2)
     assert evaluate_design(ONE_RUN, sizes).half_width == pytest.approx(np.mean(reached), rel=0.08)

@@ -56,7 +56,7 @@ def test_mean_squares_and_components_are_those_of_an_analysis_of_variance(
     full = anova_lm(ols(f"y ~ {' + '.join(TERMS)}", data).fit())
     squares = [full.loc[term, "sum_sq"] / full.loc[term, "df"] for term in TERMS]
     squares.append(full.loc["Residual", "sum_sq"] / full.loc["Residual", "df"])
-    found = [square * values.size for square in effects.squares.values()]
+    found = [square * values.size for square in effects.mean_squares.values()]
     assert found == pytest.approx(squares, abs=1e-9)
     n, draws, templates = sizes
     rows, draw, template, rd, rt, dt, rest = squares
@@ -110,7 +110,7 @@ def test_variances_of_mean_squares_against_derivatives_by_weights_and_beta_effec
     values = outcomes(*sizes, seed)
     found = crossed_effects(values.tolist())
     mean = float(values.mean())
-    for source, square in found.squares.items():
+    for source, square in found.mean_squares.items():
         assert mean_square(values, source, [np.ones(size) for size in sizes]) == pytest.approx(square)
         observed = 0.0
         for factor, size in enumerate(sizes):
@@ -128,8 +128,8 @@ def test_variances_of_mean_squares_against_derivatives_by_weights_and_beta_effec
         levels = math.prod(sizes[factor] for factor in source)
         total = max(1e-3, mean * (1 - mean) / max(1e-20, square * levels) - 1)
         excess = max(0.0, float(beta.stats(mean * total, (1 - mean) * total, moments="k")))
-        theory = square**2 * (2 / found.freedom[source] + excess / levels)
-        assert found.spread[source] == pytest.approx(max(theory, observed), rel=1e-5)
+        theory = square**2 * (2 / found.degrees_of_freedom[source] + excess / levels)
+        assert found.mean_square_variances[source] == pytest.approx(max(theory, observed), rel=1e-5)
 
 
 def test_intervals_of_components_are_undefined_or_cover_them() -> None:
@@ -146,8 +146,11 @@ def test_intervals_of_components_are_undefined_or_cover_them() -> None:
     few = crossed_effects(outcomes(9, 2, 3, 1).tolist()).intervals()
     assert [name for name, own in few.items() if own is None] == ["draws"]
     designs = [crossed_effects(outcomes(9, 3, 4, seed).tolist()) for seed in (1, 2, 3)]
-    of_mean = [sum(design.spread[0,] for design in designs), sum(design.squares[0,] for design in designs)]
-    assert [mean_effects(designs).spread[0,], mean_effects(designs).squares[0,]] == pytest.approx(
+    of_mean = [
+        sum(design.mean_square_variances[0,] for design in designs),
+        sum(design.mean_squares[0,] for design in designs),
+    ]
+    assert [mean_effects(designs).mean_square_variances[0,], mean_effects(designs).mean_squares[0,]] == pytest.approx(
         [of_mean[0] / 81, of_mean[1] / 9]
     )
     same = crossed_effects([[[value] * 3] * 4 for value in (0, 1, 1, 0, 1)]).intervals()
@@ -173,8 +176,8 @@ def test_chi_square_quantiles(freedom: float) -> None:
 def test_variance_between_levels_is_never_below_that_of_draws_or_of_templates() -> None:
     for seed in range(40):
         effects = crossed_effects(outcomes(8, 4, 3, seed).tolist())
-        squares = effects.squares
-        variance, freedom = effects.between_levels
+        squares = effects.mean_squares
+        variance, freedom = effects.variance_of_levels
         parts = squares[1,] - squares[0, 1], squares[2,] - squares[0, 2]  # each with the interaction of both
         assert variance >= max(*parts, sum(parts) - max(0.0, squares[1, 2] - squares[0, 1, 2])) - 1e-15
         assert 2 <= freedom <= 5 or variance == 0

@@ -87,7 +87,7 @@ def test_of_accuracies_it_is_mcnemars_exact_test(only_first: int, only_second: i
 def test_of_a_share_and_a_constant_it_is_the_exact_binomial_test(right: int, wrong: int, level: float) -> None:
     n = right + wrong
     found = of_scores([1.0 - level] * right + [-level] * wrong)
-    found = replace(found, low=-level / n, high=(1.0 - level) / n)  # what a share can be
+    found = replace(found, lowest_step=-level / n, highest_step=(1.0 - level) / n)  # what a share can be
     assert paired.upper_p_value(found) == pytest.approx(stats.binom.sf(right - 1, n, level), rel=1e-6, abs=1e-12)
 
 
@@ -110,7 +110,9 @@ def test_p_value_interval_and_margin_agree(scores: list[float], margin: float) -
 
 def test_the_smaller_tail_counts_twice_also_where_it_is_the_other_side() -> None:
     scores = of_scores([-0.004, -0.228, -0.04, -0.304, 0.761, -0.11])
-    lopsided = replace(scores, low=-0.93 / 6, high=0.003 / 6)  # one more row can hardly raise the difference
+    lopsided = replace(
+        scores, lowest_step=-0.93 / 6, highest_step=0.003 / 6
+    )  # one more row can hardly raise the difference
     tails = [paired.upper_p_value(side) for side in (lopsided, lopsided.negated)]
     assert tails[0] > 0.5 > tails[1]
     assert paired.p_value(lopsided) == pytest.approx(2 * tails[1])
@@ -118,7 +120,7 @@ def test_the_smaller_tail_counts_twice_also_where_it_is_the_other_side() -> None
 
 def test_bias_is_taken_off_the_test_and_widens_the_interval() -> None:
     plain = of_scores([0.3, 0.1] * 40)
-    raised, lowered = replace(plain, raised=0.04), replace(plain, lowered=0.04)
+    raised, lowered = replace(plain, upward_bias=0.04), replace(plain, downward_bias=0.04)
     assert paired.p_value(plain) < paired.p_value(raised)
     assert paired.p_value(plain) == paired.p_value(lowered)
     assert paired.upper_p_value(raised) == pytest.approx(paired.upper_p_value(plain, 0.04))
@@ -189,15 +191,19 @@ def test_steps_add_up_to_the_difference_of_the_metrics(seed: int) -> None:
         assert [found.first, found.second] == pytest.approx(values, abs=1e-12)
         assert math.fsum(found.steps) == pytest.approx(values[0] - values[1], abs=1e-12)
         one, two = parts
-        ends = [(found.difference + end) * 40 / 41 for end in (found.low, found.high)]  # with one more row
-        assert ends == pytest.approx([one.low - two.high, one.high - two.low])
-        assert (found.raised, found.lowered) == pytest.approx((one.raised + two.lowered, one.lowered + two.raised))
+        lowest_after_row = (found.difference + found.lowest_step) * 40 / 41
+        highest_after_row = (found.difference + found.highest_step) * 40 / 41
+        assert lowest_after_row == pytest.approx(one.lowest_after_row - two.highest_after_row)
+        assert highest_after_row == pytest.approx(one.highest_after_row - two.lowest_after_row)
+        assert (found.upward_bias, found.downward_bias) == pytest.approx(
+            (one.upward_bias + two.downward_bias, one.downward_bias + two.upward_bias)
+        )
         low, high = STATISTICS[name].range(labels)
-        assert found.span == pytest.approx(high - low)
+        assert found.largest_size == pytest.approx(high - low)
         if isinstance(STATISTICS[name], Mean | MacroF1):  # the extreme values are reached by one certain or even row
             news = [*np.eye(labels).tolist(), [1 / labels] * labels]
             after = [metric(name, [*truth, t, t], [*runs[0], row, row]) for t in range(labels) for row in news]
-            assert (one.low, one.high) == pytest.approx((min(after), max(after)))
+            assert (one.lowest_after_row, one.highest_after_row) == pytest.approx((min(after), max(after)))
 
 
 @settings(max_examples=150, deadline=None)
@@ -213,23 +219,25 @@ def test_no_row_changes_a_metric_by_more_than_the_largest_possible_step(
     weight = data.draw(st.sampled_from([1.0, 0.0, 0.5]), label="certainty")
     row = (weight * corner + (1 - weight) / labels).tolist()
     for name, parts in cases(truth, runs, rows, n_rows, labels).items():
-        if math.isinf(parts[0].high):
+        if math.isinf(parts[0].highest_after_row):
             continue
         after = metric(name, [*truth, *[true] * repeats], [*runs[0], *[row] * repeats])
-        assert parts[0].low - 1e-12 <= after <= parts[0].high + 1e-12, name
+        assert parts[0].lowest_after_row - 1e-12 <= after <= parts[0].highest_after_row + 1e-12, name
 
 
 def test_the_largest_possible_step_is_reached() -> None:
     truth, rows = [0] * 20, list(range(20))
     sure, cautious = [[1.0, 0.0]] * 20, [[0.96, 0.04]] * 20
     one, two = cases(truth, [sure, cautious], rows, 20, 2)["expected_calibration_error_1"]
-    assert one.high == pytest.approx(classification.expected_calibration_error_1([*truth, 1], [*sure, [1.0, 0.0]]))
-    assert two.low >= 0.0
+    assert one.highest_after_row == pytest.approx(
+        classification.expected_calibration_error_1([*truth, 1], [*sure, [1.0, 0.0]])
+    )
+    assert two.lowest_after_row >= 0.0
     certain, _ = cases(truth, [sure, cautious], rows, 20, 2)["entropy"]
-    assert certain.high == pytest.approx(diagnosis.entropy_of_mean([*sure, [0.0, 1.0]]))
-    assert certain.low == 0.0
+    assert certain.highest_after_row == pytest.approx(diagnosis.entropy_of_mean([*sure, [0.0, 1.0]]))
+    assert certain.lowest_after_row == 0.0
     uneven, _ = cases([0] * 18 + [1] * 2, [sure, cautious], rows, 20, 2)["DL div."]
-    assert uneven.high == pytest.approx(diagnosis.empirical_bias([*sure, [1.0, 0.0]], [0] * 18 + [1] * 3))
+    assert uneven.highest_after_row == pytest.approx(diagnosis.empirical_bias([*sure, [1.0, 0.0]], [0] * 18 + [1] * 3))
 
 
 @pytest.mark.parametrize("hits", [50, 60, 80])
@@ -239,9 +247,9 @@ def test_biases_are_those_of_a_folded_normal_variable_and_of_the_entropy(hits: i
     deviation = 10 * float(np.std(sample.truth))
     centre = max(0.0, hits - 50 - 2 * deviation)
     expected = stats.foldnorm(centre / deviation, scale=deviation).mean() - centre
-    assert part.raised == pytest.approx(expected / 100, rel=1e-6)
+    assert part.upward_bias == pytest.approx(expected / 100, rel=1e-6)
     entropy, bias = (STATISTICS[key].of_run(sample, [[0.5, 0.5]] * 100) for key in ("entropy", "empirical_bias"))
-    assert entropy.lowered == bias.raised == math.log1p(1 / 100)
+    assert entropy.downward_bias == bias.upward_bias == math.log1p(1 / 100)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -259,8 +267,8 @@ def test_the_bias_of_macro_f1_is_that_of_the_jackknife(seed: int) -> None:
             without.append(np.mean(f1s))
             if all(truth[i] == guess[i] for i, row in enumerate(rows) if row == left):  # what the row adds
                 assert own.rows[left] == pytest.approx(part.value - without[left])
-        assert part.raised - part.lowered == pytest.approx(29 * (np.mean(without) - part.value), abs=1e-12)
-        assert min(part.raised, part.lowered) == 0.0
+        assert part.upward_bias - part.downward_bias == pytest.approx(29 * (np.mean(without) - part.value), abs=1e-12)
+        assert min(part.upward_bias, part.downward_bias) == 0.0
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -282,7 +290,7 @@ def test_f1_of_counts() -> None:
     sample = Sample([0, 0], [0, 1], 2, 0)
     first, second = both(MicroF1((3.0, 5.0)), sample, [(2, 4), (0, 3)], [(1, 4), (1, 2)])
     assert (first.value, second.value) == (4 / 7, 4 / 6)
-    assert (first.low, first.high) == (4 / 15, 10 / 13)
+    assert (first.lowest_after_row, first.highest_after_row) == (4 / 15, 10 / 13)
     assert first.rows == pytest.approx([(4 - 4 * 8 / 13) / 7, -3 * 8 / 13 / 7])  # at the F1 of both runs together
     assert math.fsum(of_pair((first, second)).steps) == pytest.approx(4 / 7 - 4 / 6)
     empty, other = both(MicroF1((1.0, 1.0)), Sample([0], [0], 1, 0), [(0, 0)], [(0, 2)])
@@ -299,14 +307,14 @@ def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
 
 
 def test_the_mean_over_data_sets_keeps_rows_apart() -> None:
-    one = paired.PairedDifference(0.6, 0.5, [0.1, 0.0], -0.5, 0.5, 1.0, raised=0.02)
-    two = paired.PairedDifference(0.2, 0.5, [-0.1, -0.1, -0.1], -0.3, 0.3, 1.0, lowered=0.04)
+    one = paired.PairedDifference(0.6, 0.5, [0.1, 0.0], -0.5, 0.5, 1.0, upward_bias=0.02)
+    two = paired.PairedDifference(0.2, 0.5, [-0.1, -0.1, -0.1], -0.3, 0.3, 1.0, downward_bias=0.04)
     found = paired.mean_difference([one, two])
     assert (found.first, found.second) == (0.4, 0.5)
     assert found.strata == (2, 3)
     assert found.steps == [0.05, 0.0, -0.05, -0.05, -0.05]
-    assert (found.low, found.high, found.span) == (-0.25, 0.25, 1.0)
-    assert (found.raised, found.lowered) == (0.01, 0.02)
+    assert (found.lowest_step, found.highest_step, found.largest_size) == (-0.25, 0.25, 1.0)
+    assert (found.upward_bias, found.downward_bias) == (0.01, 0.02)
     assert found.variance == pytest.approx((one.variance + two.variance) / 4)
 
 
@@ -357,7 +365,9 @@ def test_the_detectable_difference_solves_its_equation() -> None:
         parts = [of_scores(draw.uniform(-1, 1, size=size).tolist()) for size in sizes]
         found = paired.mean_difference(parts) if len(parts) > 1 else parts[0]
         of_shift = sum(1 / size for size in sizes) / len(sizes) ** 2  # what rows that all are 1 add to the variance
-        lopsided = replace(found, low=-low * edge, high=high * edge, raised=raised, lowered=lowered)
+        lopsided = replace(
+            found, lowest_step=-low * edge, highest_step=high * edge, upward_bias=raised, downward_bias=lowered
+        )
         root = optimize.brentq(excess, 0.0, 1.0, args=(max(raised, lowered), found.variance, of_shift))
         assert paired.detectable_difference(lopsided) == pytest.approx(root, rel=1e-9)
 

@@ -317,7 +317,7 @@ def test_all_orders(population: Population, gap: float) -> None:
                 low, high = sequence.interval
                 excluded |= not low - 1e-12 <= truth <= high + 1e-12
                 alive = [one for one, rows in zip(means, population, strict=True) if len(rows) > place + 1]
-                bounds = {"below": sequence._lower_bound, "above": sequence._mirrored_upper_bound}
+                bounds = {"below": sequence._lower_bound, "above": sequence._bound_of_mirrored}
                 for name, bound in bounds.items() if level == 0.5 else ():
                     unknown = sum(alive) if name == "below" else len(alive) - sum(alive)
                     capital[place, name] += math.exp(bound._evidence - bound._total_bet * unknown)
