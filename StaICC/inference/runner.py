@@ -264,14 +264,11 @@ class _Evaluation:
         """Give the queries that are not stored; other runs on the store see which of them this run evaluates."""
         groups = _groups(self._keys, self._function, self._options)
         store = self._options.store
-        claims = None
-        if store is not None:
-            claims = store.claims([key for group in groups for key in group])
         pending = PendingQueries(
             blocks_of(groups, self._reused),
             fixed=_is_batched(self._function),
             store=store,
-            claims=claims,
+            claims=None if store is None else store.claims(),
             stored_version=self._stored_version,
             take_stored=self._take_stored,
             most_characters=math.inf if self._options.chunk_size else MOST_CHARACTERS,
@@ -561,11 +558,11 @@ def _solve_here(function: Inference, pending: PendingQueries, options: RunOption
             continue
         began = time.monotonic()
         if is_batched:
-            predictions = solve(chunk.keys)
+            predictions = solve(chunk)
             pending.finish(chunk)
-            collector.deliver(chunk.keys, predictions)
+            collector.deliver(chunk, predictions)
             continue
-        for key in chunk.keys:
+        for key in chunk:
             collector.deliver([key], solve([key]))
             if collector.ended:
                 return
@@ -599,6 +596,6 @@ def _solve_first(
     """Evaluate the first queries in one call."""
     chunk = None if collector.ended else pending.take(number)
     if chunk is not None:
-        predictions = solver(function, options.on_error)(chunk.keys)
+        predictions = solver(function, options.on_error)(chunk)
         pending.finish(chunk)
-        collector.deliver(chunk.keys, predictions)
+        collector.deliver(chunk, predictions)

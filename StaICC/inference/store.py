@@ -661,13 +661,15 @@ class BoundStore:
         by_others, commits = self.store.version()
         return by_others, commits - self._commits
 
-    def claims(self, queries: Sequence[PromptKey]) -> Claims:
-        """Return this run's claims on queries, which other runs of the same list on this store see."""
-        digest = hashlib.sha256(_encode_name(self.name))
-        for query in (queries[0], queries[-1]):
-            digest.update(self._key(query))
-        digest.update(str(len(queries)).encode())
-        return Claims(self.store.path.with_name(f"{self.store.path.name}-claims"), digest.digest())
+    def claims(self) -> Claims:
+        """Return the claims of a run on queries of this model, which all runs on this store see."""
+        model = hashlib.sha256(_encode_name(self.name)).digest()
+
+        def digest(query: PromptKey) -> bytes:
+            return hashlib.sha256(model + self._key(query)).digest()
+
+        file = self.store.path.resolve()  # one file of claims for all paths that lead to the store
+        return Claims(file.with_name(f"{file.name}-claims"), digest)
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""
