@@ -315,14 +315,14 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             return sorted(row[0] for row in connection.execute(query))
 
         schema = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-        connection.execute("BEGIN")  # another process may be creating the tables
         with connection:
+            connection.execute("BEGIN")  # another process may be creating the tables
             facts = *read("PRAGMA application_id"), *read("PRAGMA user_version"), *read(schema)
         if facts == (0, 0):
             if self.read_only:
                 raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
-            connection.execute("BEGIN IMMEDIATE")
             with connection:
+                connection.execute("BEGIN IMMEDIATE")
                 for statement in [] if read(schema) else _TABLES:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -413,8 +413,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with self._using() as connection:
             if self._file_id() != self._file:
                 raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
-            connection.execute("BEGIN IMMEDIATE")
-            with connection:  # commits or rolls back
+            with connection:  # commits or rolls back, also after an interrupt while it waited for another process
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
 
     def refuse_read_only(self) -> None:
