@@ -1,13 +1,14 @@
 """Claims of runs on queries, by which several runs on one store share them: none evaluates what another one does.
 
-A run claims a range of its queries while it evaluates them, until their predictions are stored. Another run of the same
-queries, in this process or another one, takes others meanwhile. Claims change nothing but who evaluates a query.
+A run claims the queries that it evaluates, until their predictions are stored. Another run that needs some of them, in
+this process or another one, takes others meanwhile. Claims change nothing but who evaluates a query.
 
-A claim is a lock of the operating system on bytes of the file ``STORE-claims``, which has no content. So a claim ends
-with its process, however that ends, and needs no clock. The file is removed when the last run on the store ends.
+A claim is a lock of the operating system on one byte of the file ``STORE-claims``, which has no content. The digest of
+the query and of the model says which byte. So a claim ends with its process, however that ends, and needs no clock. The
+file is removed when the last run on the store ends.
 
-Where the system has no such locks (Windows, some file systems), nothing is claimed: two runs then may evaluate the same
-queries, and the store keeps the first prediction.
+Where the system has no such locks (Windows, some file systems), nothing is claimed between processes: two runs then may
+evaluate the same queries, and the store keeps the first prediction.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from StaICC.inference.prompt_key import PromptKey
 
 try:
     import fcntl as _fcntl
@@ -26,8 +30,8 @@ except ImportError:  # Windows
 else:
     _locks = _fcntl
 
-_LARGEST_PART = 1 << 22
-"""Bytes that each list of queries has in the file: as many queries may be claimed one by one."""
+_BYTES_OF_DIGEST = 7
+"""Bytes of a digest that give the place of a query in the file. Two queries of one place exclude each other."""
 _PRESENCE = 1 << 62
 """The byte that each process locks, together with others, while it has the file open."""
 _ATTEMPTS = 10
@@ -39,43 +43,47 @@ class _ClaimsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.users = 0
-        self.ranges: list[tuple[int, int, object]] = []
-        """First byte, last byte + 1 and owner of the claims of this process."""
+        self.owners: dict[int, object] = {}
+        """The bytes that this process has locked, each with the claims for which."""
         self._file: int | None = None
         if _locks is not None:
             with contextlib.suppress(OSError):  # such as a file system without locks
                 self._file = _opened(path)
 
-    def take(self, start: int, stop: int, owner: object) -> bool:
-        """Lock a range of bytes; return whether it was free."""
-        for other_start, other_stop, _ in self.ranges:
-            if start < other_stop and other_start < stop:
+    def take(self, places: Iterable[int], owner: object) -> bool:
+        """Lock bytes; return whether all were free. If one was not, none is locked."""
+        taken: list[int] = []
+        for place in sorted(places):  # in one order, so that of two runs one gets all
+            if self.owners.get(place) is owner:
+                continue
+            if place in self.owners or not self._lock(place):
+                self.release(taken, owner)
                 return False
-        if _locks is not None and self._file is not None:
-            try:
-                _locks.lockf(self._file, _locks.LOCK_EX | _locks.LOCK_NB, stop - start, start)
-            except (BlockingIOError, PermissionError):
-                return False
-            except OSError:  # no locks here: nobody can claim anything
-                return True
-        self.ranges.append((start, stop, owner))
+            self.owners[place] = owner
+            taken.append(place)
         return True
 
-    def release(self, start: int, stop: int, owner: object) -> None:
-        """Unlock a range of bytes, which may be the beginning or the end of a claim."""
-        remaining: list[tuple[int, int, object]] = []
-        for claimed_start, claimed_stop, claimed_by in self.ranges:
-            if claimed_by is not owner or stop <= claimed_start or claimed_stop <= start:
-                remaining.append((claimed_start, claimed_stop, claimed_by))
+    def release(self, places: Iterable[int], owner: object) -> None:
+        """Unlock bytes, as far as they were locked for this owner."""
+        for place in places:
+            if self.owners.get(place) is not owner:
                 continue
-            if claimed_start < start:
-                remaining.append((claimed_start, start, claimed_by))
-            if stop < claimed_stop:
-                remaining.append((stop, claimed_stop, claimed_by))
-        self.ranges = remaining
-        if _locks is not None and self._file is not None:
-            with contextlib.suppress(OSError):
-                _locks.lockf(self._file, _locks.LOCK_UN, stop - start, start)
+            del self.owners[place]
+            if _locks is not None and self._file is not None:
+                with contextlib.suppress(OSError):
+                    _locks.lockf(self._file, _locks.LOCK_UN, 1, place)
+
+    def _lock(self, place: int) -> bool:
+        """Lock a byte; return whether no other process has locked it."""
+        if _locks is None or self._file is None:
+            return True
+        try:
+            _locks.lockf(self._file, _locks.LOCK_EX | _locks.LOCK_NB, 1, place)
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:  # no locks here: other processes cannot claim anything, either
+            return True
+        return True
 
     def close(self) -> None:
         """Close the file, and remove it if no other process has it open."""
@@ -114,26 +122,40 @@ _FILES: dict[Path, _ClaimsFile] = {}
 _CHANGING = threading.Lock()
 
 
+def _forget_claims_of_parent() -> None:
+    """Begin without claims in a forked process: those of its parent are the parent's, as the system's locks are."""
+    global _CHANGING
+    _CHANGING = threading.Lock()  # another thread of the parent may have held it
+    _FILES.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_claims_of_parent)
+
+
 class Claims:
-    """The claims of one run on queries of one list.
+    """The claims of one run on queries.
 
     Args:
         path: The file of the claims, next to the store.
-        origin: Digest of the list of queries and their model. Runs with another list do not see these claims.
+        digest: Returns the digest of a query and its model.
 
     Example:
-        >>> import tempfile
+        >>> import hashlib, tempfile
+        >>> def digest(query):
+        ...     return hashlib.sha256(query[0].encode()).digest()
+        >>> queries = [(f"prompt {number}", ("no", "yes")) for number in range(3)]
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = Path(folder.name, "run.sqlite-claims")
-        >>> with Claims(path, b"Normal") as first_run, Claims(path, b"Normal") as second_run:
-        ...     first_run.take(0, 64), second_run.take(63, 80), second_run.take(64, 80)
+        >>> with Claims(path, digest) as first_run, Claims(path, digest) as second_run:
+        ...     first_run.take(queries[:2]), second_run.take(queries[1:]), second_run.take(queries[2:])
         (True, False, True)
         >>> folder.cleanup()
     """
 
-    def __init__(self, path: Path, origin: bytes) -> None:
+    def __init__(self, path: Path, digest: Callable[[PromptKey], bytes]) -> None:
         self._path = path
-        self._origin = int.from_bytes(origin[:4], "big") * _LARGEST_PART
+        self._digest = digest
         self._closed = False
         with _CHANGING:
             if path not in _FILES:
@@ -141,19 +163,25 @@ class Claims:
             self._file = _FILES[path]
             self._file.users += 1
 
-    def take(self, first: int, stop: int) -> bool:
-        """Claim queries of the list, from the number ``first`` to before ``stop``.
+    def take(self, queries: Sequence[PromptKey]) -> bool:
+        """Claim queries.
 
         Returns:
-            Whether they are claimed now; ``False`` if another run has a claim on one of them.
+            Whether they are claimed now; ``False`` if another run has a claim on one of them, and then none is.
         """
+        places = {self._place(query) for query in queries}
         with _CHANGING:
-            return self._file.take(self._origin + first, self._origin + stop, self)
+            return self._file.take(places, self)
 
-    def release(self, first: int, stop: int) -> None:
-        """Give up the claim on queries, so that other runs may evaluate them."""
+    def release(self, queries: Sequence[PromptKey]) -> None:
+        """Give up the claims on queries, so that other runs may evaluate them."""
+        places = {self._place(query) for query in queries}
         with _CHANGING:
-            self._file.release(self._origin + first, self._origin + stop, self)
+            self._file.release(places, self)
+
+    def _place(self, query: PromptKey) -> int:
+        """Return the byte of the file that stands for a query."""
+        return int.from_bytes(self._digest(query)[:_BYTES_OF_DIGEST], "big")
 
     def close(self) -> None:
         """Give up all claims. Closing twice is no error."""
@@ -161,9 +189,7 @@ class Claims:
             if self._closed:
                 return
             self._closed = True
-            for start, stop, owner in list(self._file.ranges):
-                if owner is self:
-                    self._file.release(start, stop, self)
+            self._file.release(list(self._file.owners), self)
             self._file.users -= 1
             if self._file.users == 0:
                 del _FILES[self._path]

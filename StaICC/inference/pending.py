@@ -8,8 +8,9 @@ depends on the inference function:
 - A kernel with a batched form may compute other digits in another batch. So its chunks are fixed: they are formed of
   all distinct queries, stored or not, and never depend on the clock. A resumed run has those of an uninterrupted one.
 
-Several runs may share a store. A run claims a chunk (:mod:`StaICC.inference.claims`), then looks up what others stored
-of it meanwhile. What another run has claimed is postponed until it is stored or the claim ends.
+Several runs may share a store. A run claims the queries of a chunk (:mod:`StaICC.inference.claims`), then looks up
+what others stored of it meanwhile. A chunk with a query that another run has claimed is postponed until that is stored
+or the claim ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from StaICC.inference.claims import Claims
@@ -45,37 +45,8 @@ class SharedStore(Protocol):
     def version(self) -> object:
         """Return a value that changes when another run stores predictions."""
 
-    def claims(self, queries: Sequence[PromptKey]) -> Claims:
-        """Return this run's claims on the queries of a part."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingChunk:
-    """Queries of one label space that are evaluated together."""
-
-    numbers: Sequence[int]
-    """The number of each query in the list of all distinct queries, ascending."""
-    keys: Sequence[PromptKey]
-    """The queries."""
-    first: int
-    """The number at which the range begins that a run claims for them."""
-    stop: int
-    """The number before which it ends. Stored queries may be within the range."""
-
-    def part(self, start: int, stop: int) -> PendingChunk:
-        """Return some of its queries, by their places in this chunk; parts that follow each other share its range."""
-        first_number = self.first if start == 0 else self.numbers[start]
-        stop_number = self.stop if stop == len(self.keys) else self.numbers[stop]
-        return PendingChunk(self.numbers[start:stop], self.keys[start:stop], first_number, stop_number)
-
-    def without(self, stored: Mapping[PromptKey, Answer]) -> PendingChunk:
-        """Return the queries that are not stored."""
-        places = [place for place, key in enumerate(self.keys) if key not in stored]
-        numbers = [self.numbers[place] for place in places]
-        return PendingChunk(numbers, [self.keys[place] for place in places], self.first, self.stop)
-
-    def __len__(self) -> int:
-        return len(self.keys)
+    def claims(self) -> Claims:
+        """Return the claims of a run on queries, none at first."""
 
 
 class Pace:
@@ -116,7 +87,7 @@ class PendingQueries:
 
     def __init__(
         self,
-        blocks: Iterable[PendingChunk],
+        blocks: Iterable[Sequence[PromptKey]],
         fixed: bool,
         store: SharedStore | None = None,
         claims: Claims | None = None,
@@ -124,11 +95,11 @@ class PendingQueries:
         take_stored: Callable[[Mapping[PromptKey, Answer]], None] | None = None,
         most_characters: float = MOST_CHARACTERS,
     ) -> None:
-        self._blocks = deque(block for block in blocks if len(block))
+        self._blocks = deque(block for block in blocks if block)
         self._place = 0
         """Of the first query of the first block that was not taken."""
         self._left = sum(map(len, self._blocks))
-        self._returned: deque[PendingChunk] = deque()
+        self._returned: deque[Sequence[PromptKey]] = deque()
         self._fixed = fixed
         self._store = store
         self._claims = claims
@@ -136,8 +107,8 @@ class PendingQueries:
         self._stored_version = stored_version
         self._take_stored = take_stored
         self._most_characters = most_characters
-        self._postponed: list[PendingChunk] = []
-        self._finished: list[PendingChunk] = []
+        self._postponed: list[Sequence[PromptKey]] = []
+        self._finished: list[Sequence[PromptKey]] = []
         self._last_version: object = None
         self._waiting_since: float | None = None
 
@@ -145,7 +116,7 @@ class PendingQueries:
         """Return how many queries are left, with those that another run has claimed."""
         return self._left
 
-    def take(self, most: int) -> PendingChunk | None:
+    def take(self, most: int) -> Sequence[PromptKey] | None:
         """Claim a chunk.
 
         Args:
@@ -159,62 +130,64 @@ class PendingQueries:
             if not self._ignores_claims and not self._claim(chunk):
                 self._postponed.append(chunk)
                 continue
-            missing = self._without_newly_stored(chunk)
+            stored = self._newly_stored(chunk)
             self._left -= len(chunk)
-            if len(missing):
+            if not stored:
+                self._waiting_since = None
+                return chunk
+            self._release(list(stored))
+            missing = [key for key in chunk if key not in stored]
+            if missing:
                 self._waiting_since = None
                 return missing
-            self._release(chunk)
         return None
 
-    def _next_chunk(self, most: int) -> PendingChunk:
+    def _next_chunk(self, most: int) -> Sequence[PromptKey]:
         """Return queries that came back, or else the next ones of the first block."""
         if self._returned:
             chunk = self._returned.popleft()
             if self._fixed or len(chunk) <= most:
                 return chunk
-            self._returned.appendleft(chunk.part(most, len(chunk)))
-            return chunk.part(0, most)
+            self._returned.appendleft(chunk[most:])
+            return chunk[:most]
         block = self._blocks[0]
         stop = len(block)
         if not self._fixed:
             stop = self._place + self._fitting(block, most)
-        chunk = block.part(self._place, stop)
+        chunk = block[self._place : stop]
         self._place = stop
         if stop == len(block):
             self._blocks.popleft()
             self._place = 0
         return chunk
 
-    def _fitting(self, block: PendingChunk, most: int) -> int:
+    def _fitting(self, block: Sequence[PromptKey], most: int) -> int:
         """Return how many of the next queries of a block make a chunk: at least one."""
         most = min(most, len(block) - self._place)
         total = 0
         for size in range(most):
-            total += characters(block.keys[self._place + size][0])
+            total += characters(block[self._place + size][0])
             if size and total > self._most_characters:
                 return size
         return most
 
-    def _without_newly_stored(self, chunk: PendingChunk) -> PendingChunk:
-        """Return the queries of a chunk that no other run stored meanwhile; hand on the predictions of the others."""
+    def _newly_stored(self, chunk: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
+        """Return the predictions of a chunk that another run stored meanwhile; hand them on, too."""
         if self._store is None or self._store.version() == self._stored_version:
-            return chunk
-        stored = self._store.get_many(chunk.keys)
-        if not stored:
-            return chunk
-        if self._take_stored is not None:
+            return {}
+        stored = self._store.get_many(chunk)
+        if stored and self._take_stored is not None:
             self._take_stored(stored)
-        return chunk.without(stored)
+        return stored
 
-    def give_back(self, chunk: PendingChunk) -> None:
+    def give_back(self, chunk: Sequence[PromptKey]) -> None:
         """Put queries that were taken and not evaluated in front of the others."""
         self._release(chunk)
         self._returned.appendleft(chunk)
         self._left += len(chunk)
 
-    def finish(self, chunk: PendingChunk) -> None:
-        """Note that a chunk was evaluated; its claim ends when its predictions are stored."""
+    def finish(self, chunk: Sequence[PromptKey]) -> None:
+        """Note that queries were evaluated; their claims end when their predictions are stored."""
         self._finished.append(chunk)
 
     def release_finished(self) -> None:
@@ -249,30 +222,25 @@ class PendingQueries:
         if self._claims is not None:
             self._claims.close()
 
-    def _claim(self, chunk: PendingChunk) -> bool:
+    def _claim(self, chunk: Sequence[PromptKey]) -> bool:
         """Claim the queries of a chunk; return whether no other run has claimed one of them."""
-        return self._claims is None or self._claims.take(chunk.first, chunk.stop)
+        return self._claims is None or self._claims.take(chunk)
 
-    def _release(self, chunk: PendingChunk) -> None:
+    def _release(self, chunk: Sequence[PromptKey]) -> None:
         if self._claims is not None and not self._ignores_claims:
-            self._claims.release(chunk.first, chunk.stop)
+            self._claims.release(chunk)
 
 
-def blocks_of(groups: Iterable[Sequence[PromptKey]], cached: Mapping[PromptKey, Answer]) -> list[PendingChunk]:
+def blocks_of(groups: Iterable[Sequence[PromptKey]], cached: Mapping[PromptKey, Answer]) -> list[Sequence[PromptKey]]:
     """Return blocks of queries without those that are cached.
 
     Args:
         groups: All distinct queries, in order, divided into blocks.
         cached: The stored predictions.
     """
-    blocks: list[PendingChunk] = []
-    number = 0
-    for group in groups:
-        stop = number + len(group)
-        block = PendingChunk(range(number, stop), group, number, stop)
-        blocks.append(block.without(cached) if cached else block)
-        number = stop
-    return blocks
+    if not cached:
+        return list(groups)
+    return [[key for key in group if key not in cached] for group in groups]
 
 
 def divided(keys: Sequence[PromptKey], size: float, most_characters: float) -> list[list[PromptKey]]:

@@ -199,7 +199,8 @@ class _Evaluation:
         self._options = options
         self._numbers = _first_numbers(queries)
         self._keys = distinct_keys(queries, options.group_prefixes)
-        self._found_meanwhile = 0
+        self._found: dict[PromptKey, Answer] = {}
+        """Predictions that another run stored meanwhile."""
         self._stored_version: object = None
         self._reused = self._read_store()
         self._collector = AnswerCollector(options, part, len(self._keys), self._reused, self._commit_size(), queries)
@@ -226,10 +227,20 @@ class _Evaluation:
             self._stored_version = options.store.version()
             reused = options.store.get_many(self._keys)
         size = sum(characters(prompt) for prompt, _ in self._keys)
-        options.counter.reuse(reused, lambda key: f"{self._part.name}, query {self._numbers[key]}", size)
-        if reused and options.counter.remark and options.warn is not None:
-            options.warn(options.counter.remark)
+        self._count_reused(reused, size)
         return reused
+
+    def _count_reused(self, stored: Mapping[PromptKey, Answer], size: int) -> None:
+        """Count predictions that come from the store, for the recheck too; warn if there is none.
+
+        Args:
+            stored: The predictions.
+            size: Characters of the distinct prompts that are not counted yet.
+        """
+        options = self._options
+        options.counter.reuse(stored, lambda key: f"{self._part.name}, query {self._numbers[key]}", size)
+        if stored and options.counter.remark and options.warn is not None:
+            options.warn(options.counter.remark)
 
     def _commit_size(self) -> int:
         """Return after how many predictions there is a commit in any case: a chunk of a batched kernel is one."""
@@ -258,20 +269,27 @@ class _Evaluation:
         if computes:
             with self._pending() as pending:
                 _solve(function, pending, options, self._collector)
+            self._recheck_found()
+
+    def _recheck_found(self) -> None:
+        """Count the predictions that another run stored meanwhile, and compute some of them again."""
+        if not self._found or self._collector.ended:
+            return
+        self._count_reused(self._found, size=0)
+        rechecked = self._options.counter.due(self._part.parts - self._part.number, computes=False)
+        if rechecked:
+            _recheck(self._function, self._part, self._options, rechecked)
 
     @contextlib.contextmanager
     def _pending(self) -> Iterator[PendingQueries]:
         """Give the queries that are not stored; other runs on the store see which of them this run evaluates."""
         groups = _groups(self._keys, self._function, self._options)
         store = self._options.store
-        claims = None
-        if store is not None:
-            claims = store.claims([key for group in groups for key in group])
         pending = PendingQueries(
             blocks_of(groups, self._reused),
             fixed=_is_batched(self._function),
             store=store,
-            claims=claims,
+            claims=None if store is None else store.claims(),
             stored_version=self._stored_version,
             take_stored=self._take_stored,
             most_characters=math.inf if self._options.chunk_size else MOST_CHARACTERS,
@@ -283,16 +301,14 @@ class _Evaluation:
 
     def _take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
         """Use predictions that another run stored meanwhile."""
-        self._found_meanwhile += len(stored)
+        self._found.update(stored)
         self._collector.take_stored(stored)
 
     def _count(self, retried_requests: int) -> None:
         collector = self._collector
-        without_prediction = self._reused.keys() | collector.failures
-        computed = len(collector.answers) - len(without_prediction) - self._found_meanwhile
+        not_computed = {*self._reused, *self._found, *collector.failures}
         self._options.counter.counts.update(
-            computed=computed,
-            reused=self._found_meanwhile,
+            computed=len(collector.answers) - len(not_computed),
             failed=len(collector.failures),
             retried=retried_requests,
         )
@@ -562,11 +578,11 @@ def _solve_here(function: Inference, pending: PendingQueries, options: RunOption
             continue
         began = time.monotonic()
         if is_batched:
-            predictions = solve(chunk.keys)
+            predictions = solve(chunk)
             pending.finish(chunk)
-            collector.deliver(chunk.keys, predictions)
+            collector.deliver(chunk, predictions)
             continue
-        for key in chunk.keys:
+        for key in chunk:
             collector.deliver([key], solve([key]))
             if collector.ended:
                 return
@@ -600,6 +616,6 @@ def _solve_first(
     """Evaluate the first queries in one call."""
     chunk = None if collector.ended else pending.take(number)
     if chunk is not None:
-        predictions = solver(function, options.on_error)(chunk.keys)
+        predictions = solver(function, options.on_error)(chunk)
         pending.finish(chunk)
-        collector.deliver(chunk.keys, predictions)
+        collector.deliver(chunk, predictions)

@@ -386,8 +386,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Create the tables of a new file; refuse a file that is no store, has another schema, or is damaged."""
-        connection.execute("BEGIN")  # another process may be creating the tables
         with connection:
+            connection.execute("BEGIN")  # another process may be creating the tables
             application = _single_value(connection, "PRAGMA application_id")
             schema = _single_value(connection, "PRAGMA user_version")
             tables = _table_definitions(connection)
@@ -408,8 +408,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
     def _create_tables(self, connection: sqlite3.Connection) -> None:
         if self.read_only:
             raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
-        connection.execute("BEGIN IMMEDIATE")
         with connection:
+            connection.execute("BEGIN IMMEDIATE")
             if not _table_definitions(connection):  # else another process was faster
                 for statement in _TABLES:
                     connection.execute(statement)
@@ -503,8 +503,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with self._using() as connection:
             if self._file_id() != self._file:
                 raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
-            self._begin(connection, self.timeout if timeout is None else timeout)
-            with connection:  # commits or rolls back
+            with connection:  # commits or rolls back, also after an interrupt while it waited for another process
+                self._begin(connection, self.timeout if timeout is None else timeout)
                 self._in_log = True
                 yield connection
 
@@ -512,8 +512,6 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """Begin to write. Another process that writes is waited for in short attempts, so that Ctrl-C is heard."""
         import sqlite3
 
-        if connection.in_transaction:  # Ctrl-C came right after the last one began
-            connection.rollback()
         end = time.monotonic() + timeout
         _set_busy_timeout(connection, min(_HEARD_AFTER, timeout))
         try:
@@ -836,13 +834,15 @@ class BoundStore:
         by_others, commits = self.store.version()
         return by_others, commits - self._commits
 
-    def claims(self, queries: Sequence[PromptKey]) -> Claims:
-        """Return this run's claims on queries, which other runs of the same list on this store see."""
-        digest = hashlib.sha256(_encode_name(self.name))
-        for query in (queries[0], queries[-1]):
-            digest.update(self._key(query))
-        digest.update(str(len(queries)).encode())
-        return Claims(self.store.path.with_name(f"{self.store.path.name}-claims"), digest.digest())
+    def claims(self) -> Claims:
+        """Return the claims of a run on queries of this model, which all runs on this store see."""
+        model = hashlib.sha256(_encode_name(self.name)).digest()
+
+        def digest(query: PromptKey) -> bytes:
+            return hashlib.sha256(model + self._key(query)).digest()
+
+        file = self.store.path.resolve()  # one file of claims for all paths that lead to the store
+        return Claims(file.with_name(f"{file.name}-claims"), digest)
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""

@@ -33,7 +33,7 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCError
 from StaICC.inference.contract import Answer, Usage, batch_form, queries_at_once, stop_requests, usage
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.pending import CHUNK_SECONDS, Pace, PendingChunk, PendingQueries
+from StaICC.inference.pending import CHUNK_SECONDS, Pace, PendingQueries
 from StaICC.inference.replies import Chunk, Failure, OnError, ends, solver
 from StaICC.safe_text import logger
 from StaICC.version import __version__
@@ -388,7 +388,7 @@ class _WorkerRun:
         self._pending = pending
         self._on_error = on_error
         self._receiver = receiver
-        self._in_flight: dict[Future[_Solved], PendingChunk] = {}
+        self._in_flight: dict[Future[_Solved], Chunk] = {}
         self._size = size
         self._pace = Pace(_MOST_QUERIES, _least_queries(function))
         self._without_workers_since: float | None = None
@@ -418,7 +418,7 @@ class _WorkerRun:
             with _explained():
                 remote = self._pool.remote(self._function)  # multiprocessing ends a mask where it starts its process
                 with _interrupts_held_back():
-                    future = self._pool.executor.submit(_solve, remote, chunk.keys, self._on_error)
+                    future = self._pool.executor.submit(_solve, remote, chunk, self._on_error)
             self._in_flight[future] = chunk
 
     def _chunk_size(self, capacity: int) -> int:
@@ -446,12 +446,12 @@ class _WorkerRun:
             solved = future.result()
         answered = len(solved.predictions)
         if answered:
-            self._pending.finish(chunk.part(0, answered))
+            self._pending.finish(chunk[:answered])
             self._pace.note(answered, solved.seconds)
-        self._receiver.deliver(chunk.keys, solved.predictions, solved.usage)
+        self._receiver.deliver(chunk, solved.predictions, solved.usage)
         del self._in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
         if solved.is_cut:
-            self._pending.give_back(chunk.part(answered, len(chunk)))
+            self._pending.give_back(chunk[answered:])
 
     def end_early(self) -> None:
         """Let the chunks in flight end, for a moment, and deliver what they have."""
@@ -463,7 +463,7 @@ class _WorkerRun:
             if future.done() and not future.cancelled() and future.exception() is None:
                 with contextlib.suppress(Exception):  # the first error is the one to raise
                     solved = future.result()
-                    self._receiver.deliver(chunk.keys, solved.predictions, solved.usage)
+                    self._receiver.deliver(chunk, solved.predictions, solved.usage)
 
 
 def _least_queries(function: Any) -> int:

@@ -407,10 +407,9 @@ class _FeatureStore:
         """Return a value that changes when another run stores features."""
         return tuple(store.version() for store in self._stores.values())
 
-    def claims(self, queries: Sequence[PromptKey]) -> Claims:
-        """Return this run's claims on queries, which other runs that compute these features see."""
-        feature, store = next(iter(self._stores.items()))
-        return store.claims([_place(feature, key) for key in queries])
+    def claims(self) -> Claims:
+        """Return the claims of a run on queries, which other runs that compute the first of these features see."""
+        return next(iter(self._stores.values())).claims()
 
     def refuse_read_only(self) -> None:
         """Refuse stores that cannot be written, before features are computed for them."""

@@ -241,6 +241,50 @@ def test_the_recheck_is_spread_over_the_parts_and_precedes_new_predictions(
     assert len(counter.due(1, False)) == 1
 
 
+class Overtaken:
+    """While its first query is evaluated, another run stores predictions of the others."""
+
+    def __init__(self, other: Any, store: Path) -> None:
+        self.other = other
+        self.store = store
+        self.first = True
+
+    def identity(self) -> Identity:
+        return Identity({"model": "drifting"})
+
+    def __call__(self, prompt: str, label_space: Any) -> Any:
+        if self.first:
+            self.first = False
+            with RunContext(False, store=self.store, on_error="collect") as other_run:
+                other_run.start([self.other])
+                predict_queries(self.other, _many(40)[1:], "Other", other_run.options_for(self.other))
+        return row(prompt, 0.25)
+
+
+def test_predictions_that_another_run_stores_meanwhile_are_rechecked(tmp_path: Path) -> None:
+    found, record = run(Overtaken(Drifting(), tmp_path / "equal"), tmp_path / "equal", _many(40))
+    assert found == direct(Drifting(), _many(40))
+    assert record.counts == Counter(computed=1, reused=39, rechecked=30)
+    with pytest.raises(IdentityError, match="Test, query"):
+        run(Overtaken(Drifting(1.0), tmp_path / "other"), tmp_path / "other", _many(40))
+
+
+class Unsure:
+    """Returns replies without a label."""
+
+    def identity(self) -> Identity:
+        return Identity({"model": "drifting"})
+
+    def __call__(self, prompt: str, label_space: Any) -> Any:
+        return "I cannot tell."
+
+
+def test_replies_without_a_label_that_another_run_stores_meanwhile_count_once(tmp_path: Path) -> None:
+    overtaken = Overtaken(Unsure(), tmp_path / "s")
+    _, record = run(overtaken, tmp_path / "s", _many(40), on_error="collect", recheck=False)
+    assert record.counts == Counter(computed=1, reused=39, failed=39)
+
+
 LONG = 200_000
 """Characters of a prompt of about 50,000 tokens."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from durability_kills import environment
 
 from StaICC.inference.claims import Claims
 from StaICC.inference.contract import Answer
-from StaICC.inference.pending import CHUNK_SECONDS, Pace, PendingChunk, PendingQueries, blocks_of
+from StaICC.inference.pending import CHUNK_SECONDS, Pace, PendingQueries, blocks_of
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.store import BoundStore, PredictionStore
 
@@ -26,9 +27,9 @@ def keys(number: int) -> list[PromptKey]:
     return [(f"prompt {place}", LABELS) for place in range(number)]
 
 
-def prompts(chunk: PendingChunk | None) -> list[Any]:
+def prompts(chunk: Sequence[PromptKey] | None) -> list[Any]:
     assert chunk is not None
-    return [int(str(prompt).split()[1]) for prompt, _ in chunk.keys]
+    return [int(str(prompt).split()[1]) for prompt, _ in chunk]
 
 
 # -- sizes
@@ -60,7 +61,7 @@ def test_what_a_worker_did_not_evaluate_in_its_time_comes_next() -> None:
     chunk = pending.take(4)
     assert chunk is not None
     assert len(pending) == 4
-    pending.give_back(chunk.part(1, 4))
+    pending.give_back(chunk[1:])
     assert len(pending) == 7
     assert [prompts(pending.take(2)), prompts(pending.take(2)), prompts(pending.take(9))] == [[1, 2], [3], [4, 5, 6, 7]]
 
@@ -68,25 +69,44 @@ def test_what_a_worker_did_not_evaluate_in_its_time_comes_next() -> None:
 # -- claims
 
 
-def test_a_claim_excludes_others_on_the_same_list_only(tmp_path: Path) -> None:
-    path = tmp_path / "s-claims"
-    with Claims(path, b"list") as first, Claims(path, b"list") as second, Claims(path, b"other list") as third:
-        assert first.take(0, 10)
-        assert not second.take(9, 12)
-        assert second.take(10, 12)
-        assert third.take(0, 10)
-        first.release(5, 10)
-        assert second.take(5, 10)
-        assert not second.take(4, 5)
-    assert not path.exists()
+def digest(query: PromptKey) -> bytes:
+    return hashlib.sha256(str(query[0]).encode()).digest()
+
+
+def claims_of_model(path: Path, name: str) -> Claims:
+    return BoundStore(PredictionStore(path), name).claims()
+
+
+def test_a_claim_excludes_other_runs_with_the_same_queries_of_the_same_model_only(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    with claims_of_model(store, "a") as first, claims_of_model(store, "a") as second, claims_of_model(store, "b") as b:
+        assert first.take(keys(10))
+        assert not second.take(keys(12)[9:])
+        assert second.take(keys(12)[10:])
+        assert b.take(keys(10))
+        first.release(keys(10)[5:])
+        assert second.take(keys(10)[5:])
+        assert not second.take(keys(10)[4:])
+    assert not (tmp_path / "s-claims").exists()
+
+
+def test_all_paths_to_a_store_lead_to_the_same_claims(tmp_path: Path) -> None:
+    first = claims_of_model(tmp_path / "s", "a")
+    (tmp_path / "link").symlink_to(tmp_path / "s")
+    second = claims_of_model(tmp_path / "link", "a")
+    assert first.take(keys(2))
+    assert not second.take(keys(2))
+    for claims in (first, second):
+        claims.close()
 
 
 CLAIMING = """
-import sys, time
+import hashlib, sys, time
 from pathlib import Path
 from StaICC.inference.claims import Claims
-claims = Claims(Path(sys.argv[1]), b"list")
-print(claims.take(0, 10), claims.take(20, 30), flush=True)
+claims = Claims(Path(sys.argv[1]), lambda query: hashlib.sha256(query[0].encode()).digest())
+queries = [(f"prompt {number}", ("no", "yes")) for number in range(30)]
+print(claims.take(queries[:10]), claims.take(queries[20:]), flush=True)
 time.sleep(60)
 """
 
@@ -94,17 +114,38 @@ time.sleep(60)
 @pytest.mark.posix
 def test_a_claim_excludes_other_processes_and_ends_with_its_process(tmp_path: Path) -> None:
     path = tmp_path / "s-claims"
-    with Claims(path, b"list") as claims:
-        assert claims.take(20, 21)
+    with Claims(path, digest) as claims:
+        assert claims.take(keys(30)[20:21])
         command = [sys.executable, "-c", CLAIMING, str(path)]
         with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline().split() == ["True", "False"]
-            assert not claims.take(9, 12)
+            assert not claims.take(keys(30)[9:12])
             os.kill(other.pid, signal.SIGKILL)
             other.wait()
-        assert claims.take(9, 12)
+        assert claims.take(keys(30)[9:12])
     assert not path.exists()
+
+
+@pytest.mark.posix
+def test_a_forked_process_has_no_claims_of_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "s-claims"
+    with Claims(path, digest) as claims:
+        assert claims.take(keys(2))
+        child = os.fork()
+        if child == 0:
+            with Claims(path, digest) as of_child:
+                taken = [of_child.take(keys(2)), of_child.take(keys(4)[2:])]
+                claims.release(keys(2))  # the parent's, which the child does not have
+                taken.append(of_child.take(keys(2)))
+            os._exit(0 if taken == [False, True, False] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        claims.release(keys(2))
+        child = os.fork()
+        if child == 0:
+            with Claims(path, digest) as of_child:
+                os._exit(0 if of_child.take(keys(2)) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 # -- several runs on one store
@@ -120,18 +161,18 @@ class Run:
         stored = self.store.get_many(keys(number))
         self.found: dict[PromptKey, Answer] = {}
         self.pending = PendingQueries(
-            blocks_of(groups, stored), fixed, self.store, self.store.claims(keys(number)), version, self.found.update
+            blocks_of(groups, stored), fixed, self.store, self.store.claims(), version, self.found.update
         )
         self.size = size
         self.evaluated: list[int] = []
 
-    def take(self) -> PendingChunk | None:
+    def take(self) -> Sequence[PromptKey] | None:
         return self.pending.take(self.size)
 
-    def end(self, chunk: PendingChunk) -> None:
+    def end(self, chunk: Sequence[PromptKey]) -> None:
         self.evaluated += prompts(chunk)
         self.pending.finish(chunk)
-        self.store.put_many([(key, 1) for key in chunk.keys])
+        self.store.put_many([(key, 1) for key in chunk])
         self.pending.release_finished()
 
     def close(self) -> None:
@@ -142,7 +183,7 @@ class Run:
 @pytest.mark.parametrize("fixed", [False, True])
 def test_runs_on_one_store_divide_the_queries_among_themselves(fixed: bool, tmp_path: Path) -> None:
     runs = [Run(tmp_path / "s", 40, fixed, size=1 + number) for number in range(4)]
-    in_flight: list[tuple[Run, PendingChunk]] = []
+    in_flight: list[tuple[Run, Sequence[PromptKey]]] = []
     left = list(runs)
     while left or in_flight:
         for run in list(left):
@@ -159,6 +200,22 @@ def test_runs_on_one_store_divide_the_queries_among_themselves(fixed: bool, tmp_
     assert all(run.evaluated for run in runs)
     for run in runs:
         assert {*run.evaluated} | {int(str(key[0]).split()[1]) for key in run.found} == {*range(40)}
+        run.close()
+
+
+def test_runs_of_different_lists_evaluate_the_queries_that_both_have_once(tmp_path: Path) -> None:
+    first, second = Run(tmp_path / "s", 8, size=4), Run(tmp_path / "s", 6, size=4)
+    chunk = first.take()
+    assert prompts(chunk) == [0, 1, 2, 3]
+    assert prompts(second.take()) == [4, 5]
+    assert first.take() is None
+    assert second.take() is None
+    assert chunk is not None
+    first.end(chunk)
+    assert second.pending.wait_for_others()
+    assert second.take() is None
+    assert len(second.found) == 4
+    for run in (first, second):
         run.close()
 
 
@@ -183,7 +240,7 @@ def test_a_run_does_not_wait_for_ever_for_one_that_is_stopped(tmp_path: Path, mo
     first, second = Run(tmp_path / "s", 4), Run(tmp_path / "s", 4)
     assert first.take() is not None
     assert second.take() is None
-    chunk: PendingChunk | None = None
+    chunk: Sequence[PromptKey] | None = None
     while chunk is None and second.pending.wait_for_others():
         chunk = second.take()
     assert prompts(chunk) == [0, 1, 2, 3]

@@ -13,6 +13,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -251,6 +252,23 @@ def test_a_kill_at_any_moment_leaves_whole_chunks(path, rounds):
     with PredictionStore(path) as store:
         assert all(present(store, worker, chunk, size) == size for worker, n in enumerate(done) for chunk in range(n))
     assert sum(done) > rounds
+
+
+@pytest.mark.posix
+def test_after_ctrl_c_while_another_process_writes_the_store_can_be_written(path):
+    with PredictionStore(path) as store:
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        end_of_other = threading.Timer(0.6, other.rollback)
+        interrupt.start()
+        end_of_other.start()
+        with pytest.raises(KeyboardInterrupt):
+            store.put_many("m", [(key(0), answer(0))])
+        end_of_other.join()
+        store.put_many("m", [(key(0), answer(0))])
+        assert store.info().answers == 1
+        other.close()
 
 
 @pytest.mark.posix

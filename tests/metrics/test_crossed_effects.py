@@ -189,7 +189,7 @@ def test_variance_between_levels_counts_the_interaction_of_draws_and_templates_o
     with_rows = {"rows": 0.5, "rows x draws": 0.3, "rows x templates": 0.2, "rest": 0.6}
     expected = 0.04 / 4 + 0.09 / 3 + 0.24 / 12
     for components in (variances, {**variances, **with_rows}):
-        variance, _ = expected_effects(components, sizes=(50, 4, 3)).between_levels
+        variance, _ = expected_effects(components, sizes=(50, 4, 3)).variance_of_levels
         assert variance == pytest.approx(expected)
 
 

@@ -422,12 +422,15 @@ _TIES = 8  # from this many queries on, exact ties in all of them are no acciden
 
 
 class _TieCheck:
-    """Whether a server tells labels apart, in the order in which its scores came."""
+    """Whether a server tells labels apart.
+
+    Once it did, ties are believed: which queries have one after the other depends on the threads.
+    """
 
     def __init__(self) -> None:
         self.tells_labels_apart = False
         """Whether the labels of a query had different scores."""
-        self._ties_in_a_row = 0
+        self._ties = 0
 
     def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
         """Return why the scores of these queries cannot be believed; ``None`` if they can.
@@ -437,12 +440,12 @@ class _TieCheck:
         """
         if any(len(set(row)) > 1 for row in scores):
             self.tells_labels_apart = True
-            self._ties_in_a_row = 0
+        if self.tells_labels_apart:
             return None
-        self._ties_in_a_row += sum(len(row) > 1 for row in scores)
-        if self._ties_in_a_row < _TIES:
+        self._ties += sum(len(row) > 1 for row in scores)
+        if self._ties < _TIES:
             return None
-        return f"the server returned exactly the same score for all labels in each of {self._ties_in_a_row} queries"
+        return f"the server returned exactly the same score for all labels in each of {self._ties} queries"
 
 
 _VERSION = 4  # part of the identity; raise it with any change that can move a score

@@ -130,6 +130,25 @@ def test_predictions_of_a_server_whose_scores_are_all_ties_are_not_stored(on_err
     assert stored_in(tmp_path / "s") == sent_alone
 
 
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_server_that_told_labels_apart_may_have_any_number_of_ties(concurrency, server, tmp_path):
+    def tie_but_for_query_three(handler, right):
+        def answer(body):
+            if body["choices"][0]["logprobs"] is not None:
+                (listed,) = body["choices"][0]["logprobs"]["top_logprobs"]
+                listed.clear()
+                positive = -1.5 if handler.body["prompt"].startswith("query 3 ") else -1.0
+                listed.update({"negative": -1.0, "positive": positive, "other": -2.0})
+
+        wrong.changed(answer)(handler, right)
+
+    server.always = tie_but_for_query_three
+    kernel = EndpointKernel(server.url, wrong.MODEL, scoring="top-logprobs", concurrency=concurrency)
+    rows = predict(kernel, 30, tmp_path / "s")
+    kernel.close()
+    assert [number for number, row in enumerate(rows) if row[0] != row[1]] == [3]
+
+
 def test_a_reply_of_a_served_model_is_given_to_threads_as_its_scores_are(server):
     kernel = EndpointKernel(server.url, wrong.MODEL, scoring="top-logprobs", concurrency=3)
     assert queries_at_once(kernel) == queries_at_once(text_inference(kernel)) == 6
