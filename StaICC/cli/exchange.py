@@ -132,11 +132,8 @@ def _predictions_path(args: argparse.Namespace) -> Path:
 
 
 def _batch_reply(*record: Any) -> tuple[str, exchange.Prediction]:
-    """Return the prediction of a record of a batch.
-
-    The reader is imported here, and not with this module, since a result records its import as a use of the package
-    openai.
-    """
+    """Return the prediction of a record of a batch."""
+    # Imported here, because results name the packages of the modules that are imported: all would name openai.
     from StaICC.kernels.server.batch_files import batch_reply
 
     return batch_reply(*record)

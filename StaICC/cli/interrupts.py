@@ -44,10 +44,11 @@ class EndingSignals:
         raise KeyboardInterrupt
 
     def _exit(self) -> None:
-        """Exit with the status.
+        """Exit with the status, when the interpreter exits.
 
-        After ``python -m``, Python would end itself with SIGINT in place of this if the signal came in code that was
-        compiled from a text, as a dataclass compiles its methods, although the ``KeyboardInterrupt`` was caught.
+        ``python -m`` remembers a ``KeyboardInterrupt`` that was raised in code compiled from a text, such as the
+        methods of a dataclass. It then ends the process with SIGINT, also if the exception was caught. ``os._exit``
+        comes before that.
         """
         if self.ended:
             for stream in (sys.stdout, sys.stderr):

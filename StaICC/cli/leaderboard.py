@@ -114,14 +114,14 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
 
 
 def _refuse_other_folder(args: argparse.Namespace, copies_folder: Path, index: Path) -> None:
-    """Refuse to write copies into a folder that is not of an earlier site, or whose results are to be read.
+    """Refuse a folder ``results`` in which copies could replace the user's own results.
 
     Raises:
-        ArgumentError: It is such a folder.
+        ArgumentError: The folder exists, and the site has no page; or results in it are to be read.
     """
     if not copies_folder.is_dir():
         return
-    reads_copies = any(copies_folder in (path, *path.parents) for path in map(Path.resolve, args.results))
+    reads_copies = any(path.resolve().is_relative_to(copies_folder) for path in args.results)
     if reads_copies or not index.exists():
         raise ArgumentError(
             f"{args.output / 'results'} is not the one of an earlier site; copies of results could replace its saving. "
@@ -226,20 +226,22 @@ def _remarks_on_place(place: Place, run: str) -> list[str]:
 
 def _section_of_files(files: Mapping[str, _CheckedFile]) -> Section:
     """Return the section with the status of each file; those that are ranked come last, with links to their copies."""
-    rows = []
-    for name in sorted(files, key=lambda name: files[name].result is not None):
-        file = files[name]
+    unranked_rows = []
+    ranked_rows = []
+    for name, file in files.items():
         if file.result is None:
-            shown_name = element("bdi", name)
+            unranked_rows.append([element("bdi", name), file.status, file.remark])
         else:
-            shown_name = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
-        rows.append([shown_name, file.status, file.remark])
+            link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
+            ranked_rows.append([link, file.status, file.remark])
 
-    unranked = sum(file.result is None for file in files.values())
     parts = []
-    if unranked > 0:
-        parts.append(element("p", f"{unranked} of {len(files)} files are not ranked.", class_="warn"))
-    parts.append(table("Files", ["file", "status", "what was found"], rows, words=(1, 2)))
+    if unranked_rows:
+        parts.append(element("p", f"{len(unranked_rows)} of {len(files)} files are not ranked.", class_="warn"))
+    columns_of_text = (1, 2)
+    parts.append(
+        table("Files", ["file", "status", "what was found"], unranked_rows + ranked_rows, words=columns_of_text)
+    )
     parts.append(element("p", COPIES, class_="soft"))
     parts.append(element("p", f"Recorded by the runs, and not computed again: {RECORDED}.", class_="soft"))
     return Section("files", "Files", join(parts))

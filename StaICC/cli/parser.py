@@ -29,9 +29,10 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the arguments after replacing options of other tools and of models by those of the command."""
+        """Parse the arguments, with the names of other tools too: ``--num-fewshot 4`` is ``--k 4``."""
         words = sys.argv[1:] if args is None else args
         parsed, unknown = super().parse_known_args(self._translated(words), namespace)
+        # The parser of a subcommand refuses its own unknown words: it knows which options are near.
         has_subcommands = self._subparsers is not None
         if unknown and not has_subcommands:
             self._refuse_words(unknown)

@@ -181,7 +181,10 @@ class ResultSaver:
         self.path = path
 
     def _remove_from_folder(self, path: Path) -> None:
-        """Remove what was saved under a new name while the file could not be written, and the folder if it is empty."""
+        """Remove an earlier state of the result from the folder, now that the file of ``--json`` has it.
+
+        The folder is removed too if it is empty. Errors are ignored: the file may stay.
+        """
         with contextlib.suppress(OSError):
             path.unlink()
             self._args.output.rmdir()

@@ -24,7 +24,7 @@ from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
 _EXIT_STATUS: Mapping[type[Status], int] = {Contradicted: 1, Unchecked: 3, Recomputed: 0}
-"""The exit status for each status of a result; of several results, the first of these that occurs decides."""
+"""The exit status for each status of a result, the worst first."""
 
 _UNREAD = 2
 """The exit status if a file cannot be read."""
@@ -158,16 +158,24 @@ def _reason(error: Exception, path: Path) -> str:
 
 
 def _save_recomputed(findings: Mapping[Path, Sequence[Verification]], path: Path) -> None:
-    """Save the result with the predictions of a rerun, if there is one: the last finding of its file has it."""
-    for of_file in findings.values():
-        recomputed = of_file[-1].recomputed
+    """Save the result with the predictions of a rerun.
+
+    Args:
+        findings: Those of one file, or none if it could not be read. The last finding of a file has the result.
+        path: Where to save it.
+    """
+    for findings_of_file in findings.values():
+        recomputed = findings_of_file[-1].recomputed
         if recomputed is not None:
             recomputed.save(path)
 
 
 def _exit_status(findings: Mapping[Path, Sequence[Verification]]) -> int:
-    """Return the exit status for the results that were read."""
-    statuses = {type(status_of(of_file)) for of_file in findings.values()}
+    """Return the exit status for the results that were read: that of the worst one."""
+    statuses = set()
+    for findings_of_file in findings.values():
+        status = status_of(findings_of_file)
+        statuses.add(type(status))
     for kind, exit_status in _EXIT_STATUS.items():
         if kind in statuses:
             return exit_status
