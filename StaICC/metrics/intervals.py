@@ -351,7 +351,8 @@ def _design_effect(events: float, observed_variance: float, binomial_variance: f
     """Return the design effect: the ratio of the observed to the binomial variance (Rao and Scott 1992).
 
     A ratio from few events is unreliable. So it is averaged over the events and one pseudo-event, whose ratio is 1: a
-    row in which all queries agree. Without any event the design effect is therefore 1, and the interval is no point.
+    row in which all queries agree. Without any event the design effect is therefore 1, so that the interval has a
+    positive width.
     """
     ratio = 0.0
     if binomial_variance > _TINY**2:
@@ -532,29 +533,28 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     """
     total = math.fsum(queries)
     queries_per_row = total / len(queries)
-    accuracy = ratio_part(correct, queries, level)
-    mean = ratio_part(likelihoods, queries, level, continuous=True)
-
     n_correct = math.fsum(correct)
     n_wrong = total - n_correct
     correct_sum = math.fsum(of_correct)
     wrong_sum = max(0.0, math.fsum(likelihoods) - correct_sum)
-    correct_mean = correct_sum / n_correct if n_correct else 1.0
-    wrong_mean = wrong_sum / n_wrong if n_wrong else 0.0
+    mean = ratio_part(likelihoods, queries, level, continuous=True)
+    share = min(1.0, max(0.0, mean.value))
+    q = student_quantile(level, len(queries))
 
     # First source: the accuracy. Each kind of predictions gets a pseudo-row, with the likelihood 1 if correct and 0 if
     # wrong. The gap between the means is thus wide where a kind is rare.
     correct_mean_with_pseudo_row = (correct_sum + queries_per_row) / (n_correct + queries_per_row)
     wrong_mean_with_pseudo_row = wrong_sum / (n_wrong + queries_per_row)
     gap = correct_mean_with_pseudo_row - wrong_mean_with_pseudo_row
+    accuracy = ratio_part(correct, queries, level)
 
     # Second source: the likelihoods around the mean of their kind.
+    correct_mean = correct_sum / n_correct if n_correct else 1.0
+    wrong_mean = wrong_sum / n_wrong if n_wrong else 0.0
     deviations = [
         (likelihood - correct_mean * hits - wrong_mean * (count - hits)) / total
         for likelihood, hits, count in zip(likelihoods, correct, queries, strict=True)
     ]
-    share = min(1.0, max(0.0, mean.value))
-    q = student_quantile(level, len(queries))
     within_below, within_above = wilson_distances(share, _squares(deviations), q)
 
     # The two sources can be correlated in a row. The variance of the sums of the rows includes that, so that its Wilson
@@ -721,6 +721,8 @@ def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> li
         errors: The error of each bin.
         deviations: The standard deviation of each error.
     """
+    # Each influence, times the observed scale of the bin, is the error that the row explains. Each number of queries,
+    # times the hidden scale, is the error of a row that the sample may lack.
     observed_scales = []
     hidden_scales = []
     for error, deviation in zip(errors, deviations, strict=True):
@@ -792,7 +794,7 @@ def _calibration_limit(
     """
     covariances_with_sum = [max(0.0, math.fsum(row)) for row in covariances]
     deviation_of_sum = math.sqrt(math.fsum(covariances_with_sum))
-    if deviation_of_sum < _TINY:
+    if deviation_of_sum < _TINY:  # nothing varies, so no other truth is possible
         return value
 
     def true_errors(step: float) -> list[float]:
