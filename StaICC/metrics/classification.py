@@ -263,7 +263,11 @@ def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
             "to be positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that "
             f"were cut from a larger vocabulary; {_ADVICE}"
         )
+    return _why_mixture(matrix, groups)
 
+
+def _why_mixture(matrix: _Matrix, groups: _RowGroups) -> str:
+    """Return the reason why a matrix with negative values is a mixture, with the first row of both kinds."""
     row_count = len(matrix.rows)
     if groups.sum_to_one:
         looks_like_probabilities = (
