@@ -679,7 +679,7 @@ def expected_calibration_error_1(
 ) -> float:
     """Mean gap between confidence and accuracy over bins of equal width (ECE-1; see :func:`confidence_bins`).
 
-    Each bin weighs as many queries as it holds.
+    The weight of a bin in the mean is its share of the queries.
 
     Args:
         ground_truth: One label index per query.

@@ -373,7 +373,8 @@ def expected_distances(value: float, variance: float, rows: int, level: float) -
         level: Nominal coverage.
     """
     # The number of events is (sum over rows)^2 / (sum of squares), for the rarer outcome of each row. If its mean is m,
-    # the sum is rows * m, and the sum of squares rows * (variance + m^2).
+    # the sum is rows * m, and the sum of squares is rows * (variance + m^2). The quotient is then
+    # rows * m^2 / (variance + m^2).
     rarer_mean = min(value, 1.0 - value)
     squared_mean = rarer_mean**2
     events = 0.0
@@ -1186,7 +1187,8 @@ def _mean_interval_by_skewness(
     """Return the interval of a mean over data sets whose intervals are skewed to different sides.
 
     The data sets are divided by the side of their skewness. Each of the two groups has the interval of its mean. MOVER
-    combines both: a squared distance is the sum of the squared distances of the groups, weighted by their size.
+    combines both: the distance to a limit is the root of the sum of the squared distances of the groups. Each distance
+    is multiplied by the share of the data sets that are in the group.
 
     Args:
         values: The score of each data set.
@@ -1196,11 +1198,11 @@ def _mean_interval_by_skewness(
     mean = math.fsum(values) / len(values)
     below = 0.0
     above = 0.0
-    for direction in (False, True):
+    for group_is_skewed_down in (False, True):
         group_values = []
         group_intervals = []
         for value, interval, skewed_down in zip(values, intervals, is_skewed_down, strict=True):
-            if skewed_down == direction:
+            if skewed_down == group_is_skewed_down:
                 group_values.append(value)
                 group_intervals.append(interval)
         group_interval = mean_interval(group_values, group_intervals)
