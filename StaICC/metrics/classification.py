@@ -146,7 +146,7 @@ def _row_error(row_index: int, row: Sequence[float], problem: str) -> OutputErro
 
 
 def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
-    """Raise an error for NaN and plus infinity, and for a row of nothing but minus infinity."""
+    """Raise an OutputError for NaN, for plus infinity, and for a row with minus infinity in every column."""
     for column, value in enumerate(values):
         if math.isnan(value) or value == math.inf:
             raise OutputError(

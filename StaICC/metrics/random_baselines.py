@@ -680,7 +680,7 @@ class RandomBaseline:
 
 
 def _digits_after_point(number: str) -> int:
-    """Return how many digits after the decimal point a number has that is written as text, at most 20.
+    """Return the number of digits after the decimal point in a number that is written as text; at most 20.
 
     It is two for ``0.55`` and for ``5.5e-1``: a negative exponent moves the point to the left, which adds digits.
     """
@@ -855,7 +855,7 @@ def _guess_trials(group: _GuessGroup) -> _Trials:
 
 
 def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition: int) -> bool:
-    """Return whether a sum could have too many values for an exact distribution after one more group of guesses.
+    """Return whether a sum can have too many values for an exact distribution once another group of guesses is added.
 
     Args:
         total: The sum so far: probabilities of its values, as integers.
@@ -872,10 +872,10 @@ def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition:
 
 
 def _upper_tails(probabilities: Sequence[float]) -> list[float]:
-    """Return for each of some ascending numbers the probability of this number or a larger one.
+    """Return the upper tail of each number: the probability of this number or a larger one.
 
     Args:
-        probabilities: The probability of each number.
+        probabilities: The probability of each number, in ascending order of the numbers.
     """
     tails = list(accumulate(reversed(probabilities)))
     tails.reverse()
