@@ -146,7 +146,7 @@ def _row_error(row_index: int, row: Sequence[float], problem: str) -> OutputErro
 
 
 def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
-    """Raise an error for NaN and plus infinity, and for a row of nothing but minus infinity."""
+    """Raise an OutputError for NaN, for plus infinity, and for a row with minus infinity in every column."""
     for column, value in enumerate(values):
         if math.isnan(value) or value == math.inf:
             raise OutputError(
@@ -263,7 +263,11 @@ def _why_ambiguous(matrix: _Matrix, groups: _RowGroups) -> str:
             "to be positive, or counts, percentages, votes, weights, negative log-likelihoods, or probabilities that "
             f"were cut from a larger vocabulary; {_ADVICE}"
         )
+    return _why_mixture(matrix, groups)
 
+
+def _why_mixture(matrix: _Matrix, groups: _RowGroups) -> str:
+    """Return the reason why a matrix with negative values is a mixture, with the first row of both kinds."""
     row_count = len(matrix.rows)
     if groups.sum_to_one:
         looks_like_probabilities = (
@@ -675,7 +679,7 @@ def expected_calibration_error_1(
 ) -> float:
     """Mean gap between confidence and accuracy over bins of equal width (ECE-1; see :func:`confidence_bins`).
 
-    Each bin weighs as many queries as it holds.
+    The weight of a bin in the mean is its share of the queries.
 
     Args:
         ground_truth: One label index per query.

@@ -351,7 +351,8 @@ def _design_effect(events: float, observed_variance: float, binomial_variance: f
     """Return the design effect: the ratio of the observed to the binomial variance (Rao and Scott 1992).
 
     A ratio from few events is unreliable. So it is averaged over the events and one pseudo-event, whose ratio is 1: a
-    row in which all queries agree. Without any event the design effect is therefore 1, and the interval is no point.
+    row in which all queries agree. Without any event the design effect is therefore 1, so that the interval has a
+    positive width.
     """
     ratio = 0.0
     if binomial_variance > _TINY**2:
@@ -372,7 +373,8 @@ def expected_distances(value: float, variance: float, rows: int, level: float) -
         level: Nominal coverage.
     """
     # The number of events is (sum over rows)^2 / (sum of squares), for the rarer outcome of each row. If its mean is m,
-    # the sum is rows * m, and the sum of squares rows * (variance + m^2).
+    # the sum is rows * m, and the sum of squares is rows * (variance + m^2). The quotient is then
+    # rows * m^2 / (variance + m^2).
     rarer_mean = min(value, 1.0 - value)
     squared_mean = rarer_mean**2
     events = 0.0
@@ -532,29 +534,28 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     """
     total = math.fsum(queries)
     queries_per_row = total / len(queries)
-    accuracy = ratio_part(correct, queries, level)
-    mean = ratio_part(likelihoods, queries, level, continuous=True)
-
     n_correct = math.fsum(correct)
     n_wrong = total - n_correct
     correct_sum = math.fsum(of_correct)
     wrong_sum = max(0.0, math.fsum(likelihoods) - correct_sum)
-    correct_mean = correct_sum / n_correct if n_correct else 1.0
-    wrong_mean = wrong_sum / n_wrong if n_wrong else 0.0
+    mean = ratio_part(likelihoods, queries, level, continuous=True)
+    share = min(1.0, max(0.0, mean.value))
+    q = student_quantile(level, len(queries))
 
     # First source: the accuracy. Each kind of predictions gets a pseudo-row, with the likelihood 1 if correct and 0 if
     # wrong. The gap between the means is thus wide where a kind is rare.
     correct_mean_with_pseudo_row = (correct_sum + queries_per_row) / (n_correct + queries_per_row)
     wrong_mean_with_pseudo_row = wrong_sum / (n_wrong + queries_per_row)
     gap = correct_mean_with_pseudo_row - wrong_mean_with_pseudo_row
+    accuracy = ratio_part(correct, queries, level)
 
     # Second source: the likelihoods around the mean of their kind.
+    correct_mean = correct_sum / n_correct if n_correct else 1.0
+    wrong_mean = wrong_sum / n_wrong if n_wrong else 0.0
     deviations = [
         (likelihood - correct_mean * hits - wrong_mean * (count - hits)) / total
         for likelihood, hits, count in zip(likelihoods, correct, queries, strict=True)
     ]
-    share = min(1.0, max(0.0, mean.value))
-    q = student_quantile(level, len(queries))
     within_below, within_above = wilson_distances(share, _squares(deviations), q)
 
     # The two sources can be correlated in a row. The variance of the sums of the rows includes that, so that its Wilson
@@ -721,6 +722,8 @@ def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> li
         errors: The error of each bin.
         deviations: The standard deviation of each error.
     """
+    # Each influence, times the observed scale of the bin, is the error that the row explains. Each number of queries,
+    # times the hidden scale, is the error of a row that the sample may lack.
     observed_scales = []
     hidden_scales = []
     for error, deviation in zip(errors, deviations, strict=True):
@@ -792,7 +795,7 @@ def _calibration_limit(
     """
     covariances_with_sum = [max(0.0, math.fsum(row)) for row in covariances]
     deviation_of_sum = math.sqrt(math.fsum(covariances_with_sum))
-    if deviation_of_sum < _TINY:
+    if deviation_of_sum < _TINY:  # nothing varies, so no other truth is possible
         return value
 
     def true_errors(step: float) -> list[float]:
@@ -1184,7 +1187,8 @@ def _mean_interval_by_skewness(
     """Return the interval of a mean over data sets whose intervals are skewed to different sides.
 
     The data sets are divided by the side of their skewness. Each of the two groups has the interval of its mean. MOVER
-    combines both: a squared distance is the sum of the squared distances of the groups, weighted by their size.
+    combines both: the distance to a limit is the root of the sum of the squared distances of the groups. Each distance
+    is multiplied by the share of the data sets that are in the group.
 
     Args:
         values: The score of each data set.
@@ -1194,11 +1198,11 @@ def _mean_interval_by_skewness(
     mean = math.fsum(values) / len(values)
     below = 0.0
     above = 0.0
-    for direction in (False, True):
+    for group_is_skewed_down in (False, True):
         group_values = []
         group_intervals = []
         for value, interval, skewed_down in zip(values, intervals, is_skewed_down, strict=True):
-            if skewed_down == direction:
+            if skewed_down == group_is_skewed_down:
                 group_values.append(value)
                 group_intervals.append(interval)
         group_interval = mean_interval(group_values, group_intervals)

@@ -108,7 +108,7 @@ class Metric:
 
     @property
     def of_library(self) -> bool:
-        """Whether it is unchanged a metric of this library: one of the built-in metrics or of the set ``"0.1.1"``."""
+        """Whether it is a built-in metric or one of the set ``"0.1.1"``, without any change of its name or facts."""
         return self in _BUILT_IN or self in _RELEASED.metrics
 
 

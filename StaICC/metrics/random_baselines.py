@@ -76,9 +76,10 @@ class _Trials:
 class _Distribution:
     """Probabilities of consecutive integers; all other integers have a negligible probability."""
 
-    first: int
+    smallest: int
     """The smallest of the integers."""
     probabilities: list[float]
+    """The probability of each integer, from the smallest one upwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Dist
     total = math.fsum(upwards) + math.fsum(downwards) - 1.0  # both begin with the mode, whose weight is 1
     relative = [*reversed(downwards[1:]), *upwards]
     probabilities = [weight / total for weight in relative]
-    return _Distribution(first=mode - len(downwards) + 1, probabilities=probabilities)
+    return _Distribution(smallest=mode - len(downwards) + 1, probabilities=probabilities)
 
 
 def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:
@@ -160,11 +161,11 @@ def _count_distribution(trials: Iterable[_Trials], negligible: float) -> _Distri
         trials: The groups of trials.
         negligible: As for :func:`_binomial`.
     """
-    total = _Distribution(first=0, probabilities=[1.0])
+    total = _Distribution(smallest=0, probabilities=[1.0])
     for group in trials:
         added = _binomial(group.count, group.log_odds, negligible)
         probabilities = _convolve(total.probabilities, added.probabilities)
-        total = _Distribution(total.first + added.first, probabilities)
+        total = _Distribution(total.smallest + added.smallest, probabilities)
     return total
 
 
@@ -304,9 +305,8 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
         P(X >= k) = mean of G(z) z^-k / (1 - 1/z)   for theta > 0,
         P(X <= k) = mean of G(z) z^-k / (1 - z)     for theta < 0.
 
-    The mean over the angles keeps one power of z, so that G(z) z^-k gives P(X = k); the geometric series
-    1 / (1 - 1/z) = 1 + 1/z + ... adds the probabilities of k + 1, k + 2, ... In terms of the distribution that is
-    tilted by theta, G(z) = exp(log_factor) * phi(angle), where phi is its characteristic function.
+    The mean of G(z) z^-k over the angles is P(X = k). The geometric series 1 / (1 - 1/z) = 1 + 1/z + ... adds the
+    probabilities of k + 1, k + 2 and so on.
 
     Args:
         uncertain: Chances and numbers of the trials; no chance is 0 or 1.
@@ -323,26 +323,42 @@ def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
     tilted_trials = []
     for log_odds, (_, count) in zip(tilt.log_odds, uncertain, strict=True):
         tilted_trials.append(_TiltedTrials(_chance(-log_odds), _chance(log_odds), count))
-    nodes = _contour_nodes(tilted_trials, tilt.theta)
-    step = 2.0 * math.pi / nodes
 
-    # The nodes above and below the real axis are conjugate, so the real parts of one half count twice.
+    # If phi is the characteristic function of the tilted distribution, G(z) = exp(log_factor) * phi(angle). So
+    # G(z) z^-k = exp(log_factor - theta k) * phi(angle) * exp(-i k angle), where the first factor is constant.
+    mean_of_other_factors = _mean_around_circle(tilted_trials, tilt.theta, k, sign)
+    log_of_tail = tilt.log_factor - tilt.theta * k + math.log(mean_of_other_factors)
+    return min(0.0, log_of_tail)  # rounding may give a probability above 1
+
+
+def _mean_around_circle(tilted_trials: Sequence[_TiltedTrials], theta: float, k: int, sign: float) -> float:
+    """Return the mean of ``phi(angle) * exp(-i k angle) / (1 - z^-sign)`` over all angles, by the trapezoidal rule.
+
+    Here phi is the characteristic function of the number of successes, and z is ``exp(theta + i angle)``.
+
+    Args:
+        tilted_trials: The trials.
+        theta: The logarithm of the radius of the circle.
+        k: The number at which the tail begins.
+        sign: 1 for the tail above k, -1 for the tail below.
+    """
+    nodes = _contour_nodes(tilted_trials, theta)
+    step = 2.0 * math.pi / nodes
     total = 0.0
+    # The nodes above and below the real axis are conjugate, so the real parts of one half count twice.
     for node in range(nodes // 2 + 1):
         unit_root = cmath.rect(1.0, step * node)
         phi = math.prod([(group.failure + group.success * unit_root) ** group.count for group in tilted_trials])
-        turned_back = phi * cmath.rect(1.0, -step * (node * k % nodes))
-        distance_to_pole = 1.0 - cmath.exp(-sign * complex(tilt.theta, step * node))
-        term = (turned_back / distance_to_pole).real
+        numerator = phi * cmath.rect(1.0, -step * (node * k % nodes))
+        denominator = 1.0 - cmath.exp(-sign * complex(theta, step * node))
+        term = (numerator / denominator).real
         if node == 0:
             total += term
         else:
             total += 2.0 * term
         if abs(phi) < _NEGLIGIBLE:
             break
-    # G(z) z^-k = exp(log_factor - theta k) * phi(angle) * exp(-i k angle)
-    log_of_tail = tilt.log_factor - tilt.theta * k + math.log(total / nodes)
-    return min(0.0, log_of_tail)  # rounding may give a probability above 1
+    return total / nodes
 
 
 def _contour_nodes(tilted_trials: Sequence[_TiltedTrials], theta: float) -> int:
@@ -486,10 +502,10 @@ class RandomBaseline:
         # the other examples. E[best] = smallest number + sum over all larger numbers k of P(best >= k)
         certain = sum(count for rate, count in self.p if rate == 1.0)
         negligible = _NEGLIGIBLE / t  # the tail of the best is up to t times that of one
-        uncertain = _count_distribution(_trials(self.p), negligible)
-        tails_of_larger = _upper_tails(uncertain.probabilities)[1:]
+        others = _count_distribution(_trials(self.p), negligible)
+        tails_of_larger = _upper_tails(others.probabilities)[1:]
         tails_of_best = [_tail_of_best(tail, t) for tail in tails_of_larger]
-        return (certain + uncertain.first + math.fsum(tails_of_best)) / self.n
+        return (certain + others.smallest + math.fsum(tails_of_best)) / self.n
 
     def p_value(self, acc: float, t: int = 1) -> float:
         """Probability that the best of t guessers reaches an accuracy (equation 20).
@@ -664,7 +680,7 @@ class RandomBaseline:
 
 
 def _digits_after_point(number: str) -> int:
-    """Return how many digits after the decimal point a number has that is written as text, at most 20.
+    """Return the number of digits after the decimal point in a number that is written as text; at most 20.
 
     It is two for ``0.55`` and for ``5.5e-1``: a negative exponent moves the point to the left, which adds digits.
     """
@@ -805,17 +821,30 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
             unit = grid_step
         negligible = _SMALLEST if grid_step is None else _GRID_NEGLIGIBLE
         right_guesses = _binomial(group.count, log_odds, negligible)
-        added = dict(enumerate(right_guesses.probabilities, start=right_guesses.first))
+        added = dict(enumerate(right_guesses.probabilities, start=right_guesses.smallest))
         total = _add_variables(total, _on_grid(added, weight / unit))
 
-    # Tilting multiplied the probability of a score by exp(theta * score - log_factor), which is now divided out.
+    half_step = 0.0 if grid_step is None else float(grid_step / 2)
+    return _without_tilt(total, unit, tilt, half_step)
+
+
+def _without_tilt(total: Mapping[int, float], unit: Fraction, tilt: _Tilt, half_step: float) -> _ScoreDistribution:
+    """Return the distribution of a score from its tilted distribution.
+
+    Tilting multiplied the probability of each score by ``exp(theta * score - log_factor)``, which is divided out.
+
+    Args:
+        total: The tilted probability of each score, in multiples of the unit.
+        unit: The unit of the scores.
+        tilt: The tilting.
+        half_step: Half of the distance between scores on a grid; 0 if the distribution is exact.
+    """
     scores = []
     probabilities = []
     for multiple, tilted_probability in sorted(total.items()):
         score = float(multiple * unit)
         scores.append(score)
         probabilities.append(tilted_probability * math.exp(tilt.log_factor - tilt.theta * score))
-    half_step = 0.0 if grid_step is None else float(grid_step / 2)
     return _ScoreDistribution(scores, _upper_tails(probabilities), half_step)
 
 
@@ -826,7 +855,7 @@ def _guess_trials(group: _GuessGroup) -> _Trials:
 
 
 def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition: int) -> bool:
-    """Return whether a sum could have too many values for an exact distribution after one more group of guesses.
+    """Return whether a sum can have too many values for an exact distribution once another group of guesses is added.
 
     Args:
         total: The sum so far: probabilities of its values, as integers.
@@ -843,10 +872,10 @@ def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition:
 
 
 def _upper_tails(probabilities: Sequence[float]) -> list[float]:
-    """Return for each of some ascending numbers the probability of this number or a larger one.
+    """Return the upper tail of each number: the probability of this number or a larger one.
 
     Args:
-        probabilities: The probability of each number.
+        probabilities: The probability of each number, in ascending order of the numbers.
     """
     tails = list(accumulate(reversed(probabilities)))
     tails.reverse()

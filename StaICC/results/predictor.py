@@ -119,7 +119,7 @@ class Provenance(SavedRecord):
         return tuple(reasons)
 
     def named(self, name: str) -> Provenance:
-        """Return the provenance with another name of all inference functions."""
+        """Return the provenance with this name for all inference functions."""
         renamed = [replace(predictor, name=name) for predictor in self.predictors]
         return replace(self, predictors=tuple(renamed))
 
