@@ -138,14 +138,14 @@ class CrossedEffects:
             The lower and the upper limit by the name of the source; ``None`` where they are undefined: with less than
             two degrees of freedom, or without variation.
         """
-        limits = {
-            source: _limits(square, self.mean_square_variances[source], level)
-            for source, square in self.mean_squares.items()
-        }
+        limits = {}
+        for source, mean_square in self.mean_squares.items():
+            limits[source] = _limits(mean_square, self.mean_square_variances[source], level)
         contributions = self.contributions
         intervals: dict[str, tuple[float, float] | None] = {}
         for source, name in SOURCES.items():
-            if self.degrees_of_freedom[source] < 2 or not self.mean_squares[source]:
+            is_undefined = self.degrees_of_freedom[source] < 2 or not self.mean_squares[source]
+            if is_undefined:
                 intervals[name] = None
             else:
                 intervals[name] = self._interval(source, contributions[name], limits)
@@ -180,11 +180,12 @@ class CrossedEffects:
             below = math.fsum(lower_distances)
             above = math.fsum(upper_distances)
 
-        # A variance is at least 0, and that of an effect on accuracies at most 1/4.
+        # A variance is at least 0.
+        lower_limit = max(0.0, contribution - below)
+        upper_limit = max(0.0, contribution + above)
+        # The variance of an effect on accuracies is at most 1/4. An estimate above that is kept.
         largest = max(contribution, 0.25 / _number_of_cells(source, self.sizes))
-        not_negative_low = max(0.0, contribution - below)
-        not_negative_high = max(0.0, contribution + above)
-        return min(largest, not_negative_low), min(largest, not_negative_high)
+        return min(largest, lower_limit), min(largest, upper_limit)
 
     @property
     def variance_of_levels(self) -> tuple[float, float]:
@@ -221,10 +222,11 @@ def _sources_containing(source: VarianceSource) -> list[VarianceSource]:
 
 
 def _is_added(containing: VarianceSource, source: VarianceSource) -> bool:
-    """Return whether the mean square of U is added in the contribution of S, and not subtracted.
+    """Return whether the mean square of a containing source U is added in the contribution of S, and not subtracted.
 
-    The signs are those of inclusion-exclusion, ``(-1)^(|U| - |S|)``: the mean square of S contains the variances of all
-    interactions with S; subtracting the mean squares with one more factor removes some of them twice, and so on.
+    The sign is ``(-1)^(|U| - |S|)``, by inclusion-exclusion. The mean square of S contains the variances of all
+    interactions with S. Subtracting the mean squares of the sources with one more factor removes these, but removes the
+    interaction of all three factors twice, so that it is added again.
     """
     return (len(containing) - len(source)) % 2 == 0
 

@@ -309,8 +309,7 @@ def _interval_from_distance(
 ) -> Interval:
     """Return the interval of a value, given the interval of its distance to the highest possible value.
 
-    A large distance is a small value, so the upper limit of the distance becomes the lower limit of the value. The
-    interval contains the value, and lies within the range.
+    A large distance is a small value, so the upper limit of the distance becomes the lower limit of the value.
 
     Args:
         value: The value.
@@ -325,10 +324,12 @@ def _interval_from_distance(
 
     # Rounding may have put the value outside the range by an ulp.
     value_in_range = min(high, max(low, value))
-    at_most_value = min(high - distance.high * unit, value_in_range)
-    at_least_value = max(high - distance.low * unit, value_in_range)
-    lower_end = max(low, at_most_value)
-    upper_end = min(high, at_least_value)
+    # The interval contains the value,
+    lower_limit = min(high - distance.high * unit, value_in_range)
+    upper_limit = max(high - distance.low * unit, value_in_range)
+    # and lies within the range.
+    lower_end = max(low, lower_limit)
+    upper_end = min(high, upper_limit)
     # Adding 0 turns a negative zero into 0.
     return Interval(lower_end + 0.0, upper_end + 0.0, distance.level, distance.method, centre=centre)
 
@@ -540,14 +541,14 @@ class MacroF1(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the macro F1 of one run, and the contribution of each test row.
 
-        The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is that of
-        the jackknife.
+        The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is
+        estimated by the jackknife.
         """
         new_queries = sample.most_queries_per_row
         if not others:
             others = predictions
         n_labels = sample.n_labels
-        if not n_labels:
+        if not n_labels:  # unknown, so it is taken from the labels that occur
             n_labels = 1 + max(*sample.truth, *predictions, *others)
         counts = _label_counts(sample.truth, predictions, n_labels)
         other_counts = _label_counts(sample.truth, others, n_labels)
@@ -632,6 +633,7 @@ def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence
         predictions: Predicted label of each query.
         counts: The counts of each label.
     """
+    # The true and the predicted label of each query of a row.
     pairs_by_row: dict[int, list[tuple[int, int]]] = {}
     for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
         pairs_by_row.setdefault(row, []).append((label, guess))
@@ -766,7 +768,7 @@ class CalibrationError(Statistic):
         count = len(predictions)
         new_queries = sample.most_queries_per_row
         contributions = [0.0] * sample.n_rows
-        sizes = []
+        absolute_errors = []
         uncertain_terms = []
         bias = 0.0
         for confidence_bin in self._bins(sample, predictions).values():
@@ -777,21 +779,21 @@ class CalibrationError(Statistic):
                 terms = [-error / count for error in confidence_bin.errors]
             contributions = list(map(add, contributions, terms))
 
-            size = abs(error_sum)
-            sizes.append(size)
+            absolute_error = abs(error_sum)
+            absolute_errors.append(absolute_error)
             variance = confidence_bin.variance
             # The true error may have the other sign if the observed one is within two standard deviations of 0. A rare
             # row that the sample lacks may have the error new_queries, the square of which is added to the variance.
-            if size < 2.0 * math.sqrt(variance + new_queries * new_queries):
+            if absolute_error < 2.0 * math.sqrt(variance + new_queries * new_queries):
                 uncertain_terms.append(terms)
-            bias += _bias_of_absolute_sum(size, math.sqrt(variance)) / count
+            bias += _bias_of_absolute_sum(absolute_error, math.sqrt(variance)) / count
 
-        total = math.fsum(sizes)
+        total = math.fsum(absolute_errors)
         return Contributions(
             value=total / count,
             rows=contributions,
             # One more row changes the error of a bin by up to its number of queries, and at best to 0.
-            lowest_after_row=(total - min(new_queries, max(sizes))) / (count + new_queries),
+            lowest_after_row=(total - min(new_queries, max(absolute_errors))) / (count + new_queries),
             highest_after_row=(total + new_queries) / (count + new_queries),
             range_width=1.0,
             upward_bias=bias,
