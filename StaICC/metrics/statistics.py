@@ -723,7 +723,7 @@ class _ConfidenceBin:
     @property
     def variance(self) -> float:
         """The variance of the error of the bin, for independent test rows."""
-        sum_of_squares = math.fsum(error * error for error in self.errors)
+        sum_of_squares = math.fsum(map(mul, self.errors, self.errors))
         return max(0.0, sum_of_squares - self.error_sum**2 / len(self.errors))
 
 
