@@ -289,7 +289,8 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
             mean_square = sum_of_squares / n_effects / freedom
 
         beta_variance = _beta_variance(mean_square, n_effects, freedom, mean)
-        jackknife_variance = _jackknife_variance_of_sum(source, effects, sizes) / freedom**2
+        # The mean square is the mean squared effect, divided by the degrees of freedom.
+        jackknife_variance = _jackknife_variance(source, effects, sizes) / freedom**2
         mean_squares[source] = mean_square
         degrees_of_freedom[source] = freedom
         mean_square_variances[source] = max(beta_variance, jackknife_variance)
@@ -375,14 +376,13 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
     return mean_square * mean_square * (2.0 / degrees_of_freedom + max(0.0, excess) / n_effects)
 
 
-def _jackknife_variance_of_sum(
+def _jackknife_variance(
     source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]
 ) -> float:
-    """Return the variance of the mean square of a source times its degrees of freedom (infinitesimal jackknife).
+    """Return the sampling variance of the mean squared effect of a source (infinitesimal jackknife).
 
-    It is the sum over the three factors of the variance that comes from drawing their levels: the variance of the
-    influences of the levels, divided by their number. For draws or templates alone it is 0, because they have too few
-    levels.
+    The levels of all three factors are drawn at random. Each factor adds the variance of the influences of its levels,
+    divided by their number. For draws or templates alone the result is 0, because they have too few levels.
 
     Args:
         source: The source of the mean square.
@@ -393,16 +393,11 @@ def _jackknife_variance_of_sum(
         return 0.0
     variance = 0.0
     for factor in range(3):
-        # For each level of the factor: the sum of (joint effect with this level) * (effect of the source). If the
-        # factor is in the source, both effects are the same, and the sum is the level's part of the sum of squares.
-        joint_source = tuple(sorted({*source, factor}))
-        additions = [0.0] * sizes[factor]
-        for levels, joint_effect in effects[joint_source].items():
-            level = levels[joint_source.index(factor)]
-            additions[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
-
+        # The influence of a level is weight * (its sum of products) / (number of effects), up to a constant.
+        sums_of_products = _sums_of_products(source, factor, effects, sizes)
         if factor in source:
-            # The sum of squares is the mean over the n levels of n * (part of the level).
+            # The products are the squared effects with this level. Their sum over all levels is the mean over the n
+            # levels of n * (sum of the level).
             weight = float(sizes[factor])
         else:
             # More weight on a level changes an effect e of the source by its interaction i with this level, and so e^2
@@ -411,8 +406,24 @@ def _jackknife_variance_of_sum(
         scale = weight / len(effects[source])
         # For few levels, Student's t replaces the normal quantile.
         inflation = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
-        variance += (scale * inflation) ** 2 * sample_variance(additions) / sizes[factor]
+        variance += (scale * inflation) ** 2 * sample_variance(sums_of_products) / sizes[factor]
     return variance
+
+
+def _sums_of_products(
+    source: VarianceSource, factor: int, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]
+) -> list[float]:
+    """Return for each level of a factor a sum of products of two effects.
+
+    One is the effect of the source. The other one is its interaction with the level; if the factor is in the source,
+    it is the effect of the source itself.
+    """
+    joint_source = tuple(sorted({*source, factor}))
+    sums = [0.0] * sizes[factor]
+    for levels, joint_effect in effects[joint_source].items():
+        level = levels[joint_source.index(factor)]
+        sums[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
+    return sums
 
 
 def _limits(mean_square: float, variance: float, level: float) -> tuple[float, float]:

@@ -594,8 +594,9 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     if not any(steps) or not pseudo_row:
         return None
 
-    # Chernoff's inequality is quick, and enough if many rows differ: M(s) for any negative s is an upper bound of the
-    # one-sided p-value. With s half of the pole 1 / pseudo_row, the factor of the pseudo-row is 1 / (1 - 1/2) = 2.
+    # Chernoff's inequality is quick, and enough if many rows differ: for any negative s, the moment generating function
+    # product(1 / (1 - s * term)) is an upper bound of the one-sided p-value. With s = 1 / pseudo_row / 2, the factor of
+    # the pseudo-row is 1 / (1 - 1/2) = 2.
     one_sided_bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))
     if 2.0 * one_sided_bound <= SIGNIFICANCE_LEVEL:
         return None

@@ -258,7 +258,7 @@ class Mean(Statistic):
         return mean_contributions(sample, scores, self.possible(sample, predictions))
 
     def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
-        """Return the mean and the contribution of each test row, with the worst or the best score for missing queries.
+        """Return the mean and the contribution of each test row, with the same extreme score for all missing queries.
 
         Args:
             sample: All queries.
@@ -529,14 +529,15 @@ class MacroF1(Statistic):
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the macro F1 with the distances to its confidence limits, and the influence of each test row."""
-        hits = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
-        sizes = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
+        # F1 = (2 * hits) / size: numerator and denominator of each label, as sums over the queries of each row.
+        numerators = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
+        denominators = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
         for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
-            sizes[label][row] += 1.0
-            sizes[guess][row] += 1.0
+            denominators[label][row] += 1.0
+            denominators[guess][row] += 1.0
             if label == guess:
-                hits[label][row] += 2.0
-        return intervals.macro_part(hits, sizes, level)
+                numerators[label][row] += 2.0
+        return intervals.macro_part(numerators, denominators, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the macro F1 of one run, and the contribution of each test row.
