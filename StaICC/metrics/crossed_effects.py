@@ -368,6 +368,7 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
     if mean_square <= 0.0 or largest_variance <= 0.0:
         return 2.0 * mean_square * mean_square / degrees_of_freedom
     variance_of_effects = mean_square * n_effects
+    # An estimated variance can reach the largest possible one, for which a + b is 0.
     a_plus_b = max(1e-3, largest_variance / variance_of_effects - 1.0)
     a_times_b = a_plus_b * a_plus_b * largest_variance
     a_minus_b = a_plus_b * (2.0 * mean - 1.0)
