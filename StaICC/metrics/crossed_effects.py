@@ -138,14 +138,14 @@ class CrossedEffects:
             The lower and the upper limit by the name of the source; ``None`` where they are undefined: with less than
             two degrees of freedom, or without variation.
         """
-        limits = {
-            source: _limits(square, self.mean_square_variances[source], level)
-            for source, square in self.mean_squares.items()
-        }
+        limits = {}
+        for source, mean_square in self.mean_squares.items():
+            limits[source] = _limits(mean_square, self.mean_square_variances[source], level)
         contributions = self.contributions
         intervals: dict[str, tuple[float, float] | None] = {}
         for source, name in SOURCES.items():
-            if self.degrees_of_freedom[source] < 2 or not self.mean_squares[source]:
+            is_undefined = self.degrees_of_freedom[source] < 2 or not self.mean_squares[source]
+            if is_undefined:
                 intervals[name] = None
             else:
                 intervals[name] = self._interval(source, contributions[name], limits)
@@ -180,11 +180,12 @@ class CrossedEffects:
             below = math.fsum(lower_distances)
             above = math.fsum(upper_distances)
 
-        # A variance is at least 0, and that of an effect on accuracies at most 1/4.
+        # A variance is at least 0.
+        lower_limit = max(0.0, contribution - below)
+        upper_limit = max(0.0, contribution + above)
+        # The variance of an effect on accuracies is at most 1/4. An estimate above that is kept.
         largest = max(contribution, 0.25 / _number_of_cells(source, self.sizes))
-        not_negative_low = max(0.0, contribution - below)
-        not_negative_high = max(0.0, contribution + above)
-        return min(largest, not_negative_low), min(largest, not_negative_high)
+        return min(largest, lower_limit), min(largest, upper_limit)
 
     @property
     def variance_of_levels(self) -> tuple[float, float]:
@@ -221,10 +222,11 @@ def _sources_containing(source: VarianceSource) -> list[VarianceSource]:
 
 
 def _is_added(containing: VarianceSource, source: VarianceSource) -> bool:
-    """Return whether the mean square of U is added in the contribution of S, and not subtracted.
+    """Return whether the mean square of a containing source U is added in the contribution of S, and not subtracted.
 
-    The signs are those of inclusion-exclusion, ``(-1)^(|U| - |S|)``: the mean square of S contains the variances of all
-    interactions with S; subtracting the mean squares with one more factor removes some of them twice, and so on.
+    The sign is ``(-1)^(|U| - |S|)``, by inclusion-exclusion. The mean square of S contains the variances of all
+    interactions with S. Subtracting the mean squares of the sources with one more factor removes these, but removes the
+    interaction of all three factors twice, so that it is added again.
     """
     return (len(containing) - len(source)) % 2 == 0
 
@@ -287,7 +289,8 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
             mean_square = sum_of_squares / n_effects / freedom
 
         beta_variance = _beta_variance(mean_square, n_effects, freedom, mean)
-        jackknife_variance = _jackknife_variance_of_sum(source, effects, sizes) / freedom**2
+        # The mean square is the mean squared effect, divided by the degrees of freedom.
+        jackknife_variance = _jackknife_variance(source, effects, sizes) / freedom**2
         mean_squares[source] = mean_square
         degrees_of_freedom[source] = freedom
         mean_square_variances[source] = max(beta_variance, jackknife_variance)
@@ -365,6 +368,7 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
     if mean_square <= 0.0 or largest_variance <= 0.0:
         return 2.0 * mean_square * mean_square / degrees_of_freedom
     variance_of_effects = mean_square * n_effects
+    # An estimated variance can reach the largest possible one, for which a + b is 0.
     a_plus_b = max(1e-3, largest_variance / variance_of_effects - 1.0)
     a_times_b = a_plus_b * a_plus_b * largest_variance
     a_minus_b = a_plus_b * (2.0 * mean - 1.0)
@@ -373,14 +377,13 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
     return mean_square * mean_square * (2.0 / degrees_of_freedom + max(0.0, excess) / n_effects)
 
 
-def _jackknife_variance_of_sum(
+def _jackknife_variance(
     source: VarianceSource, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]
 ) -> float:
-    """Return the variance of the mean square of a source times its degrees of freedom (infinitesimal jackknife).
+    """Return the sampling variance of the mean squared effect of a source (infinitesimal jackknife).
 
-    It is the sum over the three factors of the variance that comes from drawing their levels: the variance of the
-    influences of the levels, divided by their number. For draws or templates alone it is 0, because they have too few
-    levels.
+    The levels of all three factors are drawn at random. Each factor adds the variance of the influences of its levels,
+    divided by their number. For draws or templates alone the result is 0, because they have too few levels.
 
     Args:
         source: The source of the mean square.
@@ -391,16 +394,11 @@ def _jackknife_variance_of_sum(
         return 0.0
     variance = 0.0
     for factor in range(3):
-        # For each level of the factor: the sum of (joint effect with this level) * (effect of the source). If the
-        # factor is in the source, both effects are the same, and the sum is the level's part of the sum of squares.
-        joint_source = tuple(sorted({*source, factor}))
-        additions = [0.0] * sizes[factor]
-        for levels, joint_effect in effects[joint_source].items():
-            level = levels[joint_source.index(factor)]
-            additions[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
-
+        # The influence of a level is weight * (its sum of products) / (number of effects), up to a constant.
+        sums_of_products = _sums_of_products(source, factor, effects, sizes)
         if factor in source:
-            # The sum of squares is the mean over the n levels of n * (part of the level).
+            # The products are the squared effects with this level. Their sum over all levels is the mean over the n
+            # levels of n * (sum of the level).
             weight = float(sizes[factor])
         else:
             # More weight on a level changes an effect e of the source by its interaction i with this level, and so e^2
@@ -409,8 +407,24 @@ def _jackknife_variance_of_sum(
         scale = weight / len(effects[source])
         # For few levels, Student's t replaces the normal quantile.
         inflation = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
-        variance += (scale * inflation) ** 2 * sample_variance(additions) / sizes[factor]
+        variance += (scale * inflation) ** 2 * sample_variance(sums_of_products) / sizes[factor]
     return variance
+
+
+def _sums_of_products(
+    source: VarianceSource, factor: int, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]
+) -> list[float]:
+    """Return for each level of a factor a sum of products of two effects.
+
+    One is the effect of the source. The other one is its interaction with the level; if the factor is in the source,
+    it is the effect of the source itself.
+    """
+    joint_source = tuple(sorted({*source, factor}))
+    sums = [0.0] * sizes[factor]
+    for levels, joint_effect in effects[joint_source].items():
+        level = levels[joint_source.index(factor)]
+        sums[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
+    return sums
 
 
 def _limits(mean_square: float, variance: float, level: float) -> tuple[float, float]:

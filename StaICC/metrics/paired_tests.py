@@ -428,7 +428,9 @@ def _probability_not_positive(terms: Mapping[float, float]) -> float:
     # To the left of the pole at 0, the integral is minus the probability of a sum that is not positive. To the right it
     # is the probability of a positive sum.
     probability = -integral if real_part < 0.0 else 1.0 - integral
-    return min(1.0, max(1e-300, probability))
+    # Rounding may put the probability outside its range. It is never 0, which has no normal quantile.
+    positive_probability = max(1e-300, probability)
+    return min(1.0, positive_probability)
 
 
 def _saddlepoint(terms: _ScaledTerms, lowest: float, highest: float) -> tuple[float, float]:
@@ -448,9 +450,9 @@ def _saddlepoint(terms: _ScaledTerms, lowest: float, highest: float) -> tuple[fl
     s_below = 1.0 / lowest
     s_above = 1.0 / highest
     for _ in range(60):
-        ratios = [(count, term / (1.0 - s * term)) for term, count in terms]
-        slope = math.fsum(count * ratio for count, ratio in ratios)
-        second_derivative = math.fsum(count * ratio * ratio for count, ratio in ratios)
+        ratios = [(term / (1.0 - s * term), count) for term, count in terms]
+        slope = math.fsum(count * ratio for ratio, count in ratios)
+        second_derivative = math.fsum(count * ratio * ratio for ratio, count in ratios)
         width = 1.0 / math.sqrt(second_derivative)
         # A twentieth of the width is near enough, because the integral is the same along any line near the saddlepoint.
         if abs(slope) * width < 0.05:
@@ -468,7 +470,7 @@ def _saddlepoint(terms: _ScaledTerms, lowest: float, highest: float) -> tuple[fl
 
 
 def _away_from_zero(s: float, width: float, lowest: float, highest: float) -> float:
-    """Return a number near s, but not near 0, where the integrand ``M(s) / s`` has a pole.
+    """Return a number near s that keeps a distance from 0, because the integrand ``M(s) / s`` has a pole at 0.
 
     A number within half a width of 0 is moved to half a width from 0. It is moved at most half way to the next pole of
     M, which is one over the lowest or the highest term.
@@ -489,8 +491,8 @@ def _away_from_zero(s: float, width: float, lowest: float, highest: float) -> fl
 def _line_integral(terms: _ScaledTerms, real_part: float, width: float) -> float:
     """Return the integral of ``M(s) / s / (2 pi i)`` along the vertical line ``s = real_part + i y``.
 
-    With the substitution ``y = width * sinh(u)``, the nodes of the trapezoidal rule are 0.1 apart in u. The integrand
-    at -y is the conjugate of that at y. So the integral is the real part of that over the upper half, divided by pi.
+    It is computed by the trapezoidal rule in u after the substitution ``y = width * sinh(u)``. The integrand at -y is
+    the conjugate of that at y. So the integral is the real part of that over the upper half, divided by pi.
     The node at 0 is in both halves and counts half.
 
     Args:
@@ -501,15 +503,17 @@ def _line_integral(terms: _ScaledTerms, real_part: float, width: float) -> float
     # M(s) = M(real_part) / product(1 - i y * term / (1 - real_part * term)); the ratios contain the width of y.
     m_at_real_part = math.exp(-math.fsum(count * math.log1p(-real_part * term) for term, count in terms))
     ratios = [(term / (1.0 - real_part * term) * width, count) for term, count in terms]
+    node_distance = 0.1  # in u
     total = 0.0
     peak = 0.0
     for node in range(400):
-        sinh_u = math.sinh(0.1 * node)
+        u = node_distance * node
+        sinh_u = math.sinh(u)
         minus_i_sinh_u = -1j * sinh_u
         factors = [(1.0 + minus_i_sinh_u * ratio) ** count for ratio, count in ratios]
         denominator = math.prod(factors, start=complex(real_part, sinh_u * width))
-        node_width = 0.05 if node == 0 else 0.1
-        value = math.cosh(0.1 * node) * node_width * width / denominator
+        node_width = node_distance / 2.0 if node == 0 else node_distance
+        value = math.cosh(u) * node_width * width / denominator
         if not abs(value) > 1e-14 * peak:  # this node and the following ones are negligible
             break
         total += value.real
@@ -590,8 +594,9 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     if not any(steps) or not pseudo_row:
         return None
 
-    # Chernoff's inequality is quick, and enough if many rows differ: M(s) for any negative s is an upper bound of the
-    # one-sided p-value. With s half of the pole 1 / pseudo_row, the factor of the pseudo-row is 1 / (1 - 1/2) = 2.
+    # Chernoff's inequality is quick, and enough if many rows differ: for any negative s, the moment generating function
+    # product(1 / (1 - s * term)) is an upper bound of the one-sided p-value. With s = 1 / pseudo_row / 2, the factor of
+    # the pseudo-row is 1 / (1 - 1/2) = 2.
     one_sided_bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))
     if 2.0 * one_sided_bound <= SIGNIFICANCE_LEVEL:
         return None

@@ -258,7 +258,7 @@ class Mean(Statistic):
         return mean_contributions(sample, scores, self.possible(sample, predictions))
 
     def with_missing(self, sample: Sample, predictions: Sequence[Any], missing_at: RangeEnd) -> Contributions:
-        """Return the mean and the contribution of each test row, with the worst or the best score for missing queries.
+        """Return the mean and the contribution of each test row, with the same extreme score for all missing queries.
 
         Args:
             sample: All queries.
@@ -309,8 +309,7 @@ def _interval_from_distance(
 ) -> Interval:
     """Return the interval of a value, given the interval of its distance to the highest possible value.
 
-    A large distance is a small value, so the upper limit of the distance becomes the lower limit of the value. The
-    interval contains the value, and lies within the range.
+    A large distance is a small value, so the upper limit of the distance becomes the lower limit of the value.
 
     Args:
         value: The value.
@@ -325,10 +324,12 @@ def _interval_from_distance(
 
     # Rounding may have put the value outside the range by an ulp.
     value_in_range = min(high, max(low, value))
-    at_most_value = min(high - distance.high * unit, value_in_range)
-    at_least_value = max(high - distance.low * unit, value_in_range)
-    lower_end = max(low, at_most_value)
-    upper_end = min(high, at_least_value)
+    # The interval contains the value,
+    lower_limit = min(high - distance.high * unit, value_in_range)
+    upper_limit = max(high - distance.low * unit, value_in_range)
+    # and lies within the range.
+    lower_end = max(low, lower_limit)
+    upper_end = min(high, upper_limit)
     # Adding 0 turns a negative zero into 0.
     return Interval(lower_end + 0.0, upper_end + 0.0, distance.level, distance.method, centre=centre)
 
@@ -528,26 +529,27 @@ class MacroF1(Statistic):
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the macro F1 with the distances to its confidence limits, and the influence of each test row."""
-        hits = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
-        sizes = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
+        # F1 = (2 * hits) / size: numerator and denominator of each label, as sums over the queries of each row.
+        numerators = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
+        denominators = [[0.0] * sample.n_rows for _ in range(sample.n_labels)]
         for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
-            sizes[label][row] += 1.0
-            sizes[guess][row] += 1.0
+            denominators[label][row] += 1.0
+            denominators[guess][row] += 1.0
             if label == guess:
-                hits[label][row] += 2.0
-        return intervals.macro_part(hits, sizes, level)
+                numerators[label][row] += 2.0
+        return intervals.macro_part(numerators, denominators, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
         """Return the macro F1 of one run, and the contribution of each test row.
 
-        The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is that of
-        the jackknife.
+        The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is
+        estimated by the jackknife.
         """
         new_queries = sample.most_queries_per_row
         if not others:
             others = predictions
         n_labels = sample.n_labels
-        if not n_labels:
+        if not n_labels:  # unknown, so it is taken from the labels that occur
             n_labels = 1 + max(*sample.truth, *predictions, *others)
         counts = _label_counts(sample.truth, predictions, n_labels)
         other_counts = _label_counts(sample.truth, others, n_labels)
@@ -632,6 +634,7 @@ def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence
         predictions: Predicted label of each query.
         counts: The counts of each label.
     """
+    # The true and the predicted label of each query of a row.
     pairs_by_row: dict[int, list[tuple[int, int]]] = {}
     for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
         pairs_by_row.setdefault(row, []).append((label, guess))
@@ -721,7 +724,7 @@ class _ConfidenceBin:
     @property
     def variance(self) -> float:
         """The variance of the error of the bin, for independent test rows."""
-        sum_of_squares = math.fsum(error * error for error in self.errors)
+        sum_of_squares = math.fsum(map(mul, self.errors, self.errors))
         return max(0.0, sum_of_squares - self.error_sum**2 / len(self.errors))
 
 
@@ -766,7 +769,7 @@ class CalibrationError(Statistic):
         count = len(predictions)
         new_queries = sample.most_queries_per_row
         contributions = [0.0] * sample.n_rows
-        sizes = []
+        absolute_errors = []
         uncertain_terms = []
         bias = 0.0
         for confidence_bin in self._bins(sample, predictions).values():
@@ -777,21 +780,21 @@ class CalibrationError(Statistic):
                 terms = [-error / count for error in confidence_bin.errors]
             contributions = list(map(add, contributions, terms))
 
-            size = abs(error_sum)
-            sizes.append(size)
+            absolute_error = abs(error_sum)
+            absolute_errors.append(absolute_error)
             variance = confidence_bin.variance
             # The true error may have the other sign if the observed one is within two standard deviations of 0. A rare
             # row that the sample lacks may have the error new_queries, the square of which is added to the variance.
-            if size < 2.0 * math.sqrt(variance + new_queries * new_queries):
+            if absolute_error < 2.0 * math.sqrt(variance + new_queries * new_queries):
                 uncertain_terms.append(terms)
-            bias += _bias_of_absolute_sum(size, math.sqrt(variance)) / count
+            bias += _bias_of_absolute_sum(absolute_error, math.sqrt(variance)) / count
 
-        total = math.fsum(sizes)
+        total = math.fsum(absolute_errors)
         return Contributions(
             value=total / count,
             rows=contributions,
             # One more row changes the error of a bin by up to its number of queries, and at best to 0.
-            lowest_after_row=(total - min(new_queries, max(sizes))) / (count + new_queries),
+            lowest_after_row=(total - min(new_queries, max(absolute_errors))) / (count + new_queries),
             highest_after_row=(total + new_queries) / (count + new_queries),
             range_width=1.0,
             upward_bias=bias,
