@@ -49,7 +49,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
 
     __slots__ = ("members", "name")
     task_name: ClassVar[str] = ""
-    """The name of the groups of a class whose constructor says which members they have; results carry it."""
+    """The name in results of a class of groups whose constructor makes the members; empty for other groups."""
 
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
                 raise ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
 
     def _first_member(self) -> Benchmark:
-        """Return the first member, which answers for all: they have the same data sets."""
+        """Return the first member. Its data sets are those of all members."""
         return next(iter(self.members.values()))
 
     def __len__(self) -> int:
@@ -145,18 +145,23 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     __call__ = auto_run
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
-        """Forecast the run of a function: as for a single benchmark, with each distinct prompt once."""
+        """Forecast the run of a function, in which each distinct prompt of all members is predicted once.
+
+        Args:
+            function: The inference function.
+            **options: See :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
+        """
         queries_by_dataset = []
         for number in range(len(self._first_member())):
             queries: list[Query] = []
             for member in self.members.values():
                 queries += member[number].all_queries()
             queries_by_dataset.append(queries)
-        return forecast(queries_by_dataset, function, True, **options)
+        return forecast(queries_by_dataset, function, grouped=True, **options)
 
 
 def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
-    """Return the single benchmarks, by the name of their part (a single benchmark by its own name).
+    """Return the single benchmarks of a group, by the name of their part. A single benchmark is under its own name.
 
     Args:
         benchmark: A benchmark or a group of benchmarks.

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a run is to know before it stops early."""
+    """The precision at which a run stops early."""
 
     precision: float | None
-    """Half the width of the interval."""
+    """Half the width of the confidence interval of the score."""
     score: str | None
-    """The score that the interval is of; ``None`` for accuracy."""
+    """The score; ``None`` for accuracy."""
 
 
 class DatasetTask(Protocol):
@@ -56,7 +56,7 @@ class DatasetTask(Protocol):
 
     @property
     def steps(self) -> int:
-        """How many parts a run reports."""
+        """The number of parts of a run over this data set, for its progress."""
         return 1
 
     @property
@@ -68,20 +68,23 @@ class DatasetTask(Protocol):
         """Return the label names."""
 
     def conditions(self) -> Sequence[Condition]:
-        """Return the conditions: the same every time."""
+        """Return the conditions. Every call returns the same ones."""
 
     def all_queries(self) -> list[Query]:
         """Return the queries of all conditions, in order."""
         return [query for condition in self.conditions() for query in condition.queries]
 
     def prompt_set(self) -> list[Any]:
-        """Return all prompts, in order: texts, or in the noisy channel lists with one text for each label."""
+        """Return all prompts, in order.
+
+        A prompt is a text. In the noisy channel, it is a list with one text for each label.
+        """
         return [as_argument(query.prompt) for query in self.all_queries()]
 
     def run(
         self, forward_inference: Inference | None, preentered_prediction: Any, options: RunOptions, part: Part
     ) -> DatasetRun:
-        """Predict, or take given predictions, and score."""
+        """Predict, or take given predictions, and score them."""
 
     def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
         """Score the predictions of all conditions."""
@@ -94,15 +97,20 @@ class DatasetTask(Protocol):
 
     @property
     def unrecorded(self) -> str | None:
-        """Why results have no records of the predictions; ``None`` if they have."""
+        """The reason why results have no records of the predictions; ``None`` if they have them."""
         return None
 
     @property
     def data_digest(self) -> str:
-        """The digest by which comparisons know the data."""
+        """The digest by which comparisons recognise the data."""
 
     def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
-        """Return a new prediction of a query, by its number, as results record it."""
+        """Return a new prediction in the form in which results record it.
+
+        Args:
+            number: The number of its query.
+            answer: The prediction.
+        """
         return answer
 
 
@@ -127,7 +135,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @property
     def absent(self) -> RunsByDataset:
-        """Data sets that were asked for and have no files, with the result that says so."""
+        """The data sets of the benchmark whose files are missing, each with an empty run that states it."""
         return {}
 
     def display_blocks(self) -> list[Block]:
@@ -336,14 +344,21 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 )
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the benchmark; arguments as for :meth:`auto_run`, also that of a class derived from this one."""
+        """Run the benchmark; the arguments are those of :meth:`auto_run`, which a derived class may replace."""
         return self.auto_run(*arguments, **keywords)
 
     def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
-        """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
+        """Run until half the width of the interval of a score is at most ``goal.precision``.
+
+        Benchmarks whose scores are means over test rows define this. Others cannot stop early.
+
+        Args:
+            goal: The precision, and the score.
+            functions: The inference function of each data set.
+            settings: The settings of the run.
 
         Raises:
-            ArgumentError: The score is no mean over test rows.
+            ArgumentError: The scores of this benchmark are no means over test rows.
         """
         raise ArgumentError(f"early stopping needs scores that are means over test rows: got {self.benchmark_name}")
 
@@ -403,7 +418,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         )
 
     def _file_records(self) -> dict[str, Mapping[str, Any]]:
-        """Return the record of the file of each data set of the user's own, by name of the data set."""
+        """Return the record of the file of each data set that was read from one, by the name of the data set."""
         records: dict[str, Mapping[str, Any]] = {}
         for dataset in self.own_data():
             record = dataset.file_record()
@@ -413,7 +428,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
+        """Return the arguments of this benchmark as JSON values.
+
+        Results save them, and verification makes the benchmark from them again.
+        """
 
     @abstractmethod
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
@@ -428,7 +446,12 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
 
     def common_fields(self, runs: RunsByDataset | None, predictions: Predictions | None) -> dict[str, str | None]:
-        """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
+        """Return the fields of the signature that all benchmarks have.
+
+        Args:
+            runs: As for :meth:`signature`.
+            predictions: As for :meth:`signature`.
+        """
         from StaICC.results.signature import short_digest
 
         prompts = {}
@@ -466,14 +489,15 @@ def _prompts_digest(experimentor: DatasetTask) -> str:
 
 def _means(runs: RunsByDataset) -> dict[str, float | None]:
     """Return the mean over data sets of each score that enters means; ``None`` if it is undefined on one of them."""
+    averaged_keys = dict.fromkeys(key for run in runs.values() for key in run.averaged)
     means = {}
-    for key in dict.fromkeys(key for run in runs.values() for key in run.averaged):
+    for key in averaged_keys:
         means[key] = mean([run.averaged.get(key) for run in runs.values()])
     return means
 
 
 def _timing(runs: RunsByDataset, seconds: float) -> dict[str, float]:
-    """Return what the runs over the data sets measured, with the duration of the complete run."""
+    """Return the times that the runs over the data sets measured, and the duration of the complete run, in seconds."""
     timing: dict[str, float] = {}
     for run in runs.values():
         timing.update(run.timing)
