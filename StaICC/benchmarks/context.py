@@ -158,9 +158,10 @@ class _TrackedFunction:
         return f"{sentence}. The {removed_count} predictions that this run stored are removed."
 
     def _identity_now(self) -> Identity:
-        """Return the identity, computed again.
+        """Compute the identity again, and return it.
 
-        If that fails, as for a deleted checkpoint, it is the old one with the reason, so that it counts as changed.
+        If that fails, for example because a checkpoint was deleted, the old identity is returned. The error is then
+        among its unidentified parts, so that the function counts as changed.
         """
         try:
             return identity_of(self.function)
@@ -494,7 +495,9 @@ class Predictions:
     """The duration of the run."""
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
-        """Return the field ``scoring`` of the signature, which says how label scores are computed.
+        """Return the field ``scoring`` of the signature, which says how the label scores of all data sets are computed.
+
+        It ends with the version of the parser if labels were read from replies.
 
         Args:
             datasets: The names of the data sets; without any, the field is ``None``.

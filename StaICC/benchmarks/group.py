@@ -58,14 +58,16 @@ class BenchmarkGroup(Displayed, FixedAttributes):
             raise ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
         if not members:
             raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
-        datasets_of_part: dict[str, list[str]] = {}
+        datasets_by_part: dict[str, list[str]] = {}
         for part, member in self.members.items():
             if not isinstance(member, Benchmark):
                 raise ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
-            datasets_of_part[part] = member.dataset_names
+            datasets_by_part[part] = member.dataset_names
             if member.dataset_names != self._first_member().dataset_names:
-                got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in datasets_of_part.items())
-                raise ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
+                members_with_datasets = [f"{part} has {', '.join(names)}" for part, names in datasets_by_part.items()]
+                raise ArgumentError(
+                    f"the members of {name!r} must run over the same data sets, but {'; '.join(members_with_datasets)}"
+                )
 
     def _first_member(self) -> Benchmark:
         """Return the first member. Its data sets are those of all members."""

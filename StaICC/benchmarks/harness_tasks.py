@@ -34,7 +34,9 @@ def _task_name(*names: str) -> str:
     words = ["staicc"]
     for name in names:
         word = re.sub(r"[^0-9a-z]+", "_", name.casefold()).strip("_")
-        words.append(word or "x")
+        if not word:
+            word = "x"  # The name has neither letters nor digits of ASCII.
+        words.append(word)
     return "_".join(words)
 
 

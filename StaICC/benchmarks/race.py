@@ -328,6 +328,7 @@ def decide(
     rounds = _Rounds.of(experimentors)
 
     def evaluate(look: range) -> Iterator[list[float | None]]:
+        """Yield the value of each data set in each round of a look; ``None`` if a data set has no more rows."""
         before_look(look, rounds.queries_of_look(look))
         for round_number in look:
             values: list[float | None] = []

@@ -46,13 +46,13 @@ class UnknownBenchmarkError(ArgumentError):
 
 
 def finding_of_error(place: str, error: Exception) -> Finding:
-    """Return the finding that an error is about a value.
+    """Return the finding about a value whose computation raised an error.
 
     The value is unchecked if its data or its benchmark are missing. Any other error contradicts it.
 
     Args:
         place: The path of the value.
-        error: The error that its computation raised.
+        error: The error.
     """
     text = f"{place}: {error!s:.999}"
     if isinstance(error, (UnknownBenchmarkError, DataError)):

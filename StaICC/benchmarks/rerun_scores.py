@@ -154,11 +154,11 @@ def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: flo
     n_queries = 0
     n_missing = 0
     for dataset in datasets:
-        right = dataset.right(dataset.saved)
+        saved_is_right = dataset.right(dataset.saved)
         for number, answer in dataset.again.items():
             recomputed_right.append(label_of(answer) == dataset.truth[number])
-            saved_right.append(right[number])
-        saved_accuracies.append(mean_of(right))
+            saved_right.append(saved_is_right[number])
+        saved_accuracies.append(mean_of(saved_is_right))
         lowest, highest = dataset.accuracy_range(tolerance)
         lowest_accuracies.append(lowest)
         highest_accuracies.append(highest)

@@ -20,7 +20,7 @@ from StaICC.version import __version__
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from StaICC.benchmarks.context import EarlySettings, Predictions, RunSettings
+    from StaICC.benchmarks.context import EarlySettings, Predictions, RunContext, RunSettings
     from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
     from StaICC.benchmarks.task import Condition
     from StaICC.datasets.dataset import Dataset
@@ -301,18 +301,17 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
         from StaICC.benchmarks.context import EarlySettings, RunContext
-        from StaICC.inference.runner import Part
 
-        given = self.given_functions(list_of_forward_inference, forward_inference)
-        if given is None and preentered_prediction is None:
+        given_functions = self.given_functions(list_of_forward_inference, forward_inference)
+        if given_functions is None and preentered_prediction is None:
             raise _not_one_source("neither")
-        if given is not None and preentered_prediction is not None:
+        if given_functions is not None and preentered_prediction is not None:
             raise _not_one_source("both")
         self._check_different_names()
         functions: Sequence[Any] = [None] * len(self)
         predictions_of_datasets: Sequence[Any] = [None] * len(self)
-        if given is not None:
-            functions = self.functions_for_datasets(given)
+        if given_functions is not None:
+            functions = self.functions_for_datasets(given_functions)
         else:
             description = "lists of predictions (preentered_prediction)"
             predictions_of_datasets = self._for_datasets(preentered_prediction, description)
@@ -320,20 +319,35 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             settings = EarlySettings(batched_inference, return_outputs, return_divided_results, run)
             return self.run_to_precision(Goal(precision, score), functions, settings)
 
-        runs: dict[str, DatasetRun] = {}
-        steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
             context.log(*self.data_warnings())
-            for number, experimentor in enumerate(self):
-                part = Part(f"{self.benchmark_name}, {experimentor.name}", number=sum(steps[:number]), parts=sum(steps))
-                options = context.options_for(functions[number])
-                runs[experimentor.name] = experimentor.run(
-                    functions[number], predictions_of_datasets[number], options, part
-                )
-                context.checkpoint()
+            runs = self._run_datasets(functions, predictions_of_datasets, context)
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
+
+    def _run_datasets(
+        self, functions: Sequence[Any], predictions: Sequence[Any], context: RunContext
+    ) -> dict[str, DatasetRun]:
+        """Run the data sets one after the other, and return the run over each of them, by name.
+
+        Args:
+            functions: The inference function of each data set; ``None`` if its predictions are given.
+            predictions: The given predictions of each data set; ``None`` if it has an inference function.
+            context: The context of the run.
+        """
+        from StaICC.inference.runner import Part
+
+        runs: dict[str, DatasetRun] = {}
+        step_counts = [experimentor.steps for experimentor in self]
+        done_step_count = 0
+        for number, experimentor in enumerate(self):
+            part = Part(f"{self.benchmark_name}, {experimentor.name}", number=done_step_count, parts=sum(step_counts))
+            options = context.options_for(functions[number])
+            runs[experimentor.name] = experimentor.run(functions[number], predictions[number], options, part)
+            context.checkpoint()
+            done_step_count += step_counts[number]
+        return runs
 
     def _check_different_names(self) -> None:
         """Raise an ArgumentError if two data sets have the same name."""

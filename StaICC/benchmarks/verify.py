@@ -502,7 +502,17 @@ def _settings_without(result: Result, varied: Sequence[str]) -> dict[str, str | 
     return {name: result.signature.fields.get(name) for name in FIELDS if name not in varied}
 
 
-def _who_predicted(result: Result, sweep: Sweep | None) -> tuple[list[Predictor], str | None]:
+@dataclass(frozen=True, slots=True)
+class _ModelsAndMethod:
+    """Who predicted a result."""
+
+    predictors: Sequence[Predictor]
+    """The models."""
+    method: str | None
+    """The method; ``None`` if it is not compared."""
+
+
+def _who_predicted(result: Result, sweep: Sweep | None) -> _ModelsAndMethod:
     """Return the models and the method of a result, for a comparison of parts.
 
     The digest of given predictions is left out, because it differs from part to part. In a sweep, the method and the
@@ -514,8 +524,9 @@ def _who_predicted(result: Result, sweep: Sweep | None) -> tuple[list[Predictor]
     """
     predictors = []
     for predictor in result.provenance.predictors:
-        who = {name: fact for name, fact in predictor.who.items() if name != GIVEN}
-        how = predictor.how if sweep is None else {}
-        predictors.append(replace(predictor, identity="", who=who, how=how))
-    method = result.method if sweep is None else None
-    return predictors, method
+        facts = {name: fact for name, fact in predictor.who.items() if name != GIVEN}
+        predictors.append(replace(predictor, identity="", who=facts))
+    if sweep is None:
+        return _ModelsAndMethod(predictors, result.method)
+    without_settings = [replace(predictor, how={}) for predictor in predictors]
+    return _ModelsAndMethod(without_settings, method=None)
