@@ -111,6 +111,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
                 raise errors.ArgumentError(f"datasets: got {first!r} and {second!r}, expected each once, case ignored")
 
     def _make(self, datasets: Sequence[str | Dataset], k: int, noisy_channel: bool) -> list[Experimentor]:
+        """Return one experimentor for each data set, with the common settings of the benchmark."""
         common: dict[str, Any] = {"k": k, "noisy_channel": noisy_channel, "metrics": self.metrics, **self._settings}
         return [Experimentor(dataset, self.task, **common) for dataset in datasets]
 
@@ -160,7 +161,13 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return data_warnings(self.experimentor)
 
     def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
-        """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run."""
+        """Run until half the width of the interval of a score is at most ``goal.precision``.
+
+        Args:
+            goal: The precision, and the score.
+            functions: The inference function of each data set.
+            settings: The settings of the run.
+        """
         from StaICC.benchmarks.race import StoppingRule, run_early  # few runs stop early
 
         rule = StoppingRule.for_experimentors("precision", goal.precision, goal.score, self.experimentor)
@@ -179,15 +186,16 @@ class Benchmark(BaseBenchmark[Experimentor]):
             return result
         for metric in user_metrics:
             if isinstance(metric.statistic, Mean):
-                low, high = metric.statistic.range(0)  # of a mean, whatever the number of labels
+                low, high = metric.statistic.range(0)  # That of a mean does not depend on the number of labels.
                 scores = _query_scores(runs, metric.statistic)
                 result.query_scores[metric.name] = QueryScores(low, high, scores)
         return result
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them.
+        """Return the arguments of this benchmark as JSON values.
 
-        ``changed`` names what they do not say: settings that the user changed, or that differ between data sets.
+        Results save them, and verification makes the benchmark from them again. ``changed`` lists the settings that
+        they cannot describe: the user changed them by hand, or they differ between the data sets.
         """
         by_dataset = [experimentor.arguments() for experimentor in self.experimentor]
         first = by_dataset[0]
@@ -209,14 +217,19 @@ class Benchmark(BaseBenchmark[Experimentor]):
         }
 
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
-        """Return every setting that can change a number of this benchmark; arguments as for the base class."""
+        """Return every setting that can change a number of this benchmark.
+
+        Args:
+            runs: The runs over the data sets; without them, the prompts are written to compute their digests.
+            predictions: The provenance of the predictions; without it, the signature has no ``scoring``.
+        """
         from StaICC.results.signature import Signature, common, escaped, short_digest
 
         settings_by_dataset = [experimentor.settings_for_signature() for experimentor in self.experimentor]
         fields = {}
         for key in settings_by_dataset[0]:
             fields[key] = common([settings[key] for settings in settings_by_dataset])
-        # Data sets with fewer rows than the limit have none.
+        # A data set with fewer rows than the limit has no limit in its settings. All others have the same one.
         limits = [settings["limit"] for settings in settings_by_dataset if settings["limit"] is not None]
         fields["limit"] = limits[0] if limits else None
 
@@ -240,7 +253,10 @@ class Benchmark(BaseBenchmark[Experimentor]):
         )
 
     def _origin(self) -> str:
-        """Return the plug-in that the benchmark is from, or a digest of the code of a task of the user's own."""
+        """Return where the code of the benchmark is from, for the signature.
+
+        It is the name of a plug-in, a digest of the code of a task of the user's own, or empty for this library.
+        """
         from StaICC.inference.identity import code_mark, in_library
 
         plugin = origin_of(self.task) or origin_of(self)
@@ -250,7 +266,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
 
 def _refuse_unknown_settings(benchmark: str, settings: Mapping[str, object]) -> None:
-    """Raise a TypeError for a keyword that no benchmark has."""
+    """Raise a TypeError if a keyword is no setting of benchmarks."""
     for name in settings:
         if name not in Settings.__annotations__:
             known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
@@ -265,14 +281,22 @@ def _refuse_other_argument_as_k(benchmark: str, k: object) -> None:
     elif isinstance(k, (str, list, tuple, Dataset)):
         usage = f"{benchmark}(datasets=[...])"
     else:
-        return  # the experimentor checks the number
+        return  # It may be a number, which the experimentor checks.
     raise errors.ArgumentError(
         f"k must be an integer of at least 0, not {k!r:.60}. For data sets or a function, write {usage}"
     )
 
 
 def _query_scores(runs: RunsByDataset, mean: Mean) -> dict[str, dict[str, tuple[float | None, ...] | None]]:
-    """Return the score of each query of which a metric is the mean, by data set and condition."""
+    """Return the scores of the queries of which a metric is the mean, by data set and condition.
+
+    A condition on which the metric is undefined has ``None`` instead of scores, and a query without a prediction has
+    the score ``None``.
+
+    Args:
+        runs: The run over each data set, by name.
+        mean: The statistic of the metric.
+    """
     scores = {}
     for name, run in runs.items():
         scores[name] = {outcome.condition.name: outcome.query_scores(mean) for outcome in run.outcomes}
@@ -280,7 +304,9 @@ def _query_scores(runs: RunsByDataset, mean: Mean) -> dict[str, dict[str, tuple[
 
 
 class TaskBenchmark(Benchmark):
-    """A benchmark whose task has no arguments of its own: a subclass names the class of its task.
+    """A benchmark whose task has no arguments of its own.
+
+    A subclass names the class of its task in ``task_class``.
 
     Args:
         k: Demonstrations per prompt.
@@ -304,10 +330,13 @@ class TaskBenchmark(Benchmark):
 
 
 def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
-    """Return the data sets of an argument as a list: the ten if it is left out.
+    """Return the data sets of a benchmark as a list of names and data sets.
+
+    Args:
+        datasets: The argument of the benchmark. ``None`` stands for the ten data sets.
 
     Raises:
-        ArgumentError: It is something else than names or data sets.
+        ArgumentError: The argument is something else than names or data sets.
     """
     if datasets is None:
         return names()
@@ -323,13 +352,18 @@ def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
 
 
 NO_PREDICTIONS = "no query has a prediction"
+"""Why all scores of a condition without predictions are undefined."""
 
 
 def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict[str, Any], dict[str, str]]:
-    """Score an outcome with the metrics of a set.
+    """Return the metrics of an outcome.
+
+    Args:
+        outcome: The condition with its predictions.
+        metric_set: The metrics.
 
     Returns:
-        Values by metric (``None`` where undefined), and the reasons for undefined ones.
+        The value of each metric by its name, ``None`` if it is undefined, and the reason for each undefined one.
     """
     if not outcome.queries:
         metric_names = [metric.name for metric in metric_set.metrics]
@@ -346,7 +380,7 @@ def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict
 
 
 def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:
-    """Prefix the reasons of one condition with its name."""
+    """Return the reasons for undefined metrics of one condition, with its name in front of each key."""
     return {f"{condition}.{name}": reason for name, reason in missing.items()}
 
 

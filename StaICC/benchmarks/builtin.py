@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _CompositeBenchmark(BenchmarkGroup):
-    """A group with a benchmark of each of its :attr:`kinds`.
+    """A group with one benchmark of each class in :attr:`kinds`.
 
     Args:
         k: Demonstrations per prompt.
@@ -31,7 +31,7 @@ class _CompositeBenchmark(BenchmarkGroup):
     """
 
     kinds: ClassVar[Sequence[type[Benchmark]]]
-    """The benchmarks; their parts have the names that results carry."""
+    """The classes of the members. The part of a member has the name that the class gives its results."""
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ class _CompositeBenchmark(BenchmarkGroup):
             "datasets": datasets,
             **settings,
         }
-        super().__init__(self.task_name, {kind.task_name: kind(**arguments) for kind in self.kinds})
+        members = {kind.task_name: kind(**arguments) for kind in self.kinds}
+        super().__init__(self.task_name, members)
 
 
 class Diagnosis(_CompositeBenchmark):
@@ -84,7 +85,7 @@ _COMMAND_NAMES = {
     benchmark_names.TEMPLATE_SENSITIVITY: "template",
     benchmark_names.DEMONSTRATION_SENSITIVITY: "demonstration",
 }
-"""Names on the command line that do not follow from those in results."""
+"""The names on the command line that do not follow from the names in results."""
 
 
 def _command_name(kind: type[Benchmark | BenchmarkGroup]) -> str:
@@ -101,13 +102,14 @@ _BUILTIN: Sequence[type[Benchmark | BenchmarkGroup]] = (
     Diagnosis,
     Suite,
 )
-"""The benchmarks of this library, in the order of lists. To add one, add its class here."""
+"""The benchmarks of this library, in the order in which they are listed. To add one, add its class here."""
 
 
 def _other_names() -> dict[str, str]:
-    """Return the names of the classes and those of 0.1.1, which results carry, each with its name on the command line.
+    """Return further names of the benchmarks, each with the name on the command line.
 
-    They are folded: the registry ignores case, hyphens and underscores in them.
+    They are the names of the classes, and the names in results, which are those of StaICC 0.1.1. Both are folded, so
+    that the registry ignores case, hyphens and underscores in them.
     """
     names = {}
     for kind in _BUILTIN:

@@ -69,7 +69,7 @@ class RunSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EarlySettings:
-    """How a run that stops early is made and shown."""
+    """The settings of a run that stops early."""
 
     batched: bool
     """Whether the functions are called with the list of all prompts."""
@@ -78,10 +78,16 @@ class EarlySettings:
     divided: bool
     """Whether the result's dictionary shows the scores of each data set."""
     run: RunSettings
+    """Store, executor, progress and the like."""
 
 
 class _TrackedFunction:
-    """One inference function in a run: its identity at the start, its part of the store, its counts."""
+    """One inference function in a run: its identity at the start, its predictions in the store, its counts.
+
+    Args:
+        function: The inference function.
+        recheck: Whether reused predictions are computed again, as for :class:`RunSettings`.
+    """
 
     def __init__(self, function: Inference, recheck: bool | None) -> None:
         self.function = function
@@ -94,7 +100,11 @@ class _TrackedFunction:
         self._pinned = False
 
     def record(self, model_name: str | None) -> RunRecord:
-        """Return what the run records about this function."""
+        """Return the record of this function for the provenance of a result.
+
+        Args:
+            model_name: The name that the user gave the model; ``None`` for the name of the function.
+        """
         editions: tuple[str, ...] = ()
         if self._served is not None and self._pinned:
             editions = self._served.editions
@@ -109,10 +119,12 @@ class _TrackedFunction:
         )
 
     def pin_edition(self) -> None:
-        """Once in a run, hold a served model to the edition that it has now.
+        """Note the edition that a served model has now, so that another edition later in the run is an error.
+
+        Only the first call in a run does something.
 
         Raises:
-            EditionError: The store has predictions of another one.
+            EditionError: The store has predictions of another edition.
         """
         if self._pinned or self._served is None:
             return
@@ -123,9 +135,12 @@ class _TrackedFunction:
         self._pinned = True
 
     def verify(self) -> str | None:
-        """Compute the identity again. Return what changed, if that ends the run; what the run stored is then removed.
+        """Compute the identity again, and return the error message if a change of it ends the run.
 
-        A change of a function without a complete identity, in a run without a store, is only logged and recorded.
+        * The identity did not change: ``None``.
+        * It changed in a run with a store: the predictions that the run stored are removed, and the message says so.
+        * It changed in a run without a store: the message, if the identity is complete. An incomplete identity may
+          change when the function loads what it needs, so its change is only logged and recorded: ``None``.
         """
         changes = _changes(self.identity, self._identity_now())
         if not changes:
@@ -143,10 +158,14 @@ class _TrackedFunction:
         return f"{sentence}. The {removed_count} predictions that this run stored are removed."
 
     def _identity_now(self) -> Identity:
-        """Return the identity computed again; one with a reason if that fails, such as for a deleted checkpoint."""
+        """Compute the identity again, and return it.
+
+        If that fails, for example because a checkpoint was deleted, the old identity is returned. The error is then
+        among its unidentified parts, so that the function counts as changed.
+        """
         try:
             return identity_of(self.function)
-        except Exception as error:  # what cannot be verified is not kept
+        except Exception as error:  # Code of the user computes it, which may raise anything.
             reason = f"the identity cannot be computed any more ({type(error).__name__}: {error})"
             return replace(self.identity, unidentified=(reason,))
 
@@ -167,7 +186,10 @@ def _counter_of(function: Inference, identity: Identity, recheck: bool | None) -
 
 
 def _changes(before: Identity, after: Identity) -> list[str]:
-    """Return what differs between two identities of a function, and what is unidentified only in the second one."""
+    """Return the differences of two identities of a function, one phrase each.
+
+    A reason why the function is not completely identified is a difference if only the second identity has it.
+    """
     changes = []
     for name, (old_value, new_value) in before.differences(after).items():
         changes.append(f"{name} was {old_value or 'absent'}, is {new_value or 'absent'}")
@@ -193,8 +215,9 @@ class RunContext:
         ArgumentError: The settings do not go together.
 
     Attributes:
-        warnings: What went wrong in this run, in order; not what its data, prompts and predictions warn of.
-        logged: The warnings that were logged; runs that share the set log each once.
+        warnings: Warnings of what went wrong in this run, in order. Those about its data, prompts and predictions are
+            not among them.
+        logged: The warnings that were logged. Runs that share this set log each warning once.
         progress: Called with the progress of the run; ``None`` if it is not shown.
         batched: Whether the functions are called with the list of all prompts.
     """
@@ -211,9 +234,10 @@ class RunContext:
         self._began = time.monotonic()
         self._settings = settings
         self._tracked: dict[int, _TrackedFunction] = {}
-        """What is tracked of each function, by its id; it keeps the function, so that no other one gets this id."""
+        """The tracked function of each inference function, by its :func:`id`. It holds the function, so that no other
+        object gets this id."""
         self._records: dict[int, RunRecord] = {}
-        """The record of each function, by its id; filled when the run ends."""
+        """The record of each inference function, by its :func:`id`; empty until the run ends."""
         self._opened_store = contextlib.ExitStack()
         self._resources = self._open()
         executor = settings.get("executor")
@@ -229,7 +253,7 @@ class RunContext:
             )
 
     def deliver(self, result: Delivered) -> Delivered:
-        """Log its warnings, call ``on_result`` with the finished result, and return the result.
+        """Log the warnings of a finished result, call ``on_result`` with it, and return it.
 
         Args:
             result: The result of the run.
@@ -240,7 +264,7 @@ class RunContext:
             return result
         try:
             callback(result)
-        except Exception as error:  # hours of predictions are not lost with a tracker's connection
+        except Exception as error:  # A tracker without a connection must not cost hours of predictions.
             _LOG.warning("on_result failed with %s: %s. The result is complete", type(error).__name__, error)
         return result
 
@@ -255,15 +279,17 @@ class RunContext:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[None]:
-        """Show the progress, and set the options. At the end of the run, take the steps below from the last line up.
+        """Open what the run needs, and close it at the end of the run, also after an exception.
 
-        Each step is taken also if one before it fails.
+        The end of the run has four steps, in this order: it stops to show the progress, because the other steps may
+        log; it closes the workers; it verifies the identities, which may remove predictions from the store; it closes
+        the store. A step is taken also if one before it fails.
         """
-        with (
-            self._opened_store,  # closed last: a changed identity removes predictions from it
+        with (  # Closed from the last line to the first.
+            self._opened_store,
             self._identities_verified(),
             self._workers_closed(),
-            drawn_progress(self._settings.get("progress")) as self.progress,  # closed first: the other steps may log
+            drawn_progress(self._settings.get("progress")) as self.progress,
         ):
             self._options = self._run_options()
             yield
@@ -286,7 +312,7 @@ class RunContext:
 
     @contextlib.contextmanager
     def _workers_closed(self) -> Iterator[None]:
-        """Close the pool of workers at the end, without waiting for running chunks after an exception."""
+        """Close the pool of workers at the end. After an exception, do not wait for running chunks."""
         try:
             yield
         except BaseException:
@@ -308,25 +334,27 @@ class RunContext:
 
     @cached_property
     def _store(self) -> PredictionStore:
-        """The store. A new file is made when the first options are, so a run that is refused makes none.
+        """The store, opened at first use: a run whose settings are refused creates no file.
 
-        A file that cannot be written is only read: a run needs no more if all its predictions are stored.
+        A file that cannot be written is opened for reading, which is enough if all predictions are in it.
         """
         setting: Any = self._settings.get("store")
         if isinstance(setting, PredictionStore):
-            self._opened_store.callback(setting.checkpoint)  # it stays open
+            self._opened_store.callback(setting.checkpoint)  # The user opened it, so it is not closed.
             return setting
         store = PredictionStore(setting, read_only=not can_be_written(setting))
         return self._opened_store.enter_context(store)
 
     def _verify_identities(self, error: BaseException | None) -> None:
-        """Verify the identities, and remove predictions that were stored under a changed one.
+        """Verify the identity of each inference function, and make their records for the result.
+
+        The predictions that the run stored under a changed identity are removed.
 
         Args:
-            error: The exception that ended the run, if any.
+            error: The exception that ended the run; ``None`` if the run is complete.
 
         Raises:
-            IdentityError: An inference function changed during the run. (After Ctrl-C it is only logged.)
+            IdentityError: An inference function changed during the run. After Ctrl-C, the change is only logged.
         """
         changes = []
         for tracked in self._tracked.values():
@@ -338,7 +366,8 @@ class RunContext:
             self._records = {key: tracked.record(model_name) for key, tracked in self._tracked.items()}
         if not changes:
             return
-        if error is not None and not isinstance(error, Exception):  # such as Ctrl-C, which must end the program
+        is_interrupted = error is not None and not isinstance(error, Exception)
+        if is_interrupted:  # Such as by Ctrl-C, which must end the program.
             for change in changes:
                 _LOG.warning("%s", change)
             return
@@ -351,11 +380,11 @@ class RunContext:
         """Compute the identities of the inference functions, before the first query.
 
         Args:
-            functions: The functions of the run; ``None`` where predictions are given.
+            functions: The function of each data set; ``None`` for a data set with given predictions.
 
         Raises:
-            ArgumentError: There is a store, and a function can neither be identified nor has a name, or two functions
-                have the same name and nothing else tells them apart.
+            ArgumentError: There is a store, and its predictions could be mixed up: a function can neither be identified
+                nor has a name, or two functions have the same name and nothing else tells them apart.
         """
         function_of_identity: dict[str, Inference] = {}
         for function in functions:
@@ -375,10 +404,10 @@ class RunContext:
     def options_for(
         self, function: Inference | None, group_prefixes: bool = False, free_text: bool = False
     ) -> RunOptions:
-        """Return the options with which one inference function runs.
+        """Return the options with which the runner calls one inference function.
 
         Args:
-            function: The inference function; ``None`` where predictions are given.
+            function: The inference function; ``None`` if predictions are given.
             group_prefixes: Order prompts so that those with a common prefix follow each other.
             free_text: The predictions are texts, not label scores.
 
@@ -394,13 +423,13 @@ class RunContext:
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def checkpoint(self) -> None:
-        """End a part of the run: what it stored moves from the log of the store into its file."""
+        """Move the predictions stored so far from the log of the store into its file, at the end of a data set."""
         for tracked in self._tracked.values():
             if tracked.bound is not None:
                 tracked.bound.store.checkpoint()
 
     def warn(self, *warnings: str) -> None:
-        """Keep warnings of what went wrong in this run for the result, and log them."""
+        """Log warnings of what went wrong in this run, and keep them for its result."""
         self.warnings |= dict.fromkeys(warnings)
         self.log(*warnings)
 
@@ -415,10 +444,10 @@ class RunContext:
             _LOG.warning("%s", warning)
 
     def _track(self, function: Inference) -> _TrackedFunction:
-        """Return what is tracked of a function; the first call computes its identity.
+        """Return the tracked function of an inference function; the first call makes it and computes its identity.
 
         Raises:
-            ArgumentError: There is a store, and the function can neither be identified nor has a name.
+            ArgumentError: There is a store, and the function can neither be identified nor has a name for it.
         """
         tracked = self._tracked.get(id(function))
         if tracked is None:
@@ -433,10 +462,11 @@ class RunContext:
         return self._track(function).identity
 
     def predictions(self, functions: Mapping[str, Inference | None]) -> Predictions:
-        """Return the provenance of the predictions. The with-block must have ended, which makes the records.
+        """Return the provenance of the predictions. Call it after the with-block, whose end makes the records.
 
         Args:
-            functions: The inference function of each data set, in the order of the run; ``None`` for given predictions.
+            functions: The inference function of each data set, by its name and in the order of the run; ``None`` for
+                given predictions.
         """
         records = {}
         for name, function in functions.items():
@@ -448,13 +478,13 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """The provenance of the predictions of a run.
+    """The provenance of the predictions of a run: for each data set, the inference function that made them.
 
-    Without arguments, all predictions are given ones.
+    A data set without a record has given predictions, which no inference function of this run made.
     """
 
     records: Mapping[str, RunRecord] = field(default_factory=dict)
-    """The record of each data set's inference function; data sets without one have given predictions."""
+    """The record of the inference function of each data set, by the name of the data set."""
     batched: bool = False
     """Whether the functions were called with the list of all prompts."""
     given: str = "given"
@@ -465,7 +495,13 @@ class Predictions:
     """The duration of the run."""
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
-        """Return the signature's field ``scoring``: how the label scores of all data sets are computed."""
+        """Return the field ``scoring`` of the signature, which says how the label scores of all data sets are computed.
+
+        It ends with the version of the parser if labels were read from replies.
+
+        Args:
+            datasets: The names of the data sets; without any, the field is ``None``.
+        """
         if not datasets:
             return None
         fields = []
@@ -477,7 +513,7 @@ class Predictions:
             if self.batched:
                 field_of_function += ";batched"
             fields.append(field_of_function)
-        scoring = f"{common(fields)}"
+        scoring = str(common(fields))
         if any(record.replies for record in self.records.values()):
             from StaICC.inference.reply_parser import PARSER_VERSION
 
@@ -485,22 +521,24 @@ class Predictions:
         return scoring
 
     def provenance(self, answers: Mapping[str, Sequence[Any]], details: Mapping[str, DatasetDetails]) -> Provenance:
-        """Return the provenance.
+        """Return who predicted each data set, as results save it, with a digest of the failed queries.
+
+        All given predictions together have one record. It is identified by their digest.
 
         Args:
-            answers: The predictions by data set; a digest of given predictions is kept.
-            details: The details of each data set.
+            answers: The predictions of each data set, by its name.
+            details: The details of each data set, by its name.
         """
         records = [(record, name) for name, record in self.records.items()]
-        given = {}
+        given: dict[str, list[Any]] = {}
         for name, answers_of_dataset in answers.items():
             if name not in self.records:
-                given[name] = [
-                    json_row(None if isinstance(answer, Failure) else answer) for answer in answers_of_dataset
-                ]
+                given[name] = []
+                for answer in answers_of_dataset:
+                    given[name].append(json_row(None if isinstance(answer, Failure) else answer))
         if given:
-            record = _record_of_given_predictions(digest(given))
-            records += [(record, name) for name in given]
+            record_of_given = _record_of_given_predictions(digest(given))
+            records += [(record_of_given, name) for name in given]
 
         failed = []
         for name, details_of_dataset in details.items():
@@ -510,7 +548,11 @@ class Predictions:
 
 
 def _record_of_given_predictions(predictions_digest: str) -> RunRecord:
-    """Return the record of predictions that no inference function of this run made."""
+    """Return the record of predictions that no inference function of this run made.
+
+    Args:
+        predictions_digest: The digest of the predictions, which is their identity.
+    """
     now = utc_now()
     return RunRecord(
         identity=Identity({GIVEN: predictions_digest}), model_name=None, started=now, finished=now, counts=Counter()

@@ -23,7 +23,8 @@ def early_checks(outputs: Kind, one_label_is_suspicious: bool) -> list[EarlyChec
 
     Args:
         outputs: How rows of numbers are read.
-        one_label_is_suspicious: Whether the queries have a content, so that one label for all of them is suspicious.
+        one_label_is_suspicious: Whether a model that predicts one label for all queries looks broken. It does not if
+            the queries have no content.
     """
     checks: list[EarlyCheck] = []
     if one_label_is_suspicious:

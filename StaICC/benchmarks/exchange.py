@@ -88,7 +88,7 @@ def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
         query: The query.
 
     Returns:
-        The id; it depends on the place and the prompt only.
+        The id: the names of benchmark, data set and condition, test row, repeat, and a digest of the prompt.
 
     Example:
         >>> query_id("Normal", "my set", "normal", Query("a text", ("no", "yes"), 1, 17, 0))
@@ -103,37 +103,45 @@ def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Identi
     """Yield every query of a benchmark, data set by data set and condition by condition, in the order of a run.
 
     Args:
-        benchmark: A benchmark, or a group of benchmarks (the same prompt may appear in several members).
+        benchmark: A benchmark or a group of benchmarks. Several members of a group may have the same prompt.
     """
     for member in members(benchmark).values():
         for experimentor in member:
-            yield from _write_queries(member, experimentor).queries
+            yield from _identify_queries(member, experimentor).queries
 
 
 @dataclass(frozen=True, slots=True)
-class _WrittenDataset:
+class _IdentifiedDataset:
     """The queries of one data set of a benchmark."""
 
     conditions: Sequence[Condition]
     queries: Sequence[IdentifiedQuery]
-    """Those of all conditions, in order."""
+    """The queries of all conditions with their ids, in order."""
 
 
-def _write_queries(member: Benchmark, experimentor: Experimentor) -> _WrittenDataset:
-    """Write the queries of a data set.
+def _identify_queries(benchmark: Benchmark, experimentor: Experimentor) -> _IdentifiedDataset:
+    """Return the queries of a data set with their ids.
 
     Args:
-        member: The benchmark.
-        experimentor: Its experimentor for the data set.
+        benchmark: The benchmark.
+        experimentor: Its data set.
     """
-    benchmark, dataset = member.task.name, experimentor.name
+    benchmark_name = benchmark.task.name
+    dataset_name = experimentor.name
     conditions = experimentor.conditions()
-    queries = []
+    identified = []
     for condition in conditions:
         for query in condition.queries:
-            key = query_id(benchmark, dataset, condition.name, query)
-            queries.append(IdentifiedQuery(key, benchmark, dataset, condition.name, query))
-    return _WrittenDataset(conditions, queries)
+            identified.append(
+                IdentifiedQuery(
+                    id=query_id(benchmark_name, dataset_name, condition.name, query),
+                    benchmark=benchmark_name,
+                    dataset=dataset_name,
+                    condition=condition.name,
+                    query=query,
+                )
+            )
+    return _IdentifiedDataset(conditions, identified)
 
 
 def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = False) -> Iterator[dict[str, Any]]:
@@ -162,7 +170,7 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
             "row": query.row,
             "repeat": query.repeat,
             "label_space": list(query.label_space),
-            "prompt": as_argument(query.prompt, with_parts=True),  # for kernels that show what they read
+            "prompt": as_argument(query.prompt, with_parts=True),  # Some kernels show the parts of a prompt.
         }
         if with_truth:
             record["ground_truth"] = query.label
@@ -170,8 +178,9 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
 
 
 def batch_key(identified: IdentifiedQuery) -> str:
-    """Return the ``custom_id`` of a provider's request for the prompt of a query: a digest."""
-    return hashlib.sha256("".join(identified.query.prompt).encode("utf-8", "surrogatepass")).hexdigest()
+    """Return the ``custom_id`` of the request for a query in the batch of a provider: the SHA-256 of its prompt."""
+    prompt = "".join(identified.query.prompt)
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 _log = logger(__name__)
@@ -198,7 +207,7 @@ _FIELDS = {
 """The fields that hold a prediction; a record has exactly one of them."""
 
 Prediction = Mapping[str, Any] | Failure
-"""A prediction under its field, or why there is none."""
+"""A prediction under the name of its field, such as ``{"index": 2}``; a failure with the reason if there is none."""
 
 
 def json_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
@@ -220,8 +229,8 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
     Raises:
         ArgumentError: A text cannot be written verbatim.
     """
-    # A writer returns what its file returns for a line: here the line itself. Its line end is "\r\n", so that it quotes
-    # a cell with a carriage return.
+    # csv.writer returns the value of its file's method write. Here that is str, so the writer returns the line itself.
+    # With the line end "\r\n", it quotes a cell that has a carriage return.
     writer = csv.writer(SimpleNamespace(write=str), lineterminator="\r\n")
     for number, record in enumerate(records):
         if number == 0:
@@ -238,7 +247,11 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
 
 
 def _csv_line(writer: Any, cells: Sequence[Any]) -> str:
-    """Return cells as a line of CSV.
+    """Return cells as a line of CSV, which ends with a line feed.
+
+    Args:
+        writer: A CSV writer whose ``writerow`` returns the line.
+        cells: The cells.
 
     Raises:
         ArgumentError: A text has a null character, which Python before 3.11 cannot write.
@@ -251,20 +264,23 @@ def _csv_line(writer: Any, cells: Sequence[Any]) -> str:
 
 
 def _cell_of(value: Any) -> Any:
-    """Return the value of a cell; lists and mappings are JSON."""
+    """Return the cell of a value in CSV: a list or a mapping as JSON, any other value unchanged."""
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     return value
 
 
 def _refuse_formula(number: int, key: str, value: Any, cell: Any) -> None:
-    """Raise an error if a cell would not be written verbatim.
+    """Raise an error if a spreadsheet would run a cell as a formula, so that it cannot be written unchanged.
 
     Args:
         number: The number of the record.
         key: The name of the column.
         value: The value.
         cell: The value as a cell.
+
+    Raises:
+        ArgumentError: It would.
     """
     if csv_cell(cell) != cell:
         raise ArgumentError(
@@ -295,6 +311,7 @@ def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _is_csv(path: Path) -> bool:
+    """Return whether a file is a CSV table, by its name."""
     return path.suffix.lower() == ".csv"
 
 
@@ -319,7 +336,8 @@ def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[s
             if columns.count(column) > 1:
                 raise SchemaError(f"{path}, line 1: the column {column!r} appears twice")
         for row in reader:
-            if None in row:  # The key of cells for which the header has no name.
+            has_unnamed_cells = None in row  # DictReader keeps them under the key None.
+            if has_unnamed_cells:
                 raise SchemaError(f"{path}, line {reader.line_num}: more cells than the header has")
             yield reader.line_num, {column: cell for column, cell in row.items() if cell}
     except csv.Error as error:
@@ -327,13 +345,13 @@ def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[s
 
 
 def prediction_files(path: StrPath) -> list[Path]:
-    """Return the files with predictions: one file, or those to which lm_eval logged samples.
+    """Return the files that have predictions.
 
     Args:
-        path: A file, or the folder of ``--output_path``.
+        path: A file, which is returned, or the folder of ``--output_path``, to which lm_eval logged samples.
 
     Raises:
-        ArgumentError: The folder has none.
+        ArgumentError: The folder has no logged samples.
     """
     path = Path(path)
     if not path.is_dir():
@@ -347,7 +365,7 @@ def prediction_files(path: StrPath) -> list[Path]:
 def read_predictions(
     path: StrPath, batch_reply: Callable[[str, Any, dict[str, str]], tuple[str, Prediction]] | None = None
 ) -> dict[str, Prediction]:
-    """Read predictions.
+    """Return the predictions in a file or folder, by the id of their query.
 
     Args:
         path: A file of JSON Lines, or of CSV if its name ends in ``.csv`` (see the module); or what lm_eval logged, one
@@ -373,12 +391,12 @@ def read_predictions(
             where = f"{file}, line {number}"
             if batch_reply is not None and "custom_id" in record:
                 key, prediction = batch_reply(where, record, models)
-            elif "doc" in record and ("resps" in record or "filtered_resps" in record):
+            elif _is_logged_sample(record):
                 key, prediction = _read_sample(where, record)
             else:
                 key, prediction = _read_prediction(where, record, file)
 
-            # A request that failed may have been sent again, so a prediction counts whatever failed before or after.
+            # A request that failed may have been sent again. Its prediction counts, before or after the failure.
             is_predicted = key in predictions and not isinstance(predictions[key], Failure)
             if is_predicted:
                 if isinstance(prediction, Failure):
@@ -392,8 +410,15 @@ def read_predictions(
     return predictions
 
 
+def _is_logged_sample(record: Mapping[str, Any]) -> bool:
+    """Return whether a record is a sample that lm_eval logged: a document with the responses of the model."""
+    return "doc" in record and ("resps" in record or "filtered_resps" in record)
+
+
 def _read_prediction(where: str, record: Mapping[str, Any], file: Path) -> tuple[str, dict[str, Any]]:
-    """Return the id of a record, and the fields that hold its prediction; :func:`score_predictions` validates them.
+    """Return the id of a record, and those of its fields that hold a prediction.
+
+    :func:`score_predictions` validates the prediction later.
 
     Args:
         where: File and line, for messages.
@@ -447,20 +472,20 @@ def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, dict[str, 
 
 
 def _logged_scores(record: Mapping[str, Any]) -> list[float]:
-    """Return the log-probability of each label: the first value of each response of the model."""
+    """Return the log-probability of each label, which is the first value of each response of the model."""
     responses = record.get("filtered_resps")
     if not responses:
-        # Without filters, there is a list of responses for each request, here of one.
+        # Without filters, each request has a list of responses. Here it has a single one.
         responses = [response for (response,) in record["resps"]]
     return [float(response[0]) for response in responses]
 
 
 def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
-    """Return the prompt and the label of each request; lm_eval logs them as lists, or as mappings in newer versions.
+    """Return the prompt and the label of each request, as a list of two.
 
     Args:
-        arguments: The arguments of the requests.
-        n_labels: How many labels there are; further requests are left out.
+        arguments: The arguments of the requests, as lm_eval logs them: lists, or mappings in its newer versions.
+        n_labels: The number of labels, each of which has a request. Further requests are left out.
     """
     if isinstance(arguments, dict):
         arguments = list(arguments.values())
@@ -478,7 +503,7 @@ def score_predictions(
     partial: bool = False,
     return_outputs: bool = False,
 ) -> Result | ResultGroup:
-    """Score predictions.
+    """Return the result of predictions that were computed elsewhere.
 
     Args:
         benchmark: The benchmark, or group of benchmarks, of the predictions.
@@ -498,15 +523,15 @@ def score_predictions(
     """
     started = time.monotonic()
     benchmarks = members(benchmark)
-    written: dict[str, list[_WrittenDataset]] = {}
+    written: dict[str, list[_IdentifiedDataset]] = {}
     queries: list[IdentifiedQuery] = []
     for name, member in benchmarks.items():
-        written[name] = [_write_queries(member, experimentor) for experimentor in member]
+        written[name] = [_identify_queries(member, experimentor) for experimentor in member]
         for dataset in written[name]:
             queries += dataset.queries
-    values = _match_queries(queries, predictions, partial)
+    prediction_by_id = _match_queries(queries, predictions, partial)
     unparsed = strictest_policy(experimentor for member in benchmarks.values() for experimentor in member)
-    given = _read_answers(queries, values, unparsed)
+    given = _read_answers(queries, prediction_by_id, unparsed)
     if not partial:
         _refuse_unparsed(given)
 
@@ -526,7 +551,7 @@ def score_predictions(
 def _match_queries(
     queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Prediction], partial: bool
 ) -> dict[str, Prediction]:
-    """Return the prediction of each query by its id; a failure if none was given.
+    """Return the prediction of each query, by the id of the query; a failure if it has none.
 
     Args:
         queries: The queries.
@@ -573,9 +598,9 @@ class _GivenPredictions:
     replies: frozenset[str]
     """The ids of the queries whose prediction is a reply."""
     unparsed: Mapping[str, Failure]
-    """The replies without a label, by the id of their query."""
+    """The failures of the replies without a label, by the id of their query."""
     cut_off: frozenset[str]
-    """The ids of those among them that stopped at the maximum number of tokens."""
+    """The ids of the queries whose reply has no label and stopped at the maximum number of tokens."""
 
     @property
     def scoring(self) -> str:
@@ -588,7 +613,7 @@ class _GivenPredictions:
 def _read_answers(
     queries: Sequence[IdentifiedQuery], values: Mapping[str, Prediction], unparsed: Unparsed
 ) -> _GivenPredictions:
-    """Validate the predictions of all queries, and read the labels of replies.
+    """Return the predictions of all queries, validated and with the labels of replies.
 
     Args:
         queries: The queries.
@@ -606,8 +631,8 @@ def _read_answers(
     cut_off: set[str] = set()
     n_given = 0
     for query in queries:
-        if query.id in answers:  # Two data sets of one name have the same queries.
-            continue
+        if query.id in answers:
+            continue  # Two data sets with the same name and rows have the same ids.
         value = values[query.id]
         if isinstance(value, Failure):
             answers[query.id] = value
@@ -657,24 +682,32 @@ def _kind_of(example_by_field: Mapping[str, str]) -> str:
 
 
 def _refuse_unparsed(given: _GivenPredictions) -> None:
-    """Raise an error if replies without a label count as failed queries."""
-    failed = [(key, failure) for key, failure in given.unparsed.items() if failure.reply is None]
-    if failed:
-        first_key, first_failure = failed[0]
+    """Raise an error if replies without a label count as failed queries.
+
+    Raises:
+        OutputError: There are such replies.
+    """
+    failed_ids = []
+    for key, failure in given.unparsed.items():
+        counts_as_failed = failure.reply is None
+        if counts_as_failed:
+            failed_ids.append(key)
+    if failed_ids:
+        first_id = failed_ids[0]
         raise OutputError(
-            f"{len(failed)} of {given.n_given} replies are unparsed, the first: {first_key}: {first_failure.reason}. "
-            "Partial results omit them"
+            f"{len(failed_ids)} of {given.n_given} replies are unparsed, the first: {first_id}: "
+            f"{given.unparsed[first_id].reason}. Partial results omit them"
         )
 
 
 def _score_member(
     member: Benchmark,
-    datasets: Sequence[_WrittenDataset],
+    datasets: Sequence[_IdentifiedDataset],
     given: _GivenPredictions,
     started: float,
     return_outputs: bool,
 ) -> Result:
-    """Score the predictions of one benchmark.
+    """Return the result of the predictions of one benchmark.
 
     Args:
         member: The benchmark.
@@ -687,7 +720,8 @@ def _score_member(
     kinds_read = set()
     for run in runs.values():
         kinds_read |= {record.output for record in run.details.conditions}
-    # Numbers may look like another kind than their field says, such as logits from 0 to 1. The field counts.
+    # Logits from 0 to 1 look like probabilities. The field of the predictions says what they are, so if they were read
+    # as another kind, they are scored again as the kind of their field.
     if given.kind != "labels" and kinds_read - {given.kind, "none"}:
         outputs = cast("Kind", given.kind)
         member = member.copy_with(experimentor=[experimentor.copy_with(outputs=outputs) for experimentor in member])
@@ -697,7 +731,7 @@ def _score_member(
 
 
 def _assemble_runs(
-    member: Benchmark, datasets: Sequence[_WrittenDataset], given: _GivenPredictions
+    member: Benchmark, datasets: Sequence[_IdentifiedDataset], given: _GivenPredictions
 ) -> dict[str, DatasetRun]:
     """Return the scored run over each data set of a benchmark; arguments as for :func:`_score_member`."""
     runs: dict[str, DatasetRun] = {}
@@ -715,7 +749,12 @@ def _assemble_runs(
 
 
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
-    """Validate a prediction; return its numbers in the order of the labels, or a failure for an unparsed reply.
+    """Return a prediction after validation, as an inference function returns it; a failure for an unparsed reply.
+
+    Args:
+        query: The query.
+        prediction: The prediction under its field.
+        unparsed: How replies without a label count.
 
     Raises:
         OutputError: The prediction is invalid; the message names the id of its query.
@@ -738,7 +777,7 @@ def _only_field(prediction: object) -> str:
     """Return the name of the one field of a prediction.
 
     Raises:
-        OutputError: It is no mapping, or has no field, several or an unknown one.
+        OutputError: The prediction is no mapping, or has no field, several fields, or an unknown one.
     """
     if isinstance(prediction, Mapping):
         names = list(prediction)
@@ -751,7 +790,7 @@ def _only_field(prediction: object) -> str:
 
 
 def _type_of(value: object) -> str:
-    """Return the type of the value of a field, as in :class:`_Field`; anything else may be a sequence of numbers."""
+    """Return the type of a value as in :class:`_Field`: ``"index"``, ``"text"``, or ``"numbers"`` for anything else."""
     if whole_number(value) is not None:
         return "index"
     if isinstance(value, str):

@@ -11,9 +11,9 @@ from StaICC.benchmarks.rerun_scores import RerunScore
 from StaICC.results.result import Result, ResultGroup
 
 ABSENT = object()
-"""The value of a missing field."""
-_MOST_NAMED = 20
-"""How many findings of one kind are named one by one: enough to see what they share, few enough to print."""
+"""Stands for the value of a field that does not exist."""
+_MOST_LISTED = 20
+"""Most findings of one kind that are listed: enough to see what they share, few enough to print."""
 
 Results = Result | ResultGroup
 
@@ -25,7 +25,7 @@ class Recomputed:
 
 @dataclass(frozen=True, slots=True)
 class Contradicted:
-    """A value is another one than the records, the data or the model give."""
+    """A saved value differs from the one that follows from the records, the data or the model."""
 
     difference: str
     """The path of the value, the saved and the recomputed value."""
@@ -33,19 +33,20 @@ class Contradicted:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A value that was not computed again. As an expected value: no value can be computed."""
+    """A saved value that was not computed again. As an expected value, it says that none can be computed."""
 
     reason: str
+    """The path of the value, and why it was not computed again."""
 
 
 Finding = Contradicted | Unchecked
 Status = Recomputed | Finding
-"""What a verification finds out about a value."""
+"""The result of a verification: all is recomputed, or a value is contradicted or unchecked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The finding about one data set, about the fields that the data sets share, or about a group or file."""
+    """The findings about one data set, about the fields that the data sets share, or about a group or file."""
 
     benchmark: str
     """Name of the benchmark or of the group."""
@@ -54,37 +55,40 @@ class Verification:
     message: str
     """What was compared."""
     findings: tuple[Finding, ...] = ()
-    """What is contradicted or unchecked; all else is recomputed."""
+    """The values that are contradicted or unchecked. All others were recomputed."""
     same: bool | None = None
     """Whether every prompt is the same; ``None`` if the prompts are not checked."""
     first_difference: int | None = None
     """Number of the first query whose prompt differs; ``None`` if none does."""
     scores: tuple[RerunScore, ...] = ()
-    """Of a rerun, the recomputed accuracy of each result."""
+    """The recomputed accuracy of each result, if queries were predicted again; otherwise empty."""
     recomputed: Results | None = field(default=None, repr=False, compare=False)
-    """Of a rerun, the result with the new predictions in the place of the saved ones."""
+    """The result with the new predictions instead of the saved ones, if queries were predicted again."""
 
     @property
     def contradicted(self) -> tuple[str, ...]:
-        """Each value that differs, with its path, the saved and the recomputed value."""
+        """One text for each value that differs: its path, the saved and the recomputed value."""
         return tuple(finding.difference for finding in self.findings if isinstance(finding, Contradicted))
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """Each value that was not computed again, with the reason."""
+        """One text for each value that was not computed again, with the reason."""
         return tuple(finding.reason for finding in self.findings if isinstance(finding, Unchecked))
 
     @property
     def status(self) -> Status:
-        """The first contradicted value, else the first unchecked one, else that all is recomputed."""
+        """The first contradicted value; if there is none, the first unchecked one; otherwise :class:`Recomputed`."""
         return status_of([self])
 
 
 def status_of(findings: Iterable[Verification]) -> Status:
-    """Return the status of a result: the first contradicted value, else the first unchecked one, else recomputed.
+    """Return the status of a result.
+
+    It is the first contradicted value. If there is none, it is the first unchecked value, and otherwise
+    :class:`Recomputed`. A result without any verification is unchecked.
 
     Args:
-        findings: All findings about it; without any, it is unchecked.
+        findings: All verifications of the result.
     """
     verifications = list(findings)
     if not verifications:
@@ -102,31 +106,32 @@ def status_of(findings: Iterable[Verification]) -> Status:
 
 
 def limited(place: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings without duplicates: first the contradicted values, then the unchecked ones, 20 of each kind.
+    """Return the first findings of each kind without duplicates, the contradicted values before the unchecked ones.
 
-    If a kind has more, its last finding says how many more there are.
+    If a kind has more than :data:`_MOST_LISTED` findings, a further one says how many are left out.
 
     Args:
-        place: The path of the values, for that last finding.
+        place: The path of the values, for that further finding.
         findings: The findings.
     """
     distinct = list(dict.fromkeys(findings))
     contradicted = [finding for finding in distinct if isinstance(finding, Contradicted)]
     unchecked = [finding for finding in distinct if isinstance(finding, Unchecked)]
     listed: list[Finding] = []
-    listed += contradicted[:_MOST_NAMED]
-    if len(contradicted) > _MOST_NAMED:
-        listed.append(Contradicted(f"{place}: {len(contradicted) - _MOST_NAMED} more values"))
-    listed += unchecked[:_MOST_NAMED]
-    if len(unchecked) > _MOST_NAMED:
-        listed.append(Unchecked(f"{place}: {len(unchecked) - _MOST_NAMED} more values"))
+    listed += contradicted[:_MOST_LISTED]
+    if len(contradicted) > _MOST_LISTED:
+        listed.append(Contradicted(f"{place}: {len(contradicted) - _MOST_LISTED} more values"))
+    listed += unchecked[:_MOST_LISTED]
+    if len(unchecked) > _MOST_LISTED:
+        listed.append(Unchecked(f"{place}: {len(unchecked) - _MOST_LISTED} more values"))
     return tuple(listed)
 
 
 def values_equal(saved: object, recomputed: object) -> bool:
-    """Return whether two plain values are equal; fractions to 9 digits, since platforms round logarithms differently.
+    """Return whether two plain values are equal.
 
-    ``True`` equals ``1`` in Python. Here a truth value equals only a truth value.
+    Fractions are equal to 9 digits, because platforms round logarithms differently. Unlike in Python, ``True`` does not
+    equal ``1`` here.
     """
     if isinstance(saved, bool) != isinstance(recomputed, bool):
         return False
@@ -136,23 +141,24 @@ def values_equal(saved: object, recomputed: object) -> bool:
 
 
 def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, str] = {}) -> Iterator[Finding]:
-    """Compare a saved JSON value with the expected one, and yield a finding for every value in it that is not the same.
+    """Yield a finding for every value within a saved JSON value that is not the same as in the expected one.
 
-    A value that is saved, but that nothing computes again, is unchecked. So is one whose expected value is
+    A value that differs is contradicted. A value is unchecked if it has no expected value, or if its expected value is
     :class:`Unchecked`.
 
     Args:
         place: Path of the values; empty for a whole file.
         saved: The value of the file.
         expected: The value that was computed again.
-        unknown: Keys whose differences are unchecked, with the reason: this version or benchmark cannot judge them.
+        unknown: The keys whose values this version or benchmark cannot judge, with the reason. Their differences are
+            unchecked instead of contradicted.
     """
     if isinstance(expected, Unchecked):
         yield Unchecked(f"{place}: {expected.reason}")
     elif isinstance(saved, Mapping) and isinstance(expected, Mapping):
         yield from _compare_mappings(place, saved, expected, unknown)
     elif isinstance(saved, (list, tuple)) and isinstance(expected, (list, tuple)) and len(saved) == len(expected):
-        # Lists of labels and scores are long, and mostly equal: then no item is looked at in Python.
+        # Lists of labels and scores are long and mostly equal. One comparison of complete lists is fast.
         if list(saved) != list(expected):
             for number, (saved_item, expected_item) in enumerate(zip(saved, expected, strict=True)):
                 yield from compare_values(f"{place} / {number}", saved_item, expected_item, unknown)
@@ -165,7 +171,7 @@ def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, 
 def _compare_mappings(
     place: str, saved: Mapping[str, Any], expected: Mapping[str, Any], unknown: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Compare the values of two mappings key by key; arguments as for :func:`compare_values`."""
+    """Yield the findings of :func:`compare_values` for the values of two mappings, key by key."""
     keys = dict.fromkeys([*expected, *saved])
     for key in keys:
         inner_place = f"{place} / {key}" if place else str(key)
@@ -178,7 +184,7 @@ def _compare_mappings(
 
 
 def short_value(value: object) -> str:
-    """Return a value as text of at most 80 characters."""
+    """Return a value as a text of at most 80 characters, for messages."""
     if value is ABSENT:
         return "nothing"
     return f"{value!r:.80}"

@@ -20,6 +20,7 @@ from StaICC.inference.store import PredictionStore, refuse_stray_log
 from StaICC.prompting.prompt_writer import Query
 
 PROBE_SECONDS = 4.0
+"""Duration of the probe by default, in seconds."""
 CLOCK = time.perf_counter
 """Returns the time in seconds."""
 PROBED_CHUNKS = 16
@@ -57,10 +58,12 @@ class ForecastOptions:
             token_cost(0, 0, self.prices)  # refuses wrong prices before the probe
 
     def context(self) -> RunContext:
-        """Return the context of the run. A store that is not there yet stays out of it: a run would create its file.
+        """Return the context of the forecast, which has the settings of the run.
+
+        A store whose file does not exist is left out, because the context would create the file.
 
         Raises:
-            SchemaError: There is no store, but its log.
+            SchemaError: The file of the store does not exist, but its log does.
         """
         store = self.store
         if isinstance(store, (str, os.PathLike)) and not os.path.exists(store):
@@ -97,7 +100,7 @@ def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: boo
         queries_of_parts = list(parts)
         for number, queries in enumerate(queries_of_parts):
             tasks.add(function, queries, run_options, parts_left=len(queries_of_parts) - number)
-            tasks.queries += len(queries)
+            tasks.query_count += len(queries)
         return tasks.forecast(forecast_options)
 
 
@@ -109,16 +112,21 @@ class _Call:
     chunk: Chunk
 
     def forecast(self, kept: tuple[int, ...] = ()) -> Forecast:
-        """Return the forecast of the call; ``kept`` as for :func:`~StaICC.inference.forecast.forecast_prompts`."""
+        """Return the forecast of the call.
+
+        Args:
+            kept: The tokens that a kernel keeps from earlier calls
+                (:func:`~StaICC.inference.forecast.forecast_prompts`).
+        """
         prompts = [prompt for prompt, _ in self.chunk]
         label_space = self.chunk[0][1]
         return forecast_prompts(self.function, prompts, label_space, kept=kept)
 
     def work(self, forecast: Forecast) -> int:
-        """Return what the time of the call is proportional to.
+        """Return the work of the call, a number to which its time is proportional.
 
-        It is the number of positions that the model computes and of tokens that it generates. Where the function does
-        not count positions, it is the number of characters of the prompts.
+        It is the number of positions that the model computes plus the number of tokens that it generates. For a
+        function that does not count positions, it is the number of characters of the prompts.
 
         Args:
             forecast: The forecast of the call.
@@ -129,29 +137,29 @@ class _Call:
 
 
 def _fits(forecast: Forecast) -> bool:
-    """Return whether the longest prompt is within the limit of the model, as far as both are known."""
+    """Return whether the longest prompt of a forecast fits into the model. An unknown length or limit fits."""
     longest_prompt = forecast.longest_prompt or 0
     limit = forecast.limit or math.inf
     return longest_prompt <= limit
 
 
 class Tasks:
-    """What a run will compute, and for which function.
+    """The calls that a run will make, with the number of its queries, distinct prompts and stored predictions.
 
     Args:
-        kernel: The inference function that counts the tokens of its requests, if one does.
+        kernel: The inference function of the run. If it counts the tokens of its requests, the probe reads them.
 
     Attributes:
-        queries: The number of queries, which the caller counts.
-        distinct: The number of distinct prompts.
-        cached: How many of these are in the store.
-        new_calls: The calls for those that are not in the store.
+        query_count: The number of queries, which the caller adds.
+        distinct_count: The number of distinct prompts.
+        cached_count: The number of distinct prompts whose prediction is in the store.
+        new_calls: The calls for the prompts whose prediction is not in the store.
     """
 
     def __init__(self, kernel: Inference) -> None:
-        self.queries = 0
-        self.distinct = 0
-        self.cached = 0
+        self.query_count = 0
+        self.distinct_count = 0
+        self.cached_count = 0
         self.new_calls: list[_Call] = []
         self._rechecked_calls: list[_Call] = []
         self._kernel = kernel
@@ -159,20 +167,20 @@ class Tasks:
     def add(
         self, function: Inference, queries: Sequence[Query], options: RunOptions, parts_left: int = 1
     ) -> dict[PromptKey, Answer]:
-        """Add the queries of a part of the run; return the stored predictions.
+        """Add the calls for the queries of a part of the run, and return the stored predictions of its prompts.
 
         Args:
             function: The inference function.
             queries: The queries.
-            options: How the run evaluates them.
-            parts_left: How many parts of the run come, this one included.
+            options: The options of the run, with its store.
+            parts_left: The number of parts that are not added yet, this one included.
         """
         keys = distinct_keys(queries, options.group_prefixes)
         stored: dict[PromptKey, Answer] = {}
         if options.store is not None:
             stored = options.store.get_many(keys)
 
-        # The counter chooses the stored predictions that the run would compute again for comparison.
+        # The counter of the run chooses the stored predictions that are computed again, to compare them.
         n_characters = sum(characters(prompt) for prompt, _ in keys)
         options.counter.reuse(stored, lambda key: "", size=n_characters)
         due = options.counter.due(parts_left, computes=len(stored) < len(keys))
@@ -182,18 +190,20 @@ class Tasks:
             self._rechecked_calls.append(_Call(function, chunk))
         for chunk in chunks_of(keys, stored, function, options):
             self.new_calls.append(_Call(function, chunk))
-        self.distinct += len(keys)
-        self.cached += len(stored)
+        self.distinct_count += len(keys)
+        self.cached_count += len(stored)
         return stored
 
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
-        """Count the tokens of all calls, predict some prompts to know the rate, and compute the cost.
+        """Return the forecast of all calls: tokens, seconds and cost.
+
+        To measure the rate of the function, a probe predicts some prompts.
 
         Args:
             options: Duration of the probe, and prices.
-            certain: Whether a run will have exactly these prompts.
+            certain: Whether a run will have exactly these prompts, so that the number of tokens can be exact.
         """
-        total = Forecast(self.queries, self.distinct, self.cached)
+        total = Forecast(self.query_count, self.distinct_count, self.cached_count)
         total_work = 0
         fitting_calls: list[_Call] = []
         for call in self._rechecked_calls:
@@ -222,51 +232,58 @@ class Tasks:
         return total
 
     def _with_probe(self, total: Forecast, total_work: int, calls: Sequence[_Call], seconds: float) -> Forecast:
-        """Return a forecast with the seconds of all calls, and with their tokens if a server counts those of the probe.
+        """Return a forecast with the seconds of all calls, and with their tokens if these are still unknown.
+
+        Both are those of the probe, extrapolated by the work. Tokens stay unknown if the function does not count those
+        of its requests.
 
         Args:
-            total: The forecast without them.
+            total: The forecast without the seconds.
             total_work: The work of all calls.
             calls: The calls that the probe takes prompts from.
-            seconds: The duration of the probe.
+            seconds: The maximum duration of the probe.
         """
         tokens_before = tokens_used(self._kernel)
         probe = _probe(calls, seconds)
-        total_seconds = probe.seconds * total_work / probe.measured_work
         tokens_after = tokens_used(self._kernel)
-        # A kernel that forecasts its tokens counts them exactly. A server counts those of the probe, or none.
-        if total.tokens is not None or not tokens_before or not tokens_after or tokens_after[0] <= tokens_before[0]:
-            return replace(total, seconds=total_seconds)
+        with_seconds = replace(total, seconds=probe.seconds * total_work / probe.measured_work)
+        if total.tokens is not None:
+            return with_seconds  # The function counted the tokens of all prompts exactly.
+        if not tokens_before or not tokens_after:
+            return with_seconds
+        read_tokens = tokens_after[0] - tokens_before[0]
+        generated_tokens = tokens_after[1] - tokens_before[1]
+        if read_tokens <= 0:
+            return with_seconds
         predicted_share = probe.predicted_work / total_work
         return replace(
-            total,
-            seconds=total_seconds,
-            tokens=round((tokens_after[0] - tokens_before[0]) / predicted_share),
-            output_tokens=round((tokens_after[1] - tokens_before[1]) / predicted_share),
+            with_seconds,
+            tokens=round(read_tokens / predicted_share),
+            output_tokens=round(generated_tokens / predicted_share),
         )
 
 
 @dataclass(slots=True)
 class _Probe:
-    """What was predicted to know the rate of a function."""
+    """The work and the time of a probe, which measures the rate of a function."""
 
     predicted_work: int = 0
-    """Of all prompts of the probe."""
+    """The work of all prompts that were predicted."""
     measured_work: int = 0
-    """Of those whose time was measured."""
+    """The work of the prompts whose time was measured: all but the first."""
     seconds: float = 0.0
-    """The time of these."""
+    """The time of the measured prompts."""
 
 
 def _probe(calls: Sequence[_Call], limit: float) -> _Probe:
-    """Predict some prompts, and measure the time.
+    """Predict some prompts, and return their work and time.
 
-    The first prompt is not measured: it may load the model. The others are some from within each chunk, of chunks at
-    equal distances.
+    The first prompt is not measured, because it may load the model. After it, up to :data:`PROBED_PROMPTS` prompts are
+    taken from the inside of about :data:`PROBED_CHUNKS` chunks at equal distances.
 
     Args:
         calls: The calls that the prompts are taken from.
-        limit: After so many seconds the probe ends; one call is measured in any case.
+        limit: The number of seconds after which no further call is made; one call is measured in any case.
 
     Raises:
         OutputError: All predictions of a call failed.
@@ -279,7 +296,8 @@ def _probe(calls: Sequence[_Call], limit: float) -> _Probe:
     probe.predicted_work += warm_up.work(warm_up.forecast())
 
     step = max(1, len(calls) // PROBED_CHUNKS)
-    for call in calls[::step]:
+    for index in range(0, len(calls), step):
+        call = calls[index]
         start = len(call.chunk) // 3
         sample = _Call(call.function, call.chunk[start : start + PROBED_PROMPTS])
         call_began = CLOCK()
@@ -294,7 +312,7 @@ def _probe(calls: Sequence[_Call], limit: float) -> _Probe:
 
 
 def _predict(call: _Call) -> None:
-    """Predict the prompts of a call.
+    """Predict the prompts of a call, and forget the predictions.
 
     Raises:
         OutputError: All predictions failed.

@@ -49,7 +49,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
 
     __slots__ = ("members", "name")
     task_name: ClassVar[str] = ""
-    """The name of the groups of a class whose constructor says which members they have; results carry it."""
+    """The name in results of a class of groups whose constructor makes the members; empty for other groups."""
 
     def __init__(self, name: str, members: Mapping[str, Benchmark]) -> None:
         self.name = name
@@ -58,17 +58,19 @@ class BenchmarkGroup(Displayed, FixedAttributes):
             raise ArgumentError(f"name: got {name!r}, the name of another kind of results. Choose another one")
         if not members:
             raise ArgumentError(f"the group {name!r} has no members; give at least one benchmark")
-        datasets_of_part: dict[str, list[str]] = {}
+        datasets_by_part: dict[str, list[str]] = {}
         for part, member in self.members.items():
             if not isinstance(member, Benchmark):
                 raise ArgumentError(f"the member {part!r} of {name!r}: got {member!r:.60}, expected a benchmark")
-            datasets_of_part[part] = member.dataset_names
+            datasets_by_part[part] = member.dataset_names
             if member.dataset_names != self._first_member().dataset_names:
-                got = "; ".join(f"{part} has {', '.join(datasets)}" for part, datasets in datasets_of_part.items())
-                raise ArgumentError(f"the members of {name!r} must run over the same data sets, but {got}")
+                members_with_datasets = [f"{part} has {', '.join(names)}" for part, names in datasets_by_part.items()]
+                raise ArgumentError(
+                    f"the members of {name!r} must run over the same data sets, but {'; '.join(members_with_datasets)}"
+                )
 
     def _first_member(self) -> Benchmark:
-        """Return the first member, which answers for all: they have the same data sets."""
+        """Return the first member. Its data sets are those of all members."""
         return next(iter(self.members.values()))
 
     def __len__(self) -> int:
@@ -145,18 +147,23 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     __call__ = auto_run
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
-        """Forecast the run of a function: as for a single benchmark, with each distinct prompt once."""
+        """Forecast the run of a function, in which each distinct prompt of all members is predicted once.
+
+        Args:
+            function: The inference function.
+            **options: See :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
+        """
         queries_by_dataset = []
         for number in range(len(self._first_member())):
             queries: list[Query] = []
             for member in self.members.values():
                 queries += member[number].all_queries()
             queries_by_dataset.append(queries)
-        return forecast(queries_by_dataset, function, True, **options)
+        return forecast(queries_by_dataset, function, grouped=True, **options)
 
 
 def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
-    """Return the single benchmarks, by the name of their part (a single benchmark by its own name).
+    """Return the single benchmarks of a group, by the name of their part. A single benchmark is under its own name.
 
     Args:
         benchmark: A benchmark or a group of benchmarks.

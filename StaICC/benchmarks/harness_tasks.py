@@ -26,20 +26,34 @@ from StaICC.version import __version__
 
 
 def _task_name(*names: str) -> str:
-    """Return the name of a task from those of benchmark, data set and condition: small letters, digits and ``_``."""
+    """Return the name of a task in small letters, digits and underscores.
+
+    Args:
+        *names: The names of benchmark, data set and condition.
+    """
     words = ["staicc"]
     for name in names:
         word = re.sub(r"[^0-9a-z]+", "_", name.casefold()).strip("_")
-        words.append(word or "x")
+        if not word:
+            word = "x"  # The name has neither letters nor digits of ASCII.
+        words.append(word)
     return "_".join(words)
 
 
 def _yaml(values: Mapping[str, Any]) -> str:
-    """Write a flat mapping as YAML; JSON values are valid YAML."""
-    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
+    """Return a flat mapping as YAML. Its values are written as JSON, which is valid YAML."""
+    lines = [f"{key}: {json.dumps(value)}\n" for key, value in values.items()]
+    return "".join(lines)
 
 
 def _task(name: str, file: str, alias: str) -> dict[str, Any]:
+    """Return the configuration of a task.
+
+    Args:
+        name: The name of the task.
+        file: The file of its records.
+        alias: The name that the harness prints.
+    """
     return {
         "task": name,
         "task_alias": alias,
@@ -93,7 +107,8 @@ def export_tasks(
         names.add(name)
         tasks_by_benchmark.setdefault(place.benchmark, []).append(name)
         _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
-        _write(folder / f"{name}.yaml", _yaml(_task(name, f"{name}.jsonl", ", ".join(title))))
+        task = _task(name, file=f"{name}.jsonl", alias=", ".join(title))
+        _write(folder / f"{name}.yaml", _yaml(task))
     for benchmark_name, tasks in tasks_by_benchmark.items():
         group_name = _task_name(benchmark_name)
         _write(folder / f"{group_name}.yaml", _yaml(_task_group(group_name, tasks)))
@@ -127,7 +142,12 @@ def _records_by_place(benchmark: Benchmark | BenchmarkGroup) -> dict[_Place, lis
 
 
 def _task_group(name: str, tasks: Sequence[str]) -> dict[str, Any]:
-    """Return the group of the tasks of one benchmark, whose score is the mean over its tasks."""
+    """Return the configuration of a group of tasks, whose score is the mean over its tasks.
+
+    Args:
+        name: The name of the group.
+        tasks: The names of the tasks of one benchmark.
+    """
     return {
         "group": name,
         "task": tasks,

@@ -47,8 +47,10 @@ _B = TypeVar("_B", bound=BaseBenchmark[Experimentor])
 LOOK = 8
 """Rounds between two decisions whether to go on."""
 
-_ROUNDING = 1e-9  # of a difference that is exactly 0
+_ROUNDING = 1e-9
+"""A smaller difference of two models is 0 up to rounding."""
 _LIKELIHOOD = "averaged_truelabel_likelihood"
+"""The score that users call ``"likelihood"``."""
 
 RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result.stopping is not None, ("scoring",))
 """The results of a race between two models (:func:`race`)."""
@@ -58,7 +60,7 @@ StoppingKind = Literal["precision", "race"]
 _NumberedQuery = tuple[int, Query]
 """The number of a data set, and a query of it."""
 _Answers = dict[_NumberedQuery, Answer | Failure]
-"""The predictions of a model."""
+"""The predictions of one model, by the number of the data set and the query."""
 
 
 def is_within_margin(low: float, high: float, margin: float) -> bool:
@@ -81,7 +83,10 @@ def is_within_margin(low: float, high: float, margin: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """When to stop.
+    """The rule by which a run or a race stops.
+
+    A run stops when half the width of the interval of its score is at most the target. A race stops when one model is
+    better, or when the difference of the models is certainly smaller than the target.
 
     Raises:
         ArgumentError: The target is out of range.
@@ -89,9 +94,11 @@ class StoppingRule:
 
     kind: StoppingKind
     score: str
+    """The key of the score."""
     target: float
-    """Half the width of the interval, or the margin of the difference."""
+    """The precision of a run, or the margin of a race."""
     level: float
+    """Nominal coverage of the interval."""
 
     def __post_init__(self) -> None:
         if self.kind == "precision":
@@ -109,7 +116,7 @@ class StoppingRule:
         """Return the rule for a benchmark.
 
         Args:
-            kind: What is wanted.
+            kind: ``"precision"`` for a run, ``"race"`` for a race.
             target: The precision, or the margin.
             score: Name of the score; accuracy by default.
             experimentors: The data sets of the benchmark.
@@ -134,20 +141,30 @@ class StoppingRule:
         return cls(kind, name, target, first.statistics.level)
 
     def gaps(self, sequence: ConfidenceSequence) -> tuple[float, float]:
-        """Return the distances to the lower and the upper bound that the next bets aim at.
+        """Return the distances from the mean to its lower and to its upper bound for which the next bets are best.
 
-        A race aims at the margin, or at 0 where the difference is clearly larger.
+        Of a run, both are the precision. Of a race, they are the margin. If a model is clearly ahead, the distance on
+        the side of 0 is its lead less a standard error, because a bound that excludes 0 then decides the race.
+
+        Args:
+            sequence: The confidence sequence so far.
         """
         if self.kind == "precision":
             return self.target, self.target
         estimate = sequence.estimate
         error = sequence.standard_error
-        return max(self.target, estimate - error), max(self.target, -estimate - error)
+        lower_gap = max(self.target, estimate - error)
+        upper_gap = max(self.target, -estimate - error)
+        return lower_gap, upper_gap
 
     def reason(self, sequence: ConfidenceSequence) -> str | None:
-        """Return why to stop now; ``None`` to go on."""
+        """Return the reason to stop now; ``None`` if the run goes on.
+
+        Args:
+            sequence: The confidence sequence so far.
+        """
         low, high = sequence.interval
-        all_evaluated = sequence.rounds == sequence.all_rounds
+        all_rows_are_evaluated = sequence.rounds == sequence.all_rounds
         if self.kind == "race":
             if low > _ROUNDING:
                 return "the first model is better"
@@ -155,15 +172,24 @@ class StoppingRule:
                 return "the second model is better"
             if is_within_margin(low, high, self.target):
                 return f"the difference is below the margin of {self.target:g}"
-        elif (high - low) / 2 <= self.target and not all_evaluated:
-            return f"the precision of {self.target:g} is reached"
-        if all_evaluated:
+        if all_rows_are_evaluated:
             return "all rows are evaluated"
+        if self.kind == "precision" and (high - low) / 2 <= self.target:
+            return f"the precision of {self.target:g} is reached"
         return None
 
 
 def _check_settings(experimentor: Experimentor, score: str) -> None:
-    """Raise an ArgumentError if a score of a data set cannot be stopped early with its settings."""
+    """Raise an error if the settings of a data set do not allow to stop early by a score.
+
+    Args:
+        experimentor: The data set.
+        score: The key of the score.
+
+    Raises:
+        ArgumentError: The score is no standard metric, needs the scores of all rows, or has a baseline of several
+            settings.
+    """
     is_known = any(metric.name == score and metric.known for metric in experimentor.metric_set.metrics)
     if not is_known:
         raise ArgumentError(f"early stopping needs the standard metric {score}. Use metrics='standard'")
@@ -192,6 +218,7 @@ def row_order(experimentor: Experimentor) -> list[int]:
     seed = f"early stopping\0{experimentor.name}\0{experimentor.dataset.table.digest}"
 
     def digest(row: int) -> bytes:
+        """Return the key by which a row is sorted: a pseudo-random number."""
         return hashlib.sha256(f"{seed}\0{row}".encode("utf-8", "surrogatepass")).digest()
 
     return sorted(range(experimentor.row_count), key=digest)
@@ -204,30 +231,38 @@ class _Rounds:
     sizes: Sequence[int]
     """The number of test rows of each data set."""
     queries: Mapping[tuple[int, int], Sequence[Query]]
-    """The queries of a test row, by the number of the data set and the round."""
+    """The queries of each test row, by the number of the data set and the round of the row."""
 
     @classmethod
     def of(cls, experimentors: Sequence[Experimentor]) -> _Rounds:
         """Return the rounds over data sets."""
         queries: dict[tuple[int, int], list[Query]] = {}
         for dataset, experimentor in enumerate(experimentors):
-            round_of_row = {row: place for place, row in enumerate(row_order(experimentor))}
+            round_of_row = {row: round_number for round_number, row in enumerate(row_order(experimentor))}
             for query in experimentor.all_queries():
                 queries.setdefault((dataset, round_of_row[query.row]), []).append(query)
         return cls([experimentor.row_count for experimentor in experimentors], queries)
 
     def queries_of_look(self, look: range) -> list[_NumberedQuery]:
-        """Return the queries of the rounds of a look, data set by data set."""
+        """Return the queries of some rounds, data set by data set.
+
+        Args:
+            look: The rounds between two decisions.
+        """
         queries = []
         for dataset in range(len(self.sizes)):
-            for place in look:
-                for query in self.queries.get((dataset, place), ()):
+            for round_number in look:
+                for query in self.queries.get((dataset, round_number), ()):
                     queries.append((dataset, query))
         return queries
 
     def query_count(self, rounds: int) -> int:
         """Return the number of queries of the first rounds."""
-        return sum(len(queries) for (_, place), queries in self.queries.items() if place < rounds)
+        count = 0
+        for (_, round_number), queries_of_row in self.queries.items():
+            if round_number < rounds:
+                count += len(queries_of_row)
+        return count
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
@@ -249,13 +284,16 @@ def first_rows(benchmark: _B, rounds: int) -> _B:
 def follow(
     rule: StoppingRule, sizes: Sequence[int], evaluate: Callable[[range], Iterable[Sequence[float | None]]]
 ) -> tuple[ConfidenceSequence, str]:
-    """Evaluate look by look until the rule stops; return the sequence and why it stopped.
+    """Evaluate look by look until the rule stops.
 
     Args:
         rule: The rule.
         sizes: The number of rows of each data set.
-        evaluate: Returns for each round of a look the scores of its rows, or their differences; ``None`` for a data set
-            that has no more rows.
+        evaluate: Takes the rounds of a look. Returns for each round one value for each data set: the score of its row,
+            of a race the difference of two scores, and ``None`` if the data set has no more rows.
+
+    Returns:
+        The confidence sequence, and the reason why the rule stopped.
     """
     smallest_value = 0.0 if rule.kind == "precision" else -1.0
     sequence = ConfidenceSequence(sizes, rule.level, smallest_value)
@@ -281,8 +319,8 @@ def decide(
         rule: When to stop.
         experimentors: The data sets of the full benchmark.
         answers: For each model, its predictions so far.
-        before_look: Called with the rounds of each look and their queries, before they are scored. Afterwards each
-            model has a prediction of each of them.
+        before_look: Called with the rounds of each look and their queries, before they are scored. It must add the
+            predictions of these queries to ``answers``, or raise an error if there are none.
 
     Raises:
         OutputError: The score needs label scores, and a prediction is a label.
@@ -290,12 +328,13 @@ def decide(
     rounds = _Rounds.of(experimentors)
 
     def evaluate(look: range) -> Iterator[list[float | None]]:
+        """Yield the value of each data set in each round of a look; ``None`` if a data set has no more rows."""
         before_look(look, rounds.queries_of_look(look))
-        for place in look:
+        for round_number in look:
             values: list[float | None] = []
-            for dataset, size in enumerate(rounds.sizes):
-                if place < size:
-                    queries = rounds.queries[dataset, place]
+            for dataset, row_count in enumerate(rounds.sizes):
+                if round_number < row_count:
+                    queries = rounds.queries[dataset, round_number]
                     values.append(_row_score(rule, experimentors[dataset], dataset, queries, answers))
                 else:
                     values.append(None)
@@ -312,16 +351,20 @@ def decide(
         rounds=sequence.rounds,
         all_rounds=sequence.all_rounds,
         queries=rounds.query_count(sequence.rounds),
-        # Of the full benchmark; the predictions may be those of its first rows only.
-        all_queries=sum(experimentor.row_count * experimentor.get_repeat_times() for experimentor in experimentors),
+        all_queries=_count_all_queries(experimentors),
         reason=reason,
     )
+
+
+def _count_all_queries(experimentors: Sequence[Experimentor]) -> int:
+    """Return the number of queries of the full benchmark, also of those that were not evaluated."""
+    return sum(experimentor.row_count * experimentor.get_repeat_times() for experimentor in experimentors)
 
 
 def _row_score(
     rule: StoppingRule, experimentor: Experimentor, dataset: int, queries: Sequence[Query], answers: Sequence[_Answers]
 ) -> float:
-    """Return the mean score of the repeats of a test row: of one model, or of the first minus that of the second.
+    """Return the mean score of the queries of a test row. Of a race, it is that of the first model minus the second's.
 
     Args:
         rule: The rule, which names the score.
@@ -329,6 +372,9 @@ def _row_score(
         dataset: Its number.
         queries: The queries of the row.
         answers: The predictions of each model.
+
+    Raises:
+        OutputError: The score needs label scores, and a prediction is a label.
     """
     statistic = STATISTICS[rule.score]
     scores = []
@@ -354,7 +400,7 @@ def run_early(
     models: Sequence[Sequence[Inference]],
     settings: EarlySettings,
 ) -> tuple[RunContext, list[Result]]:
-    """Run a benchmark until the rule stops.
+    """Run a benchmark with one model, or with the two of a race, until the rule stops.
 
     Args:
         benchmark: The benchmark.
@@ -376,9 +422,12 @@ def run_early(
         context.log(*benchmark.data_warnings())
 
         def predict(look: range, queries: list[_NumberedQuery]) -> None:
+            """Predict the queries of a look with each model."""
             for number, functions in enumerate(models):
-                which = f", model {number + 1}" if len(models) > 1 else ""
-                part = _part_of_look(f"{benchmark.benchmark_name}{which}", benchmark, look)
+                name = benchmark.benchmark_name
+                if len(models) > 1:
+                    name = f"{name}, model {number + 1}"
+                part = _part_of_look(name, benchmark, look)
                 answers[number].update(_predictions_of_look(functions, queries, part, context))
             context.checkpoint()
 
@@ -403,7 +452,11 @@ def _refuse_settings(
     settings: EarlySettings,
     on_error: str,
 ) -> None:
-    """Raise an ArgumentError for settings under which a query of a look may have no prediction of its own."""
+    """Raise an error for settings under which an evaluated query may have no prediction that was made for it alone.
+
+    Raises:
+        ArgumentError: Predictions are given, made for complete lists of prompts, or may be missing.
+    """
     unparsed = benchmark[0].unparsed
     if None in models[0]:
         refused = "preentered_prediction"
@@ -421,7 +474,13 @@ def _refuse_settings(
 
 
 def _part_of_look(name: str, benchmark: BaseBenchmark[Experimentor], look: range) -> Part:
-    """Return the part of the run that is a look, for messages and progress."""
+    """Return a look as a part of the run, for messages and progress.
+
+    Args:
+        name: The name of the run.
+        benchmark: The benchmark.
+        look: The rounds of the look.
+    """
     most_rows = max(experimentor.row_count for experimentor in benchmark)
     return Part(
         f"{name}, rounds {look[0] + 1} to {look[-1] + 1}", number=look[0] // LOOK, parts=math.ceil(most_rows / LOOK)
@@ -431,7 +490,9 @@ def _part_of_look(name: str, benchmark: BaseBenchmark[Experimentor], look: range
 def _predictions_of_look(
     functions: Sequence[Inference], queries: Sequence[_NumberedQuery], part: Part, context: RunContext
 ) -> _Answers:
-    """Return the predictions of a model for the queries of a look: one call of a function for all of its data sets.
+    """Return the predictions of a model for the queries of a look.
+
+    A function that predicts several data sets gets their queries together.
 
     Args:
         functions: The inference function of each data set.
@@ -456,7 +517,7 @@ def _scored(
     functions: Sequence[Inference],
     answers: _Answers,
 ) -> dict[str, DatasetRun]:
-    """Return the scores of a model on the evaluated rows, by data set.
+    """Return the scored run of a model over the evaluated rows of each data set, by name.
 
     Args:
         benchmark: The benchmark with the evaluated rows only.
@@ -476,11 +537,11 @@ def _scored(
 
 
 def marked(result: Result, stopping: EarlyStopping) -> Result:
-    """Record in a result, and in its signature, that the run stopped early.
+    """Add to a result and to its signature that the run stopped early, and return the result.
 
     Args:
         result: The result, which is changed.
-        stopping: The record.
+        stopping: The record of the decision.
     """
     result.stopping = stopping
     result.signature = Signature({**result.signature.fields, "stopping": stopping.settings})
@@ -488,7 +549,7 @@ def marked(result: Result, stopping: EarlyStopping) -> Result:
 
 
 def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Sequence[RunsByDataset]) -> EarlyStopping:
-    """Return the record that follows from the predictions of a run.
+    """Return the record of the decision that follows from the predictions of a run.
 
     Args:
         saved: The record of the run, for its rule.
@@ -502,6 +563,7 @@ def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Se
     answers = [_recorded_answers(experimentors, runs_of_model) for runs_of_model in runs]
 
     def check_predicted(look: range, queries: list[_NumberedQuery]) -> None:
+        """Raise an error if a model has no prediction for a query that the rule needs."""
         for answers_of_model in answers:
             if any(query not in answers_of_model for query in queries):
                 raise ArgumentError("by its rule the run goes on, but further rows have no prediction")
@@ -510,7 +572,12 @@ def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Se
 
 
 def _recorded_answers(experimentors: Sequence[Experimentor], runs: RunsByDataset) -> _Answers:
-    """Return the predictions of a run, without failed queries."""
+    """Return the predictions of a run, without those of failed queries.
+
+    Args:
+        experimentors: The data sets of the full benchmark.
+        runs: The run over each data set, by name.
+    """
     answers: _Answers = {}
     for dataset, experimentor in enumerate(experimentors):
         for outcome in runs[experimentor.name].outcomes:
@@ -529,12 +596,12 @@ def race(
     return_outputs: bool = False,
     **run: Unpack[RunSettings],
 ) -> ResultGroup:
-    """Return the results of two models on the rows that were needed to decide between them.
+    """Run two models on the same rows until one is better, or their difference is certainly small.
 
     Args:
         benchmark: A benchmark whose score is a mean over test rows, such as ``Normal()``.
         first: An inference function, or one for each data set.
-        second: The other.
+        second: The second model, in the same form.
         margin: Stop also when the difference is certainly smaller than this.
         score: ``"accuracy"`` (the default) or ``"likelihood"``.
         return_outputs: Keep the prediction of each query in the results' ``outputs``.

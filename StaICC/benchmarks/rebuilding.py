@@ -35,18 +35,25 @@ _REBUILD_LONG_ICL = "StaICC.long_icl.benchmark:rebuild_long_icl"
 _LONG_ICL_CARD = "StaICC.long_icl.cards:task_card"
 """Finds the card of a data set of LongICL; loaded by name, too."""
 UNREADABLE = (StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What arguments and records that no run writes can raise."""
+"""The errors that damaged or forged arguments and records of a file can raise."""
 
 
 class UnknownBenchmarkError(ArgumentError):
-    """The benchmark of a result cannot be made again from what is here: pass it."""
+    """The benchmark of a result cannot be made again from its file and this library. The user has to pass it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}; pass the benchmark itself")
 
 
 def finding_of_error(place: str, error: Exception) -> Finding:
-    """Return what an error says about a value: without its data or its benchmark it is unchecked, else contradicted."""
+    """Return the finding about a value whose computation raised an error.
+
+    The value is unchecked if its data or its benchmark are missing. Any other error contradicts it.
+
+    Args:
+        place: The path of the value.
+        error: The error.
+    """
     text = f"{place}: {error!s:.999}"
     if isinstance(error, (UnknownBenchmarkError, DataError)):
         return Unchecked(text)
@@ -98,7 +105,7 @@ def rebuild(
 
 
 def _rebuild_long_icl(result: Result, data_dir: StrPath | None, data_files: Sequence[StrPath]) -> BaseBenchmark[Any]:
-    """Return the benchmark of a result of LongICL, over the data sets that it has predictions of."""
+    """Return the benchmark of a result of LongICL, over the data sets for which it has predictions."""
     _refuse_changes_by_hand([result])
     evaluated = [name for name, details in result.details.items() if details.asked]
     datasets = [_dataset(result, name, data_files) for name in evaluated]
@@ -108,7 +115,14 @@ def _rebuild_long_icl(result: Result, data_dir: StrPath | None, data_files: Sequ
 
 
 def _refuse_changes_by_hand(parts: Sequence[Result]) -> None:
-    """Raise an error if the user changed settings that the arguments of a benchmark do not contain."""
+    """Raise an error if the user changed settings that are no arguments of a benchmark.
+
+    Args:
+        parts: The results of the benchmarks.
+
+    Raises:
+        UnknownBenchmarkError: A setting was changed.
+    """
     names: list[str] = []
     for part in parts:
         names += part.arguments.get("changed", ())
@@ -138,7 +152,17 @@ def refuse_unknown_arguments(make: Callable[..., Any], arguments: Iterable[str])
 
 
 def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset | str:
-    """Return a data set of a result: that of its recorded file, a built-in one, or the name of one of LongICL."""
+    """Return a data set of a result: the one in its recorded file, or a built-in one; of LongICL its name.
+
+    Args:
+        result: The result.
+        name: The name of the data set in it.
+        data_files: Files of the user's own data, and folders that contain them.
+
+    Raises:
+        UnknownBenchmarkError: The data are the user's own, and their file is not given.
+        SchemaError: A run would have recorded another name.
+    """
     try:
         if name in result.files:
             dataset = Dataset.reopen(result.files[name], data_files)
@@ -156,7 +180,9 @@ def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Datase
 
 
 def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) -> dict[str, Any]:
-    """Return the arguments of the first part, and the options of all parts that the constructor takes.
+    """Return the arguments with which the constructor makes a benchmark, or a group of benchmarks, again.
+
+    They are the arguments of the first part, and those options of all parts that the constructor takes.
 
     Args:
         parts: The results.
@@ -189,10 +215,12 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
 
 
 def _checked_option(name: str, value: Any) -> int | str:
-    """Return a recorded option of a task: an integer that costs little, or a text, which the task checks itself.
+    """Return a recorded option of a task after a check.
+
+    An integer may be at most :data:`_LARGEST_OPTION`, so that it costs little. A text is checked by the task.
 
     Raises:
-        ArgumentError: It is neither.
+        ArgumentError: The option is neither.
     """
     if isinstance(value, str):
         return value
@@ -200,7 +228,11 @@ def _checked_option(name: str, value: Any) -> int | str:
 
 
 def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
-    """Return the metrics of a result that are of this library."""
+    """Return those metrics of a result that are of this library, as a metric set.
+
+    Args:
+        recorded: The metrics as the file records them (:func:`~StaICC.benchmarks.experimentor.metrics_record`).
+    """
     names = str(recorded["set"]).split("+")
     # The name of a metric may be a reference to code of the user's. A name in a file imports nothing.
     if not all(name in METRIC_SETS or name in METRICS for name in names):
@@ -211,7 +243,11 @@ def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
 
 
 def _restore_settings(result: Result, experimentor: Experimentor) -> None:
-    """Set the demonstrations of a data set as in the run: no constructor takes their choice.
+    """Set the choice of demonstrations of a data set as in the run, because no constructor takes it.
+
+    Args:
+        result: The result.
+        experimentor: The data set of the rebuilt benchmark, which is changed.
 
     Raises:
         SchemaError: The benchmark has more queries than the file has records. Writing them could take long.
@@ -219,12 +255,12 @@ def _restore_settings(result: Result, experimentor: Experimentor) -> None:
     details = result.details.get(experimentor.name)
     # In a group, the part may have other data sets than the first part, of which the benchmark was made.
     if details is not None:
-        least = _least_queries(result, experimentor)
-        recorded = sum(len(record.truth) for record in details.conditions)
-        if least > recorded:
+        least_query_count = _least_query_count(result, experimentor)
+        recorded_query_count = sum(len(record.truth) for record in details.conditions)
+        if least_query_count > recorded_query_count:
             raise SchemaError(
-                f"limit and options give {least} queries or more on {experimentor.name}, the file has records of "
-                f"{recorded}"
+                f"limit and options give {least_query_count} queries or more on {experimentor.name}, the file has "
+                f"records of {recorded_query_count}"
             )
     if result.arguments["demonstrations"] == "in-domain":
         experimentor.set_in_domain_mode()
@@ -232,18 +268,28 @@ def _restore_settings(result: Result, experimentor: Experimentor) -> None:
         experimentor.set_out_of_domain_mode()
 
 
-def _least_queries(result: Result, experimentor: Experimentor) -> int:
-    """Return a lower bound of the number of queries, which is known before they are written."""
-    rows = experimentor.row_count
+def _least_query_count(result: Result, experimentor: Experimentor) -> int:
+    """Return a lower bound of the number of queries of a data set, without writing them.
+
+    Args:
+        result: The result.
+        experimentor: The data set.
+    """
+    row_count = experimentor.row_count
     if result.stopping is not None:
-        rows = min(rows, result.stopping.rounds)
+        row_count = min(row_count, result.stopping.rounds)
+    # These options are numbers of conditions: Generalisation has "templates", GLER has "interpolations".
     options = experimentor.task.options()
-    conditions: int = options.get("templates", options.get("interpolations", 1))
-    return rows * experimentor.get_repeat_times() * conditions
+    condition_count: int = options.get("templates", options.get("interpolations", 1))
+    return row_count * experimentor.get_repeat_times() * condition_count
 
 
 def _class_of(result: Results) -> type[Any]:
-    """Return the class of a benchmark, or of a group of benchmarks, by the name in its results."""
+    """Return the class of the benchmark, or of the group of benchmarks, that computed a result.
+
+    Raises:
+        UnknownBenchmarkError: This library has no such benchmark.
+    """
     kind: type[Any]
     if isinstance(result, Result):
         kind = Benchmark

@@ -40,8 +40,8 @@ class RerunScore:
     high: float
     """The highest possible one: with the new predictions, and all close predictions right."""
     missing: int = 0
-    """How many of all queries have no saved label. They count as wrong here; the accuracy in the file may leave them
-    out."""
+    """The number of queries without a saved label. They count as wrong here, but the accuracy in the file may leave
+    them out."""
 
     def __str__(self) -> str:
         text = (
@@ -58,32 +58,32 @@ class RerunScore:
 
 
 def possible_labels(answer: Answer | Failure, tolerance: float) -> set[int | None]:
-    """Return the labels that a prediction may name if it is computed again; a failed query has none.
+    """Return the labels that a prediction may name if it is computed again; none for a failed query.
 
-    A label is possible if its score is close to the highest one, as a recheck measures it
-    (:func:`StaICC.inference.recheck.difference`): half of the distance to the highest score, relative to the range of
-    the scores (at least 1), is at most the tolerance. Half, because both scores may move by the tolerance.
+    Two scores may both change by the tolerance, relative to the range of the scores (at least 1). So a label is
+    possible if half of its distance to the highest score, relative to this range, is at most the tolerance. A recheck
+    measures differences in the same way (:func:`StaICC.inference.recheck.difference`).
 
     Args:
         answer: A saved prediction: a label index, or one score for each label.
-        tolerance: The accepted difference of two predictions.
+        tolerance: The largest accepted difference of two predictions.
     """
     if isinstance(answer, int):
         return {answer}
     if not isinstance(answer, list):
         return set()
-    highest = max(answer)
-    span = max(1.0, highest - min(answer))
+    highest_score = max(answer)
+    score_range = max(1.0, highest_score - min(answer))
     labels: set[int | None] = set()
     for label, score in enumerate(answer):
-        # A score that is equal to the highest is possible even if the scores are infinite and have no distance.
-        if score == highest or (highest - score) / 2 / span <= tolerance:
+        # Infinite scores have no distance, but a score that is equal to the highest one is possible.
+        if score == highest_score or (highest_score - score) / 2 / score_range <= tolerance:
             labels.add(label)
     return labels
 
 
 def label_of(answer: Answer | Failure) -> int | None:
-    """Return the label that a prediction names, the first of those with the highest score; ``None`` if it failed."""
+    """Return the label that a prediction names: the first one with the highest score; ``None`` if the query failed."""
     if isinstance(answer, int):
         return int(answer)
     if isinstance(answer, list):
@@ -103,15 +103,22 @@ class DatasetRerun:
     """The new prediction of some queries, by their number; at least one."""
 
     def right(self, answers: Sequence[Answer | Failure]) -> list[bool]:
-        """Return for each query whether a prediction names its true label."""
+        """Return for each query whether its prediction names the true label.
+
+        Args:
+            answers: One prediction for each query.
+        """
         return [label_of(answer) == label for answer, label in zip(answers, self.truth, strict=True)]
 
     def accuracy_range(self, tolerance: float) -> tuple[float, float]:
-        """Return the lowest and the highest accuracy that all queries of the data set may have.
+        """Return the lowest and the highest possible accuracy of all queries of the data set.
 
-        A query that was predicted again counts with its new prediction. Any other counts as right in the lowest
-        accuracy if the true label is the only one that its saved prediction may name, and in the highest accuracy if
-        it is one of them.
+        A query that was predicted again counts with its new prediction. Any other query has the labels that its saved
+        prediction may name. In the lowest accuracy, it counts as right if the true label is the only one of these. In
+        the highest accuracy, it counts as right if the true label is one of them.
+
+        Args:
+            tolerance: The largest accepted difference of two predictions.
         """
         certainly_right = 0
         possibly_right = 0
@@ -131,11 +138,13 @@ class DatasetRerun:
 def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: float) -> RerunScore:
     """Return the accuracies of a result of which some queries were predicted again.
 
+    The accuracy of all queries is the mean of the accuracies of the data sets. That of the queries that were predicted
+    again is their share of right predictions, over all data sets.
+
     Args:
         benchmark: The name of its benchmark.
-        datasets: Its data sets with such queries. The accuracies of all queries are means over these data sets; those
-            of the queries that were predicted again are means over the queries.
-        tolerance: The accepted difference of two predictions.
+        datasets: The data sets with queries that were predicted again.
+        tolerance: The largest accepted difference of two predictions.
     """
     recomputed_right: list[bool] = []
     saved_right: list[bool] = []
@@ -145,11 +154,11 @@ def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: flo
     n_queries = 0
     n_missing = 0
     for dataset in datasets:
-        right = dataset.right(dataset.saved)
+        saved_is_right = dataset.right(dataset.saved)
         for number, answer in dataset.again.items():
             recomputed_right.append(label_of(answer) == dataset.truth[number])
-            saved_right.append(right[number])
-        saved_accuracies.append(mean_of(right))
+            saved_right.append(saved_is_right[number])
+        saved_accuracies.append(mean_of(saved_is_right))
         lowest, highest = dataset.accuracy_range(tolerance)
         lowest_accuracies.append(lowest)
         highest_accuracies.append(highest)

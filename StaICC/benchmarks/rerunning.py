@@ -26,10 +26,10 @@ from StaICC.results.result import ResultGroup
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """Which queries to predict again: random ones, over all parts, data sets and conditions.
+    """The options of predicting queries of a result again. They are drawn from all parts, data sets and conditions.
 
     Raises:
-        ArgumentError: The model is no function, or the number is not positive.
+        ArgumentError: The model is no function, or the number of queries is not positive.
     """
 
     model: Inference
@@ -37,7 +37,7 @@ class Rerun:
     queries: int = 20
     """The maximum number of queries."""
     seed: int = field(default_factory=lambda: secrets.randbelow(10**9))
-    """Chooses the queries; random by default. The finding names it."""
+    """The seed with which the queries are drawn; random by default. The finding states it."""
 
     def __post_init__(self) -> None:
         set_integers(self, queries=1)
@@ -46,20 +46,22 @@ class Rerun:
 
 
 Prediction = Answer | Failure
+"""The prediction of a query, or its failure."""
 NewPredictions = dict[RerunSource, dict[int, Prediction]]
-"""The new predictions of each data set, by the number of their query."""
+"""The new predictions of each data set, by the number of the query in it."""
 
 
 def predict_again(
     rerun: Rerun, name: str, sources: Sequence[RerunSource], whole: Results | None = None
 ) -> Verification:
-    """Predict random queries again, and compare within the tolerance that the model declares.
+    """Predict random queries again, and return the differences that are larger than the tolerance of the model.
 
     Args:
-        rerun: The model, and how many queries.
+        rerun: The model, and the number of queries.
         name: Name of the result.
-        sources: The data sets to draw from. With predictions of several models, those of this one.
-        whole: The result, of which the finding has a copy with the new predictions.
+        sources: The data sets from which queries are drawn. Those that another model predicted are left out if the
+            result has predictions of several models.
+        whole: The result. With it, the finding has a copy of the result with the new predictions.
     """
     findings: list[Finding] = []
     candidates: list[tuple[RerunSource, int]] = []
@@ -106,7 +108,7 @@ def predict_again(
 
 
 def _has_several_models(sources: Sequence[RerunSource]) -> bool:
-    """Return whether the data sets were predicted by several models, apart from given predictions."""
+    """Return whether several models predicted the data sets. Given predictions, which name no model, do not count."""
     digests = set()
     for source in sources:
         predictor = source.predictor
@@ -121,7 +123,7 @@ def _why_not_again(source: RerunSource, model: Identity, several_models: bool) -
     Args:
         source: The data set.
         model: The identity of the model.
-        several_models: Whether several models predicted the data sets of the result, so that each predicts its own.
+        several_models: Whether several models predicted the data sets of the result. Then each data set needs its own.
     """
     result = source.scored.result
     predictor = source.predictor
@@ -143,7 +145,7 @@ _Differences = dict[str, tuple[str | None, str | None]]
 
 
 def _different_settings(predictor: Identity, model: Identity) -> _Differences:
-    """Return the settings in which a model differs from the one of the run; given predictions have none."""
+    """Return the settings in which a model differs from that of the run; none for given predictions."""
     settings = predictor.settings.keys() | model.settings.keys()
     differences: _Differences = {}
     for name, values in _differences(predictor, model).items():
@@ -153,14 +155,14 @@ def _different_settings(predictor: Identity, model: Identity) -> _Differences:
 
 
 def _differences(predictor: Identity, model: Identity) -> _Differences:
-    """Return all facts and settings in which a model differs from the one of the run; given predictions have none."""
+    """Return all facts and settings in which a model differs from that of the run; none for given predictions."""
     if GIVEN in predictor.who:
         return {}
     return predictor.differences(model)
 
 
 def _other_model(source: RerunSource, model: Identity) -> str | None:
-    """Return how a model is another one than that of the run; ``None`` if it is the same."""
+    """Return how a model differs from that of the run; ``None`` if it does not differ."""
     differences = _differences(source.predictor, model)
     if not differences:
         return None
@@ -168,7 +170,9 @@ def _other_model(source: RerunSource, model: Identity) -> str | None:
 
 
 def _as_text(differences: _Differences) -> str:
-    return ", ".join(f"{name} was {before}, is {now}" for name, (before, now) in differences.items())
+    """Return the differences of two models, separated by commas."""
+    phrases = [f"{name} was {before}, is {now}" for name, (before, now) in differences.items()]
+    return ", ".join(phrases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +182,24 @@ class _RepeatedQuery:
     place: str
     """Its data set, condition and number, for findings."""
     number: int
-    """Counted over all conditions of the data set."""
+    """Its number, counted over all conditions of the data set."""
     saved: Prediction
+    """The prediction in the result."""
     again: Prediction
+    """The new prediction."""
 
 
 def _predict_queries(
     model: Inference, source: RerunSource, numbers: Sequence[int], context: RunContext
 ) -> list[_RepeatedQuery]:
-    """Predict some queries of a data set, by their number over all conditions."""
+    """Return some queries of a data set with their saved and new predictions.
+
+    Args:
+        model: The model that predicts them again.
+        source: The data set.
+        numbers: The numbers of the queries, counted over all conditions.
+        context: The context of the run.
+    """
     experimentor = source.experimentor
     queries: list[Query] = []
     places: list[str] = []
@@ -215,13 +228,14 @@ class _RerunComparison:
     """Compares new predictions with the saved ones.
 
     Args:
-        declared_tolerance: The accepted difference that the model declares; ``None`` if it declares none.
+        declared_tolerance: The largest accepted difference of two predictions that the model declares; ``None`` if it
+            declares none, so that its predictions may change.
 
     Attributes:
-        tolerance: The accepted difference.
-        predictions: The new predictions of queries that did not fail.
-        findings: Queries that failed, or whose predictions differ by more.
-        n_differing: How many predictions differ by more.
+        tolerance: The largest accepted difference.
+        predictions: The new predictions of queries that failed neither in the run nor now.
+        findings: The queries that failed, and those whose predictions differ by more than the tolerance.
+        n_differing: How many predictions differ by more than the tolerance.
         largest_difference: The largest difference of two predictions.
     """
 
@@ -234,7 +248,7 @@ class _RerunComparison:
         self._may_change = declared_tolerance is None
 
     def add(self, source: RerunSource, query: _RepeatedQuery) -> None:
-        """Compare the predictions of a query.
+        """Compare the two predictions of a query, and add what was found.
 
         Args:
             source: The data set.
@@ -266,36 +280,47 @@ class _RerunComparison:
 
 
 def _has_failed(prediction: Prediction) -> TypeGuard[Failure]:
-    """Return whether a query failed. A reply without a label is no failure, but a prediction."""
+    """Return whether a query failed. A reply without a label counts as a prediction here."""
     return isinstance(prediction, Failure) and prediction.reply is None
 
 
 def _without_reply(prediction: Prediction) -> Answer | None:
-    """Return a prediction for a comparison; ``None`` for a reply without a label, so that two of them are equal."""
+    """Return a prediction for a comparison. Replies without a label become ``None``, so that any two are equal."""
     if isinstance(prediction, Failure):
         return None
     return prediction
 
 
 def _rerun_scores(predictions: NewPredictions, tolerance: float) -> tuple[RerunScore, ...]:
-    """Return the recomputed accuracy of each result of which queries were predicted again."""
+    """Return the recomputed accuracy of each result of which queries were predicted again.
+
+    Args:
+        predictions: The new predictions.
+        tolerance: The largest accepted difference of two predictions.
+    """
+    # Two parts of a group may be equal results, so results are told apart by their identity in memory.
     results: dict[int, ScoredResult] = {}
-    datasets_of: dict[int, list[DatasetRerun]] = {}
+    datasets_by_result: dict[int, list[DatasetRerun]] = {}
     for source, again in predictions.items():
         if "accuracy" not in source.scored.result.averaged:
             continue
         truth = [query.label for query in source.experimentor.all_queries()]
-        key = id(source.scored)  # Equal results of a group are two.
+        key = id(source.scored)
         results[key] = source.scored
-        datasets_of.setdefault(key, []).append(DatasetRerun(truth, source.run.answers, again))
+        datasets_by_result.setdefault(key, []).append(DatasetRerun(truth, source.run.answers, again))
     scores = []
     for key, scored in results.items():
-        scores.append(rerun_score(scored.result.benchmark, datasets_of[key], tolerance))
+        scores.append(rerun_score(scored.result.benchmark, datasets_by_result[key], tolerance))
     return tuple(scores)
 
 
 def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
-    """Return a result with the new predictions in the place of the saved ones, and scores that follow from them."""
+    """Return a result with new predictions instead of the saved ones, and with the scores that follow from them.
+
+    Args:
+        result: The result, or a group of results.
+        predictions: The new predictions.
+    """
     if isinstance(result, ResultGroup):
         parts = {name: _with_predictions(part, predictions) for name, part in result.items()}
         return ResultGroup(result.name, parts)

@@ -239,7 +239,7 @@ class ScoredResult:
         if saved.stopping is not None:
             recomputed = marked(recomputed, saved.stopping)
 
-        # A result states its method twice. Each statement is compared with the other one.
+        # Signature and provenance both state the method, which nothing computes. Each is compared with the other one.
         recomputed.signature = Signature({**recomputed.signature.fields, "method": saved.provenance.method})
         recomputed.provenance = replace(recomputed.provenance, method=saved.signature.fields.get("method"))
 

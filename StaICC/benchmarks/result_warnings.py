@@ -25,7 +25,7 @@ Log = Callable[[str], None]
 
 
 def dataset_warnings(name: str, run: DatasetRun) -> list[str]:
-    """Return the warnings about prompts and predictions of a data set, as results have them.
+    """Return the warnings about prompts and predictions of a data set, each with the name of the data set in front.
 
     Args:
         name: The data set.
@@ -35,12 +35,13 @@ def dataset_warnings(name: str, run: DatasetRun) -> list[str]:
 
 
 def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_run: Sequence[str]) -> tuple[str, ...]:
-    """Return the warnings of a result, each once: those that verification can make again come first.
+    """Return the warnings of a result, each once. Those that verification can make again come first.
 
     Args:
         of_data: The warnings about the data sets.
-        runs: One run for each data set, by name.
-        of_the_run: What went wrong in the run; of a saved result, all warnings that it has.
+        runs: The run over each data set, by name.
+        of_the_run: The warnings of what went wrong in the run. For a saved result that is computed again, these are all
+            warnings of the saved one.
     """
     of_predictions = [f"{name}: {warning}" for name, run in runs.items() for warning in run.warnings]
     of_model = [f"{name}: {warning}" for name, run in runs.items() for warning in run.model_warnings]
@@ -50,7 +51,7 @@ def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_
 def with_model_warnings(
     run: DatasetRun, function: Inference, queries: Sequence[Query], answers: Sequence[Answer | Failure]
 ) -> DatasetRun:
-    """Return a run with the warnings that its inference function makes.
+    """Return a run with the warnings that only its inference function can make.
 
     Args:
         run: The run over a data set.
@@ -63,12 +64,20 @@ def with_model_warnings(
 
 
 def answers_by_key(queries: Sequence[Query], answers: Sequence[Answer | Failure]) -> dict[PromptKey, Answer | Failure]:
-    """Return the prediction of each distinct prompt with its label space."""
-    return {(query.prompt, query.label_space): answer for query, answer in zip(queries, answers, strict=True)}
+    """Return the prediction of each distinct pair of prompt and label space.
+
+    Args:
+        queries: The queries.
+        answers: The prediction of each query.
+    """
+    predictions: dict[PromptKey, Answer | Failure] = {}
+    for query, answer in zip(queries, answers, strict=True):
+        predictions[query.prompt, query.label_space] = answer
+    return predictions
 
 
 def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query], log: Log | None) -> None:
-    """Log what the prompts of a data set warn of, before the first of them is predicted.
+    """Log the warnings about the prompts of a data set, before the first of them is predicted.
 
     Args:
         name: The data set.
@@ -86,7 +95,7 @@ def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query]
 def log_dataset_warnings(
     name: str, run: DatasetRun, function: Inference, answers: Mapping[PromptKey, Answer | Failure], log: Log | None
 ) -> None:
-    """Log the warnings of a data set, and what the model would rather write than its labels.
+    """Log the warnings of a data set, and the tokens that the model finds more likely than the labels.
 
     Args:
         name: The data set.

@@ -20,7 +20,7 @@ from StaICC.version import __version__
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from StaICC.benchmarks.context import EarlySettings, Predictions, RunSettings
+    from StaICC.benchmarks.context import EarlySettings, Predictions, RunContext, RunSettings
     from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
     from StaICC.benchmarks.task import Condition
     from StaICC.datasets.dataset import Dataset
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a run is to know before it stops early."""
+    """The precision at which a run stops early."""
 
     precision: float | None
-    """Half the width of the interval."""
+    """Half the width of the confidence interval of the score."""
     score: str | None
-    """The score that the interval is of; ``None`` for accuracy."""
+    """The score; ``None`` for accuracy."""
 
 
 class DatasetTask(Protocol):
@@ -56,7 +56,7 @@ class DatasetTask(Protocol):
 
     @property
     def steps(self) -> int:
-        """How many parts a run reports."""
+        """The number of parts of a run over this data set, for its progress."""
         return 1
 
     @property
@@ -68,20 +68,23 @@ class DatasetTask(Protocol):
         """Return the label names."""
 
     def conditions(self) -> Sequence[Condition]:
-        """Return the conditions: the same every time."""
+        """Return the conditions. Every call returns the same ones."""
 
     def all_queries(self) -> list[Query]:
         """Return the queries of all conditions, in order."""
         return [query for condition in self.conditions() for query in condition.queries]
 
     def prompt_set(self) -> list[Any]:
-        """Return all prompts, in order: texts, or in the noisy channel lists with one text for each label."""
+        """Return all prompts, in order.
+
+        A prompt is a text. In the noisy channel, it is a list with one text for each label.
+        """
         return [as_argument(query.prompt) for query in self.all_queries()]
 
     def run(
         self, forward_inference: Inference | None, preentered_prediction: Any, options: RunOptions, part: Part
     ) -> DatasetRun:
-        """Predict, or take given predictions, and score."""
+        """Predict, or take given predictions, and score them."""
 
     def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
         """Score the predictions of all conditions."""
@@ -94,15 +97,20 @@ class DatasetTask(Protocol):
 
     @property
     def unrecorded(self) -> str | None:
-        """Why results have no records of the predictions; ``None`` if they have."""
+        """The reason why results have no records of the predictions; ``None`` if they have them."""
         return None
 
     @property
     def data_digest(self) -> str:
-        """The digest by which comparisons know the data."""
+        """The digest by which comparisons recognise the data."""
 
     def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
-        """Return a new prediction of a query, by its number, as results record it."""
+        """Return a new prediction in the form in which results record it.
+
+        Args:
+            number: The number of its query.
+            answer: The prediction.
+        """
         return answer
 
 
@@ -127,7 +135,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @property
     def absent(self) -> RunsByDataset:
-        """Data sets that were asked for and have no files, with the result that says so."""
+        """The data sets of the benchmark whose files are missing, each with an empty run that states it."""
         return {}
 
     def display_blocks(self) -> list[Block]:
@@ -293,18 +301,17 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             OutputError: A query has no usable prediction and ``on_error="raise"``.
         """
         from StaICC.benchmarks.context import EarlySettings, RunContext
-        from StaICC.inference.runner import Part
 
-        given = self.given_functions(list_of_forward_inference, forward_inference)
-        if given is None and preentered_prediction is None:
+        given_functions = self.given_functions(list_of_forward_inference, forward_inference)
+        if given_functions is None and preentered_prediction is None:
             raise _not_one_source("neither")
-        if given is not None and preentered_prediction is not None:
+        if given_functions is not None and preentered_prediction is not None:
             raise _not_one_source("both")
         self._check_different_names()
         functions: Sequence[Any] = [None] * len(self)
         predictions_of_datasets: Sequence[Any] = [None] * len(self)
-        if given is not None:
-            functions = self.functions_for_datasets(given)
+        if given_functions is not None:
+            functions = self.functions_for_datasets(given_functions)
         else:
             description = "lists of predictions (preentered_prediction)"
             predictions_of_datasets = self._for_datasets(preentered_prediction, description)
@@ -312,20 +319,35 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             settings = EarlySettings(batched_inference, return_outputs, return_divided_results, run)
             return self.run_to_precision(Goal(precision, score), functions, settings)
 
-        runs: dict[str, DatasetRun] = {}
-        steps = [experimentor.steps for experimentor in self]
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
             context.log(*self.data_warnings())
-            for number, experimentor in enumerate(self):
-                part = Part(f"{self.benchmark_name}, {experimentor.name}", number=sum(steps[:number]), parts=sum(steps))
-                options = context.options_for(functions[number])
-                runs[experimentor.name] = experimentor.run(
-                    functions[number], predictions_of_datasets[number], options, part
-                )
-                context.checkpoint()
+            runs = self._run_datasets(functions, predictions_of_datasets, context)
         predictions = context.predictions(dict(zip(runs, functions, strict=True)))
         return context.deliver(self.collect(runs, predictions, return_outputs, return_divided_results))
+
+    def _run_datasets(
+        self, functions: Sequence[Any], predictions: Sequence[Any], context: RunContext
+    ) -> dict[str, DatasetRun]:
+        """Run the data sets one after the other, and return the run over each of them, by name.
+
+        Args:
+            functions: The inference function of each data set; ``None`` if its predictions are given.
+            predictions: The given predictions of each data set; ``None`` if it has an inference function.
+            context: The context of the run.
+        """
+        from StaICC.inference.runner import Part
+
+        runs: dict[str, DatasetRun] = {}
+        step_counts = [experimentor.steps for experimentor in self]
+        done_step_count = 0
+        for number, experimentor in enumerate(self):
+            part = Part(f"{self.benchmark_name}, {experimentor.name}", number=done_step_count, parts=sum(step_counts))
+            options = context.options_for(functions[number])
+            runs[experimentor.name] = experimentor.run(functions[number], predictions[number], options, part)
+            context.checkpoint()
+            done_step_count += step_counts[number]
+        return runs
 
     def _check_different_names(self) -> None:
         """Raise an ArgumentError if two data sets have the same name."""
@@ -336,14 +358,21 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 )
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the benchmark; arguments as for :meth:`auto_run`, also that of a class derived from this one."""
+        """Run the benchmark; the arguments are those of :meth:`auto_run`, which a derived class may replace."""
         return self.auto_run(*arguments, **keywords)
 
     def run_to_precision(self, goal: Goal, functions: Sequence[Inference], settings: EarlySettings) -> Result:
-        """Run until half the width of the interval of a score is at most ``precision``; arguments as for a run.
+        """Run until half the width of the interval of a score is at most ``goal.precision``.
+
+        Benchmarks whose scores are means over test rows define this. Others cannot stop early.
+
+        Args:
+            goal: The precision, and the score.
+            functions: The inference function of each data set.
+            settings: The settings of the run.
 
         Raises:
-            ArgumentError: The score is no mean over test rows.
+            ArgumentError: The scores of this benchmark are no means over test rows.
         """
         raise ArgumentError(f"early stopping needs scores that are means over test rows: got {self.benchmark_name}")
 
@@ -403,7 +432,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         )
 
     def _file_records(self) -> dict[str, Mapping[str, Any]]:
-        """Return the record of the file of each data set of the user's own, by name of the data set."""
+        """Return the record of the file of each data set that was read from one, by the name of the data set."""
         records: dict[str, Mapping[str, Any]] = {}
         for dataset in self.own_data():
             record = dataset.file_record()
@@ -413,7 +442,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
+        """Return the arguments of this benchmark as JSON values.
+
+        Results save them, and verification makes the benchmark from them again.
+        """
 
     @abstractmethod
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
@@ -428,7 +460,12 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
 
     def common_fields(self, runs: RunsByDataset | None, predictions: Predictions | None) -> dict[str, str | None]:
-        """Return the fields of the signature that all benchmarks have; arguments as for :meth:`signature`."""
+        """Return the fields of the signature that all benchmarks have.
+
+        Args:
+            runs: As for :meth:`signature`.
+            predictions: As for :meth:`signature`.
+        """
         from StaICC.results.signature import short_digest
 
         prompts = {}
@@ -466,14 +503,15 @@ def _prompts_digest(experimentor: DatasetTask) -> str:
 
 def _means(runs: RunsByDataset) -> dict[str, float | None]:
     """Return the mean over data sets of each score that enters means; ``None`` if it is undefined on one of them."""
+    averaged_keys = dict.fromkeys(key for run in runs.values() for key in run.averaged)
     means = {}
-    for key in dict.fromkeys(key for run in runs.values() for key in run.averaged):
+    for key in averaged_keys:
         means[key] = mean([run.averaged.get(key) for run in runs.values()])
     return means
 
 
 def _timing(runs: RunsByDataset, seconds: float) -> dict[str, float]:
-    """Return what the runs over the data sets measured, with the duration of the complete run."""
+    """Return the times that the runs over the data sets measured, and the duration of the complete run, in seconds."""
     timing: dict[str, float] = {}
     for run in runs.values():
         timing.update(run.timing)

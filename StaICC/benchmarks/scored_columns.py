@@ -60,7 +60,7 @@ class ScoredQueries(Sequence[Query]):
 
 
 def _number_of_label(label: int | None) -> int:
-    """Return a label index, or the number that a column has where there is none."""
+    """Return a label index as the number in a column, which is -1 if there is no label."""
     return _NO_LABEL if label is None else label
 
 
@@ -101,10 +101,13 @@ class ScoreRows(Sequence[list[float]]):
 
 
 def score_rows(answers: Sequence[Any]) -> ScoreRows | None:
-    """Return the label scores of all predictions as columns; ``None`` if one has no scores, or another number of them.
+    """Return the label scores of all predictions as a column of numbers.
+
+    ``None`` means that they do not fit into one: a prediction has no label scores, or two have different numbers of
+    them.
 
     Args:
-        answers: The predictions and failures.
+        answers: The predictions and failures, in order.
     """
     if not answers or not isinstance(answers[0], list):
         return None

@@ -31,14 +31,16 @@ from StaICC.results.signature import digest
 
 _FILE = "verdicts.json"
 _INSTALLED = "installed"
+"""Stands for the digest of an installed data file, whose name has its digest."""
 _ABSENT = "absent"
+"""Stands for the digest of a file that does not exist."""
 
 
 class VerdictCache:
-    """The results that earlier verifications recomputed; read when it is made.
+    """The results that earlier verifications recomputed. They are read from the file of verdicts when a cache is made.
 
     Attributes:
-        recomputed: For the digest of each file, the digest of everything that was read to recompute it.
+        recomputed: For the digest of each recomputed file, the digest of everything that was read to recompute it.
         files: The digests of all files that were ever recomputed.
     """
 
@@ -54,22 +56,28 @@ class VerdictCache:
             self.files = files
 
     def has(self, file: str, inputs: str | None) -> bool:
-        """Return whether a file was recomputed from these inputs.
+        """Return whether a file was recomputed from the same inputs.
 
         Args:
             file: The digest of the file.
-            inputs: The digest of its inputs (:func:`digest_of_inputs`); ``None`` if it is not known.
+            inputs: The digest of its inputs (:func:`digest_of_inputs`); ``None`` if it is not known, so that the file
+                has to be verified again.
         """
         return inputs is not None and self.recomputed.get(file) == inputs
 
     def add(self, file: str, inputs: str | None) -> None:
-        """Keep that a file was recomputed; arguments as for :meth:`has`."""
+        """Add a file that was recomputed.
+
+        Args:
+            file: The digest of the file.
+            inputs: The digest of its inputs; ``None`` if it is not known.
+        """
         self.files.add(file)
         if inputs is not None:
             self.recomputed[file] = inputs
 
     def save(self) -> None:
-        """Write the verdicts; if there is no folder for them, the next leaderboard verifies all files again."""
+        """Write the file of verdicts. If it cannot be written, the next leaderboard verifies all files again."""
         document = {"recomputed": self.recomputed, "files": sorted(self.files)}
         with contextlib.suppress(DataMissingError, OSError):
             folder = data_home()
@@ -79,12 +87,14 @@ class VerdictCache:
 
 
 def digest_of_inputs(file: str, result: Result | ResultGroup, folders: Sequence[Path]) -> str | None:
-    """Return a digest of everything that the verification of a result reads; ``None`` if it is not known.
+    """Return a digest of everything that the verification of a result reads.
+
+    ``None`` means that it reads something without a known digest, such as the code of a plug-in.
 
     Args:
         file: The digest of the file of the result.
         result: The result.
-        folders: Where the user's data files are searched.
+        folders: The folders in which the user's data files are searched.
     """
     data: list[tuple[str, str]] = []
     for single in result.results():
@@ -99,9 +109,15 @@ def digest_of_inputs(file: str, result: Result | ResultGroup, folders: Sequence[
 
 
 def _data_states(result: Result, dataset: str, folders: Sequence[Path]) -> list[tuple[str, str]] | None:
-    """Return the files that a data set of a result may be read from, each with its digest or whether it is there.
+    """Return the names of the files from which a data set may be read, each with its digest.
 
-    ``None``: the data set is of a plug-in, so nothing is known about its files.
+    Instead of the digest, the table of a built-in data set has :data:`_INSTALLED`, and a missing file :data:`_ABSENT`.
+    ``None`` is returned for a data set of a plug-in, because its files are not known.
+
+    Args:
+        result: The result.
+        dataset: The name of the data set.
+        folders: The folders in which the user's data files are searched.
     """
     if dataset in result.files:
         recorded_name = str(result.files[dataset].get("file"))
@@ -116,17 +132,19 @@ def _data_states(result: Result, dataset: str, folders: Sequence[Path]) -> list[
 
 
 def _is_of_this_package(result: Result) -> bool:
-    """Return whether no other package's code is needed to verify a result, and no data without a known digest."""
+    """Return whether the verification of a result needs this package only: no other code, and no data of LongICL."""
     if result.benchmark == benchmark_names.LONG_ICL:
         return False
     for field in ("benchmark", "metrics"):
         value = result.signature.fields.get(field) or ""
-        if "@" in value:  # A name with the digest of its code: of a plug-in, or of the user.
+        is_code_of_others = "@" in value  # Such a name has the digest of its code, or the name of a plug-in.
+        if is_code_of_others:
             return False
     return True
 
 
 def _digest_or_absent(path: Path) -> str:
+    """Return the digest of a data file, or :data:`_ABSENT` if it cannot be read."""
     try:
         return data_file_digest(path)
     except (StaICCError, OSError):

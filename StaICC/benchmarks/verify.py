@@ -52,7 +52,7 @@ RECORDED = (
     "replies, the name of a data file and the texts of its card, and who predicted: model, method and how its scores "
     "are computed"
 )
-"""What a run records and nothing else in a result implies. It is compared within the file, but never computed again."""
+"""What only the run can know. It is compared within the file where it is stated twice, but never computed again."""
 
 
 def verify_file(
@@ -62,17 +62,18 @@ def verify_file(
     data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
-    """Verify a saved result with the digests of its file.
+    """Verify a saved result, and the digests of its file.
 
     Args:
         path: The file.
-        benchmark: As for :func:`verify`.
-        data_dir: As for :func:`verify`.
-        data_files: As for :func:`verify`; the folder of the result and the current folder are searched too.
-        rerun: As for :func:`verify`.
+        benchmark: The benchmark or group that computed the result, if it cannot be rebuilt (:func:`verify`).
+        data_dir: Folder with the data of LongICL; by default, the folder where they are installed.
+        data_files: Files of the user's own data, and folders that contain them. The folder of the result and the
+            current folder are searched, too.
+        rerun: Predict some queries again.
 
     Returns:
-        The finding about the file, then those of :func:`verify`.
+        The finding about the digests of the file, then the findings of :func:`verify`.
 
     Raises:
         SchemaError: The file is not a saved result, or is damaged.
@@ -85,8 +86,8 @@ def verify_file(
     about_file = Verification(_name_of(result), None, message, problems)
 
     saved = {key: value for key, value in data.items() if key != DIGESTS}
-    searched = [*data_files, Path(path).parent, Path()]
-    (files,) = matching_files([result], searched)
+    searched_files = [*data_files, Path(path).parent, Path()]
+    (files,) = matching_files([result], searched_files)
     verifier = _Verifier(rerun, data_dir, files)
     return [about_file, *verifier.findings(result, saved, benchmark)]
 
@@ -98,7 +99,7 @@ def verify(
     data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
-    """Compute a result again from its records, and compare.
+    """Compute a result a second time from its own records, and compare the two.
 
     Args:
         result: A result or a group of results.
@@ -110,8 +111,9 @@ def verify(
         rerun: Predict some queries again.
 
     Returns:
-        For each benchmark one finding for each data set, then one for the fields that they share; for a group one more
-        for its parts, and one for the queries that were predicted again. :func:`status_of` is the status of them all.
+        For each benchmark, one finding about each data set and one about the fields that they share. A group has one
+        more, about its parts, and a rerun one more, about the queries that were predicted again. :func:`status_of`
+        gives the status of them all.
 
     Raises:
         ArgumentError: The benchmark does not fit the result, or a file is not the one of a data set of the result.
@@ -125,18 +127,18 @@ def verify(
 
 
 def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) -> list[list[StrPath]]:
-    """Return for each result those files that its data sets were read from, and all folders.
+    """Return for each result the files from which its data sets were read, and all folders.
 
-    A file is known by its SHA-256, which the result records, so it may have another name than in the run. A folder is
-    searched later, for files with the recorded names.
+    A file is recognised by its SHA-256, which the result records, so it may have another name than in the run. Every
+    result gets the folders, in which the recorded names are searched later.
 
     Args:
         results: The results to verify.
         data_files: Files of the user's own data, and folders that contain them.
 
     Raises:
-        ArgumentError: A file is not the one of a data set of these results.
-        DataMissingError: A file or folder is not there.
+        ArgumentError: A file is the data of none of these results.
+        DataMissingError: A file or folder does not exist.
     """
     folders: set[StrPath] = set()
     digest_by_file: dict[StrPath, str] = {}
@@ -159,11 +161,14 @@ def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) ->
 
 
 def _refuse_other_files(digest_by_file: Mapping[StrPath, str], recorded_by_result: Sequence[dict[str, str]]) -> None:
-    """Raise an error if a file is not the data of any of the results.
+    """Raise an error if a file is the data of none of the results.
 
     Args:
         digest_by_file: The SHA-256 of each file.
         recorded_by_result: For each result, the names of its data files by their SHA-256.
+
+    Raises:
+        ArgumentError: A file is the data of none of them.
     """
     expected: dict[str, str] = {}
     for recorded_files in recorded_by_result:
@@ -198,15 +203,15 @@ class _Verifier:
     data_files: Sequence[StrPath]
     """Files and folders of the user's own data."""
     sources: list[RerunSource] = field(default_factory=list)
-    """The queries that can be predicted again."""
+    """The data sets whose queries can be predicted again; filled while they are verified."""
 
     def findings(self, result: Results, saved: Mapping[str, Any], benchmark: Any) -> Iterator[Verification]:
-        """Yield the findings about a result and its parts, then that about the queries that are predicted again.
+        """Yield the findings about a result and its parts, then the one about the queries that are predicted again.
 
         Args:
             result: The result.
             saved: Its JSON values.
-            benchmark: Its benchmark; ``None`` if it is rebuilt.
+            benchmark: Its benchmark; ``None`` rebuilds it from the result.
         """
         yield from self._verify(result, saved, benchmark, where="")
         if self.rerun is not None:
@@ -225,9 +230,10 @@ class _Verifier:
         Args:
             result: The result.
             saved: Its JSON values.
-            benchmark: Its benchmark; ``None`` if it is rebuilt.
+            benchmark: Its benchmark; ``None`` rebuilds it from the result.
             where: Its path within the file; empty for the whole file.
-            raced: Of a race, gets the results whose data sets are all scored.
+            raced: If the result is one of a race, it is added to this list when all of its data sets are scored;
+                ``None`` for other results.
         """
         if isinstance(result, ResultGroup):
             yield from self._verify_group(result, saved, benchmark, where)
@@ -242,7 +248,10 @@ class _Verifier:
         where: str,
         raced: list[ScoredResult] | None,
     ) -> Iterator[Verification]:
-        """Yield a finding about each data set, then one about what they share; arguments as for :meth:`_verify`."""
+        """Yield a finding about each data set of a result, then one about what they share.
+
+        The arguments are those of :meth:`_verify`.
+        """
         if benchmark is not None and not isinstance(benchmark, BaseBenchmark):
             yield _wrong_benchmark(benchmark, result, where)
             return
@@ -284,7 +293,10 @@ class _Verifier:
     def _verify_group(
         self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str
     ) -> Iterator[Verification]:
-        """Yield the findings about each part, then one about what they share; arguments as for :meth:`_verify`."""
+        """Yield the findings about each part of a group, then one about what the parts share.
+
+        The arguments are those of :meth:`_verify`.
+        """
         sweep = find_sweep(group.name)
         if benchmark is not None and not _fits_group(benchmark, sweep):
             yield _wrong_benchmark(benchmark, group, where)
@@ -298,7 +310,7 @@ class _Verifier:
         if not group:
             findings.append(Unchecked(f"{where}parts: the group has none"))
 
-        # Without a group of benchmarks, all parts have the given benchmark, or each part's is rebuilt.
+        # All parts of a race have the given benchmark. If it is None, that of each part is rebuilt.
         name = group.name
         benchmarks: Mapping[str, Any] = dict.fromkeys(group, benchmark)
         if isinstance(benchmark, BenchmarkGroup):
@@ -327,22 +339,27 @@ class _Verifier:
 
 
 def _name_of(result: Results) -> str:
-    """Return the name of the benchmark of a result, or of a group."""
+    """Return the name of a group of results, or that of the benchmark of a single result."""
     if isinstance(result, ResultGroup):
         return result.name
     return result.benchmark
 
 
 def _not_computed(result: Results, finding: Finding) -> Verification:
-    """Return the finding about a result whose benchmark cannot be made."""
+    """Return the finding about a result of which nothing can be computed again, because it has no benchmark."""
     return Verification(_name_of(result), None, "nothing was computed again", (finding,))
 
 
 def _wrong_benchmark(benchmark: object, result: Results, where: str) -> Verification:
-    """Return the finding that a benchmark is not one of a part of a file.
+    """Return the finding that a part of a file is not of its benchmark.
+
+    Args:
+        benchmark: The benchmark.
+        result: The part.
+        where: Its path within the file; empty if it is the whole file.
 
     Raises:
-        ArgumentError: The result is the whole file, so that the caller gave the benchmark.
+        ArgumentError: It is the whole file, so the caller gave a wrong benchmark.
     """
     text = f"{where}benchmark: got {benchmark!r:.60} for results of {_name_of(result)!r:.60}"
     if not where:
@@ -351,19 +368,30 @@ def _wrong_benchmark(benchmark: object, result: Results, where: str) -> Verifica
 
 
 def _fits_group(benchmark: object, sweep: Sweep | None) -> bool:
-    """Return whether a benchmark may be that of a group of results."""
+    """Return whether a group of results may be of a benchmark that the caller gave.
+
+    Args:
+        benchmark: The benchmark.
+        sweep: The setting in which the parts of the group differ; ``None`` if they are the members of a group of
+            benchmarks.
+    """
     if sweep is None:
         return isinstance(benchmark, BenchmarkGroup)
-    if sweep is RACE:  # The results of a race are of one benchmark.
-        return isinstance(benchmark, BaseBenchmark)
-    return False
+    if sweep is RACE:
+        return isinstance(benchmark, BaseBenchmark)  # Both results of a race are of one benchmark.
+    return False  # In any other sweep, each part has a benchmark with other settings.
 
 
 def _as_in_the_run(benchmark: Benchmark, result: Result) -> Benchmark:
-    """Return a benchmark with the rows that the run evaluated, and the reading of numbers that it recorded."""
+    """Return a benchmark with the test rows that the run evaluated, and with its reading of numbers.
+
+    Args:
+        benchmark: The benchmark.
+        result: The result of the run.
+    """
     if result.stopping is not None:
         benchmark = first_rows(benchmark, result.stopping.rounds)
-    # A file of given predictions states whether its numbers are probabilities or logits, so the result has the kind.
+    # The fields of given predictions state whether numbers are probabilities or logits. The result records which.
     outputs = result.setting("outputs")
     if outputs is not None and any(GIVEN in predictor.who for predictor in result.provenance.predictors):
         experimentors = [experimentor.copy_with(outputs=outputs) for experimentor in benchmark]
@@ -372,35 +400,40 @@ def _as_in_the_run(benchmark: Benchmark, result: Result) -> Benchmark:
 
 
 def _part_names(group: ResultGroup, saved: Mapping[str, Any]) -> list[str]:
-    """Return the sorted names of the parts of a group, and of those that the run left out with a reason."""
+    """Return the sorted names of the parts of a group, also of those that the run left out with a reason.
+
+    Args:
+        group: The group.
+        saved: Its JSON values.
+    """
     names = set(group)
     skipped = saved.get("skipped")
-    if isinstance(skipped, Mapping):  # Nothing computes these entries again: they are unchecked.
+    if isinstance(skipped, Mapping):  # Nothing computes these entries again, so they are unchecked.
         names.update(skipped)
     return sorted(names)
 
 
 def _decision_findings(raced: Sequence[ScoredResult], where: str) -> Iterator[Finding]:
-    """Compare the decision of a race, which both results record, with the one that follows from both.
+    """Compare the decision of a race with the one that follows from the predictions of both models.
 
     Args:
-        raced: The results whose data sets are all scored.
+        raced: The results of the race whose data sets are all scored.
         where: The path of the group.
     """
     if len(raced) != 2:
         yield Unchecked(f"{where}stopping: the decision follows from predictions that cannot be scored")
         return
-    models = sorted(raced, key=lambda scored: scored.where)  # "first" is before "second".
+    models = sorted(raced, key=lambda scored: scored.where)  # Sorted by name, "first" is before "second".
     for model in models:
         yield from model.replayed(models)
 
 
 def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
-    """Compare the parts of a group with its first part: who predicted them and, in a sweep, their settings.
+    """Compare each part of a group with the first part: their models and, in a sweep, their settings.
 
     Args:
         group: The group.
-        sweep: In which setting the parts differ; ``None`` if they are different benchmarks.
+        sweep: The setting in which the parts differ; ``None`` if they are different benchmarks.
         where: The path of the group.
     """
     if not group:
@@ -421,8 +454,8 @@ def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Itera
 
         for result, first_result in _pairs_to_compare(part, group[first_name], sweep):
             if sweep is not None:
-                settings = _settings_but(result, sweep.varies)
-                first_settings = _settings_but(first_result, sweep.varies)
+                settings = _settings_without(result, sweep.varies)
+                first_settings = _settings_without(first_result, sweep.varies)
                 yield from compare_values(f"{place} / signature", settings, first_settings)
             if sweep is not RACE and _who_predicted(result, sweep) != _who_predicted(first_result, sweep):
                 text = f"{place} / provenance: {result.model} ({result.method}), {first_name} has {first_result.model}"
@@ -433,7 +466,13 @@ def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Itera
 
 
 def _pairs_to_compare(part: Results, first_part: Results, sweep: Sweep | None) -> list[tuple[Result, Result]]:
-    """Return the results of a part, each with the result of the first part that it is compared with."""
+    """Return the pairs of results that are compared: one of a part, and one of the first part.
+
+    Args:
+        part: The part.
+        first_part: The first part of the group.
+        sweep: The setting in which the parts differ; ``None`` if they are different benchmarks.
+    """
     if sweep is None:
         # The parts are different benchmarks, or groups of them, so their names do not match.
         return list(zip(part.results(), first_part.results(), strict=False))
@@ -447,27 +486,47 @@ def _pairs_to_compare(part: Results, first_part: Results, sweep: Sweep | None) -
 
 
 def _members_of(part: Results) -> dict[str, Results]:
-    """Return the members of a part that is a group, by name; another part itself under an empty name."""
+    """Return the members of a part by name. A single result is its own only member, under an empty name."""
     if isinstance(part, ResultGroup):
         return dict(part)
     return {"": part}
 
 
-def _settings_but(result: Result, varied: Sequence[str]) -> dict[str, str | None]:
-    """Return the settings of a result, without those in which the parts of a sweep may differ."""
+def _settings_without(result: Result, varied: Sequence[str]) -> dict[str, str | None]:
+    """Return the settings in the signature of a result, without some.
+
+    Args:
+        result: The result.
+        varied: The fields that are left out: the parts of a sweep may differ in them.
+    """
     return {name: result.signature.fields.get(name) for name in FIELDS if name not in varied}
 
 
-def _who_predicted(result: Result, sweep: Sweep | None) -> tuple[list[Predictor], str | None]:
-    """Return who predicted a result, and by which method, for a comparison of parts.
+@dataclass(frozen=True, slots=True)
+class _ModelsAndMethod:
+    """Who predicted a result."""
 
-    The digest of given predictions, which differs from part to part, is left out. So are, in a sweep, the method and
-    what it changes: how the scores are computed.
+    predictors: Sequence[Predictor]
+    """The models."""
+    method: str | None
+    """The method; ``None`` if it is not compared."""
+
+
+def _who_predicted(result: Result, sweep: Sweep | None) -> _ModelsAndMethod:
+    """Return the models and the method of a result, for a comparison of parts.
+
+    The digest of given predictions is left out, because it differs from part to part. In a sweep, the method and the
+    settings of the models are left out, too, because the parts may differ in them.
+
+    Args:
+        result: The result.
+        sweep: The setting in which the parts differ; ``None`` if they are different benchmarks.
     """
     predictors = []
     for predictor in result.provenance.predictors:
-        who = {name: fact for name, fact in predictor.who.items() if name != GIVEN}
-        how = predictor.how if sweep is None else {}
-        predictors.append(replace(predictor, identity="", who=who, how=how))
-    method = result.method if sweep is None else None
-    return predictors, method
+        facts = {name: fact for name, fact in predictor.who.items() if name != GIVEN}
+        predictors.append(replace(predictor, identity="", who=facts))
+    if sweep is None:
+        return _ModelsAndMethod(predictors, result.method)
+    without_settings = [replace(predictor, how={}) for predictor in predictors]
+    return _ModelsAndMethod(without_settings, method=None)

@@ -953,7 +953,7 @@ def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: F
         for method, benchmark in fitting:
             for number, experimentor in enumerate(benchmark):
                 part = Part(f"{method.spec.title}, {experimentor.name}", number, len(benchmark))
-                made_up.tasks.queries += len(experimentor)
+                made_up.tasks.query_count += len(experimentor)
                 cache.start(context, options.recheck)
                 cache.compute(experimentor, part)
                 method.predict(experimentor, cache, part)

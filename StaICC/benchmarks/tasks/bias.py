@@ -37,16 +37,20 @@ if TYPE_CHECKING:
 
 
 _Released = Callable[[Sequence[int], Sequence[Sequence[float]]], Any]
-"""A function of true labels and rows."""
+"""A function of StaICC 0.1.1 that computes a score from the true labels and the rows of all queries."""
 
 
 def _score_of_mean(outcome: Outcome, key: str) -> float:
     """Return a score of the mean prediction of an outcome.
 
+    Args:
+        outcome: The condition with its predictions.
+        key: The key of the score in :data:`~StaICC.metrics.scores.STATISTICS`.
+
     Raises:
         UndefinedMetricError: There are no predictions, or the score needs probabilities and there are labels only.
     """
-    _probabilities(outcome)  # raises if there are none
+    _probabilities(outcome)  # It raises an error if there are none.
     statistic = STATISTICS[key]
     predictions = outcome.read(statistic)
     if predictions is None:
@@ -60,7 +64,11 @@ def _mean_prediction(outcome: Outcome) -> list[float]:
 
 
 def _probabilities(outcome: Outcome) -> Sequence[Sequence[float]]:
-    """Return the predictions as probabilities; raise an UndefinedMetricError with the reason if there are none."""
+    """Return the predictions of an outcome as probabilities, one row for each scored query.
+
+    Raises:
+        UndefinedMetricError: There are no predictions, or their numbers may be probabilities or logits.
+    """
     if not outcome.queries:
         raise UndefinedMetricError(NO_PREDICTIONS)
     normalised = outcome.normalised
@@ -73,13 +81,20 @@ class _BiasTask(Task, Protocol):
     """Reports two scores of the mean prediction, and the mean prediction itself."""
 
     score_keys: ClassVar[tuple[str, ...]]
-    """The score of 0.1.1, and that of the paper."""
+    """The keys of the two scores: that of the README, which StaICC 0.1.1 reports, and that of the paper."""
 
     released_functions: ClassVar[tuple[_Released, _Released]]
-    """The score and the mean prediction of 0.1.1."""
+    """The functions of StaICC 0.1.1 for the score of the README and for the mean prediction."""
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the score of the README, the mean prediction, and the paper's score."""
+        """Return the score of the README, the mean prediction, and the score of the paper.
+
+        With the metric set of StaICC 0.1.1, which lacks the score of the paper, the first two are computed as there.
+
+        Args:
+            outcomes: The one outcome of the task.
+            scoring: How the task scores.
+        """
         outcome = outcomes[0]
         readme_key, paper_key = self.score_keys
         missing: dict[str, str] = {}
@@ -91,7 +106,7 @@ class _BiasTask(Task, Protocol):
                     missing, "distribution", mean_prediction, outcome.truth, outcome.rows
                 ),
             }
-            # 0.1.1 reports 0.0 for the mean of the distributions over data sets.
+            # StaICC 0.1.1 reports 0.0 for the mean of the distributions over data sets.
             return Scores(values, {readme_key: values[readme_key], "distribution": 0.0}, missing)
         values = {
             readme_key: compute_or_explain(missing, readme_key, _score_of_mean, outcome, readme_key),
@@ -103,7 +118,14 @@ class _BiasTask(Task, Protocol):
         return Scores(values, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the intervals of both scores; bare labels have no entropy."""
+        """Return the intervals of the score of the README and the score of the paper.
+
+        A score that is an entropy has none if the predictions are labels, which have no entropy.
+
+        Args:
+            outcomes: The one outcome of the task.
+            scoring: How the task scores.
+        """
         from StaICC.benchmarks import score_intervals
 
         statistics = {key: STATISTICS[key] for key in self.score_keys}
@@ -111,12 +133,12 @@ class _BiasTask(Task, Protocol):
 
 
 def _released_entropy(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Any:
-    """Return the entropy of the mean prediction as 0.1.1 computes it; it does not depend on the true labels."""
+    """Return the entropy of the mean prediction as StaICC 0.1.1 computes it. The true labels are ignored."""
     return released.entropy_of_mean(rows)
 
 
 def _released_distribution(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> Any:
-    """Return the mean prediction as 0.1.1 computes it; it does not depend on the true labels."""
+    """Return the mean prediction as StaICC 0.1.1 computes it. The true labels are ignored."""
     return released.mean_distribution(rows)
 
 
@@ -132,7 +154,7 @@ class _PriorBiasTask(_BiasTask):
     repeats: int = 2
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return Normal's queries with their texts replaced."""
+        """Return one condition: Normal's queries with other texts. It has the name of the paper's score."""
         _, paper_key = self.score_keys
         texts = self.pseudo_queries(task_input.card, task_input.split.demonstration)
         return [Condition(paper_key, task_input.queries(pseudo=texts))]
@@ -146,7 +168,7 @@ class ContextualBiasTask(_PriorBiasTask):
     score_keys: ClassVar[tuple[str, ...]] = ("entropy", "contextual_bias")
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
-        """Return empty queries."""
+        """Return an endless iterator of empty queries."""
         texts_per_query = len(card.template.input_text_prefixes)
         return pseudo_queries.empty_queries(texts_per_query)
 
@@ -167,13 +189,13 @@ class DomainBiasTask(_PriorBiasTask):
         return {"domain_query_length": self.domain_query_length}
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]]:
-        """Return queries of random words."""
+        """Return an endless iterator of queries of random words, drawn from the demonstration set."""
         return pseudo_queries.domain_queries(demonstration_set, self.domain_query_length)
 
 
 @dataclass(frozen=True, slots=True)
 class PosteriorBiasTask(_BiasTask):
-    """Predicts Normal's queries, and reports the divergence of the mean prediction from the label frequencies."""
+    """Predicts Normal's queries, and reports how far the mean prediction is from the frequencies of the true labels."""
 
     name: ClassVar[str] = benchmark_names.POSTERIOR_BIAS
     score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")
@@ -183,7 +205,7 @@ class PosteriorBiasTask(_BiasTask):
     repeats: int = 2
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return Normal's queries."""
+        """Return one condition: Normal's queries."""
         return [Condition("posterior_bias", task_input.queries())]
 
 

@@ -33,7 +33,7 @@ _TEMPLATE_ORDER = (0, 3, 7, 1, 2, 4, 5, 6, 8)
 
 @dataclass(frozen=True, slots=True)
 class GeneralisationTask(Task):
-    """Predicts the same queries with every pair of a list of demonstrations and a template, and scores the accuracy."""
+    """Predicts each test row with every pair of a list of demonstrations and a template, and scores the accuracy."""
 
     name: ClassVar[str] = benchmark_names.GENERALISATION
     test_rows: int | None = _GENERALISATION_ROWS
@@ -51,7 +51,7 @@ class GeneralisationTask(Task):
         return self.draws
 
     def options(self) -> Mapping[str, Any]:
-        """Return the numbers of draws and of templates, and of test rows if there can be more than by default."""
+        """Return the numbers of draws and of templates, and that of test rows if a larger limit raised it."""
         options = {"draws": self.draws, "templates": self.templates}
         if self.test_rows is not None and self.test_rows != _GENERALISATION_ROWS:
             options["rows"] = self.test_rows
@@ -61,7 +61,8 @@ class GeneralisationTask(Task):
         """Return one condition for each draw and template, draw by draw.
 
         Raises:
-            ArgumentError: The test rows of a draw have different demonstrations: draws are then no factor.
+            ArgumentError: There is one draw only, or the test rows of a draw have different demonstrations. The
+                accuracy of a draw would then not be that of one list of demonstrations.
         """
         row_count = len(task_input.split.test)
         if task_input.repeats < 2 or not _rows_share_lists(task_input.demonstration_lists, row_count):
@@ -76,7 +77,7 @@ class GeneralisationTask(Task):
         for draw in range(1, self.draws + 1):
             for template in range(1, self.templates + 1):
                 names.append(f"draw{draw}-template{template}")
-        return [*map(Condition, names, queries_by_repeat(task_input, prompt_settings))]
+        return list(map(Condition, names, queries_by_repeat(task_input, prompt_settings)))
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the accuracy over the queries of all conditions."""
@@ -84,7 +85,7 @@ class GeneralisationTask(Task):
         return Scores(values, values, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the interval over test rows, with draws and templates fixed."""
+        """Return the interval of the accuracy over test rows. Draws and templates count as fixed, not as random."""
         from StaICC.benchmarks import score_intervals
 
         statistics = {"accuracy": STATISTICS["accuracy"]}
@@ -106,7 +107,7 @@ def _rows_share_lists(lists: DemonstrationLists, row_count: int) -> bool:
 
 
 def _pooled(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the queries of all conditions as one."""
+    """Return one outcome with the queries of all conditions."""
     queries = [query for outcome in outcomes for query in outcome.condition.queries]
     answers = [answer for outcome in outcomes for answer in outcome.given]
     return Outcome(Condition("all", queries), answers, outcomes[0].outputs)

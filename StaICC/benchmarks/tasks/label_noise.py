@@ -45,7 +45,10 @@ class GLERTask(Task):
         return {"interpolations": self.interpolations}
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition for each rate of label noise, from 0 to 1; all conditions share one generator."""
+        """Return one condition for each rate of label noise, from 0 to 1.
+
+        All conditions draw their noise from one generator, one condition after the other.
+        """
         noise = StableRandom()
         conditions = []
         for step in range(self.interpolations):
@@ -55,7 +58,10 @@ class GLERTask(Task):
         return conditions
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return each condition's metrics, and each metric's regression line on the share of correct labels."""
+        """Return the metrics of each condition, and the regression line of each metric over the conditions.
+
+        The line has the share of correct demonstration labels on its x-axis. Its slope enters the mean over data sets.
+        """
         values: dict[str, Any] = {}
         missing: dict[str, str] = {}
         for outcome in outcomes:
@@ -74,10 +80,10 @@ class GLERTask(Task):
         return Scores({**values, "sensitivity": lines}, slopes, missing)
 
     def _line(self, by_condition: Sequence[float | None], scoring: Scoring) -> list[float]:
-        """Return slope and intercept of a metric over the share of correct labels.
+        """Return the regression line of a metric over the share of correct labels, as [slope, intercept].
 
         Args:
-            by_condition: The value of the metric at each noise rate; ``None`` where undefined.
+            by_condition: The value of the metric at each noise rate; ``None`` where it is undefined.
             scoring: How the task scores.
 
         Raises:
@@ -104,7 +110,12 @@ class GLERTask(Task):
 
 
 def queries_by_repeat(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
-    """Yield the queries of each repeat with each settings of the prompts, repeat by repeat."""
+    """Yield the queries of one repeat with one settings of the prompts at a time, repeat by repeat.
+
+    Args:
+        task_input: The data set.
+        prompts: The settings of the prompts.
+    """
     queries_of_settings = [task_input.queries(settings) for settings in prompts]
     for repeat in range(task_input.repeats):
         for queries in queries_of_settings:

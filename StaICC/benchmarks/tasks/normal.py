@@ -31,11 +31,11 @@ class NormalTask(Task):
     row_scores: ClassVar[Sequence[str]] = ("accuracy", "averaged_truelabel_likelihood")
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return the one condition."""
+        """Return one condition, with the unchanged prompts."""
         return [Condition("normal", task_input.queries())]
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Score the one outcome."""
+        """Return the metrics of the one outcome."""
         values, missing = classification_scores(outcomes[0], scoring.metric_set)
         return Scores(values, values, missing)
 

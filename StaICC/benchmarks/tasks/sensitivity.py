@@ -29,34 +29,39 @@ if TYPE_CHECKING:
 
 
 class _ConsistencyTask(Task, Protocol):
-    """Scores how often the conditions agree on a query, over the queries with a prediction in every condition."""
+    """Scores how often the conditions agree on a query. A query without a prediction in some condition is left out."""
 
     def prompts(self, task_input: TaskInput) -> Sequence[PromptSettings]:
-        """Return the settings of the prompts."""
+        """Return the settings with which the prompts of each query are written; by default those of the benchmark."""
         return [task_input.settings]
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition for each repeat and settings of the prompts."""
+        """Return one condition for each repeat and each settings of the prompts, repeat by repeat."""
         conditions = []
         for number, queries in enumerate(queries_by_repeat(task_input, self.prompts(task_input))):
             conditions.append(Condition(str(number), queries))
         return conditions
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the consistency over the conditions."""
+        """Return the consistency of predictions over the conditions."""
         missing: dict[str, str] = {}
         value = compute_or_explain(missing, "sensitivity.consistency", _consistency, outcomes, scoring)
         return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the interval of the consistency."""
+        """Return the interval of the consistency, under its key."""
         from StaICC.benchmarks import score_intervals
 
         return score_intervals.consistency_intervals(outcomes, scoring.statistics.level)
 
 
 def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
-    """Return the mean over queries of the share of their most frequent predicted label.
+    """Return the consistency: per query the share of its most frequent predicted label, averaged over queries.
+
+    Args:
+        outcomes: The outcome of each condition; all have the same queries.
+        scoring: How the task scores. The metric set of StaICC 0.1.1 is computed by its code if no prediction is
+            missing.
 
     Raises:
         UndefinedMetricError: There is one condition only, or no query has a prediction in every condition.
@@ -65,18 +70,19 @@ def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
         raise errors.UndefinedMetricError(
             "there is only one condition to compare (demonstrations set by hand give one list for each query)"
         )
-    labels_of_queries = []
-    for predictions in zip(*(outcome.predictions for outcome in outcomes), strict=True):
+    predictions_by_condition = [outcome.predictions for outcome in outcomes]
+    labels_by_query = []
+    for predictions in zip(*predictions_by_condition, strict=True):
         labels = [label for label in predictions if label is not None]
         if len(labels) == len(outcomes):
-            labels_of_queries.append(labels)
-    if not labels_of_queries:
+            labels_by_query.append(labels)
+    if not labels_by_query:
         raise errors.UndefinedMetricError("no query has a prediction in every condition")
-    all_predicted = len(labels_of_queries) == len(outcomes[0].answers)
-    if scoring.metric_set.as_released and all_predicted:
+    no_prediction_is_missing = len(labels_by_query) == len(outcomes[0].answers)
+    if scoring.metric_set.as_released and no_prediction_is_missing:
         rows = [row for outcome in outcomes for row in outcome.rows]
-        return released.consistency(rows, len(labels_of_queries))
-    return diagnosis.consistency(labels_of_queries)
+        return released.consistency(rows, len(labels_by_query))
+    return diagnosis.consistency(labels_by_query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +99,14 @@ class TemplateSensitivityTask(_ConsistencyTask):
 
 
 def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
-    """Return the settings with the template of one row of the array.
+    """Return the prompt settings with the template of one row of the orthogonal array.
 
     Args:
-        task_input: The data set, whose card has the alternatives of each part of the template.
-        levels: One digit for each part: which of its alternatives is taken.
+        task_input: The data set, whose card has three alternatives for each part of the template.
+        levels: The row: one digit for each part, the position of the alternative that is taken.
+
+    Raises:
+        ArgumentError: The card of the data set has no alternatives.
     """
     alternatives = task_input.card.alternatives
     if alternatives is None:
