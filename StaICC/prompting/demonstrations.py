@@ -20,7 +20,14 @@ from StaICC.errors import ArgumentError
 from StaICC.frozen import FrozenList
 from StaICC.prompting.stable_random import SEED, StableRandom, T
 
-_MOST_REDRAWS = 1_000_000  # per prompt; possible in principle but so rare that waiting would look like hanging
+_MOST_REDRAWS = 1_000_000
+"""Draws for one prompt after which it is given up: a fitting one is possible, but so rare that waiting would look like
+hanging."""
+_K1 = 1.5
+_B = 0.75
+"""The usual parameters of Okapi BM25: ``_K1`` bounds the weight of a repeated word, ``_B`` corrects for long texts."""
+_SMALLEST_MEAN_LENGTH = 1e-12
+"""In place of a mean length of 0, when no text has a word, so that it can be divided by."""
 
 DemonstrationLists = tuple[tuple[int, ...], ...]
 """For each prompt, the positions of its demonstrations in the demonstration set, in the order shown."""
@@ -28,10 +35,15 @@ DemonstrationLists = tuple[tuple[int, ...], ...]
 
 @lru_cache(maxsize=64)  # the parts of a suite use the same lists
 def _draw(pool: int, k: int, prompts: int, seed: int = SEED) -> tuple[DemonstrationLists, int]:
+    """Return the demonstrations of all prompts, and the state of the generator after the last draw."""
     generator = StableRandom(seed)
-    shared = tuple(range(pool))  # one object for each position: the lists of a million prompts would have millions
-    lists = tuple(tuple([shared[position] for position in generator.sample_indexes(pool, k)]) for _ in range(prompts))
-    return lists, generator.state
+    # One object for each position: without it, the lists of a million prompts would have millions of integers.
+    shared_positions = tuple(range(pool))
+    lists = []
+    for _ in range(prompts):
+        drawn = generator.sample_indexes(pool, k)
+        lists.append(tuple([shared_positions[position] for position in drawn]))
+    return tuple(lists), generator.state
 
 
 class DemonstrationSampler(FrozenList):
@@ -70,7 +82,8 @@ def sample_demonstrations(pool: int, k: int, prompts: int, seed: int = SEED) -> 
     """
     if k and not pool:
         raise ArgumentError(f"there are no demonstrations to draw k = {k} from; choose k = 0, or another split")
-    return _draw(pool, k, prompts, seed)[0]
+    lists, _ = _draw(pool, k, prompts, seed)
+    return lists
 
 
 @lru_cache(maxsize=64)
@@ -97,60 +110,80 @@ def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> Demonstra
     """
     if k > pool:
         raise ArgumentError(f"nested demonstrations: got k = {k}, expected at most {pool}, all that there are")
-    digests = [hashlib.sha256(b"nested %d" % (number // shared)).digest() for number in range(prompts)]
-    return tuple(tuple(StableRandom(int.from_bytes(digest[:4], "big")).sample_indexes(pool, k)) for digest in digests)
+    lists = []
+    for prompt_index in range(prompts):
+        list_number = prompt_index // shared
+        digest = hashlib.sha256(b"nested %d" % list_number).digest()
+        seed = int.from_bytes(digest[:4], "big")
+        lists.append(tuple(StableRandom(seed).sample_indexes(pool, k)))
+    return tuple(lists)
 
 
 _WORDS = re.compile(r"\w+")
 
 
 def turns_of(labels: Iterable[T | None]) -> list[list[int]]:
-    """Return all turns of one row of each label, as far as the rows go; an exhausted label is left out.
+    """Return turns of rows: the first row of each label, then the second row of each label, and so on.
+
+    A label that has no further row is left out of a turn. Rows without a label (``None``) are in no turn.
 
     Example:
         >>> turns_of(["b", "a", "a", None, "a"])
         [[0, 1], [2], [4]]
     """
-    return [[row for row in turn if row is not None] for turn in zip_longest(*rows_by_label(labels))]
+    turns = []
+    for rows_of_turn in zip_longest(*rows_by_label(labels)):
+        turns.append([row for row in rows_of_turn if row is not None])
+    return turns
 
 
 def rows_by_label(labels: Iterable[T | None]) -> list[list[int]]:
     """Return the rows of each label, labels in the order in which they first occur."""
-    groups: dict[T, list[int]] = {}
-    for place, label in enumerate(labels):
+    rows_of_label: dict[T, list[int]] = {}
+    for row, label in enumerate(labels):
         if label is not None:
-            groups.setdefault(label, []).append(place)
-    return list(groups.values())
+            rows_of_label.setdefault(label, []).append(row)
+    return list(rows_of_label.values())
 
 
 def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
     """Return the score of each text for each query; higher is more similar.
 
-    Okapi BM25 (Robertson and Zaragoza 2009) with k1 = 1.5, b = 0.75, the inverse document frequency
-    ``log(1 + (N - n + 0.5) / (n + 0.5))``, and words in lower case without punctuation.
+    Okapi BM25 (Robertson and Zaragoza 2009) with k1 = 1.5, b = 0.75, and words in lower case without punctuation. For
+    each word of the query, with ``f`` occurrences in the text and ``n`` of the ``N`` texts that have it, the score is
+    the sum of ``idf * f * (k1 + 1) / (f + k1 * (1 - b + b * length / mean length))``, where ``idf`` is
+    ``log(1 + (N - n + 0.5) / (n + 0.5))``.
 
     Example:
         >>> [round(score, 3) for score in bm25_scores(["a lost card"], ["My card is lost.", "Where is it?"])[0]]
         [1.303, 0.0]
     """
-    bags = [Counter(_WORDS.findall(text.casefold())) for text in texts]
-    lengths = [bag.total() for bag in bags]
-    mean = max(sum(lengths) / max(len(lengths), 1), 1e-12)
-    norm = [1.5 * (0.25 + 0.75 * length / mean) for length in lengths]
-    places: dict[str, list[tuple[int, int]]] = {}
-    for place, bag in enumerate(bags):
-        for word, count in bag.items():
-            places.setdefault(word, []).append((place, count))
-    all_scores = []
+    text_count = len(texts)
+    word_counts = [Counter(_words_of(text)) for text in texts]
+    lengths = [counts.total() for counts in word_counts]
+    mean_length = max(sum(lengths) / max(text_count, 1), _SMALLEST_MEAN_LENGTH)
+    length_terms = [_K1 * (1 - _B + _B * length / mean_length) for length in lengths]
+    occurrences_of_word: dict[str, list[tuple[int, int]]] = {}  # for each text that has it: its index, the count
+    for text_index, counts in enumerate(word_counts):
+        for word, count in counts.items():
+            occurrences_of_word.setdefault(word, []).append((text_index, count))
+
+    numerator_factor = _K1 + 1
+    scores_by_query = []
     for query in queries:
-        scores = [0.0] * len(texts)
-        for word in _WORDS.findall(query.casefold()):
-            there = places.get(word, [])
-            weight = math.log(1 + (len(texts) - len(there) + 0.5) / (len(there) + 0.5))
-            for place, count in there:
-                scores[place] += weight * count * 2.5 / (count + norm[place])
-        all_scores.append(scores)
-    return all_scores
+        scores = [0.0] * text_count
+        for word in _words_of(query):
+            occurrences = occurrences_of_word.get(word, [])
+            idf = math.log(1 + (text_count - len(occurrences) + 0.5) / (len(occurrences) + 0.5))
+            for text_index, count in occurrences:
+                scores[text_index] += idf * count * numerator_factor / (count + length_terms[text_index])
+        scores_by_query.append(scores)
+    return scores_by_query
+
+
+def _words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case and without punctuation."""
+    return _WORDS.findall(text.casefold())
 
 
 @lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit
@@ -177,33 +210,59 @@ def restrict_to_domain(
         ArgumentError: A label cannot be made to occur (or to be missing), whatever is drawn.
     """
     _check_feasible(labels, k, query_labels, inside, where)
+    # A list whose first position is refused cannot fit. Such lists are passed over without drawing the other positions.
+    refused_first = {}
+    for query_label in set(query_labels):
+        refused_first[query_label] = [not inside and label == query_label for label in labels]
+
     lists, state = _draw(len(labels), k, prompts or len(query_labels))
     generator = StableRandom(state)
-    redrawn = list(lists)
-    refused = {own: [not inside and label == own for label in labels] for own in set(query_labels)}
-    for number, own in enumerate(query_labels):
-        tries = 0
-        while any(labels[position] == own for position in redrawn[number]) is not inside:
-            tries += 1 + generator.skip_samples(refused[own], k, _MOST_REDRAWS)
-            if tries > _MOST_REDRAWS:
+    fitting_lists = list(lists)
+    for prompt_index, query_label in enumerate(query_labels):
+        redraws = 0
+        while _has_label(fitting_lists[prompt_index], labels, query_label) is not inside:
+            passed_over = generator.skip_samples(refused_first[query_label], k, _MOST_REDRAWS)
+            redraws += passed_over + 1
+            if redraws > _MOST_REDRAWS:
                 raise ArgumentError(
-                    f"{'in' if inside else 'out-of'}-domain mode on {where}: {_MOST_REDRAWS} draws of k = {k} "
-                    f"demonstrations gave none that fits label index {own}; choose another k"
+                    f"{_mode(inside)} mode on {where}: {_MOST_REDRAWS} draws of k = {k} demonstrations gave none that "
+                    f"fits label index {query_label}; choose another k"
                 )
-            redrawn[number] = tuple(generator.sample_indexes(len(labels), k))
-    return tuple(redrawn)
+            fitting_lists[prompt_index] = tuple(generator.sample_indexes(len(labels), k))
+    return tuple(fitting_lists)
+
+
+def _mode(inside: bool) -> str:
+    """Return the name of a domain mode, for messages."""
+    if inside:
+        return "in-domain"
+    return "out-of-domain"
+
+
+def _has_label(positions: Iterable[int], labels: Sequence[int], label: int) -> bool:
+    """Return whether one of the demonstrations has a label."""
+    return any(labels[position] == label for position in positions)
 
 
 def _check_feasible(labels: Sequence[int], k: int, query_labels: Sequence[int], inside: bool, where: str) -> None:
-    """Refuse what redrawing could never reach (the release loops for ever there)."""
-    for own in sorted(set(query_labels)):
-        others = len(labels) - labels.count(own)
-        needed = 1 if k > len(labels) else k  # demonstrations repeat where there are too few
-        possible = (k > 0 and others < len(labels)) if inside else others >= needed
+    """Refuse what redrawing could never reach (the release loops for ever there).
+
+    Raises:
+        ArgumentError: A label of a query cannot be made to occur (or to be missing).
+    """
+    for query_label in sorted(set(query_labels)):
+        with_label = labels.count(query_label)
+        without_label = len(labels) - with_label
+        if inside:
+            possible = k > 0 and with_label > 0
+        elif k > len(labels):
+            possible = without_label >= 1  # demonstrations repeat where there are too few
+        else:
+            possible = without_label >= k
         if not possible:
             raise ArgumentError(
-                f"{'in' if inside else 'out-of'}-domain mode cannot succeed on {where} with k = {k}: "
-                f"{len(labels) - others} of {len(labels)} demonstrations have label index {own}"
+                f"{_mode(inside)} mode cannot succeed on {where} with k = {k}: {with_label} of {len(labels)} "
+                f"demonstrations have label index {query_label}"
             )
 
 
@@ -222,15 +281,27 @@ def check_demonstration_lists(sampler: object, queries: int, k: int, pool: int) 
     Raises:
         ArgumentError: The shape or a position is wrong; the first bad row is named.
     """
+    # A generator or a set is refused: the lists have an order, and may be read again.
+    if not hasattr(sampler, "__getitem__"):
+        raise _no_lists_of_positions(sampler)
     try:
-        rows = list(map(list, sampler if hasattr(sampler, "__getitem__") else None))  # type: ignore[call-overload]
+        rows = [list(row) for row in sampler]  # type: ignore[attr-defined]
     except TypeError:
-        raise ArgumentError(f"the sampler must be a list of lists of positions, not {sampler!r:.80}") from None
+        raise _no_lists_of_positions(sampler) from None
     if len(rows) != queries:
         raise ArgumentError(f"the sampler has {len(rows)} rows, expected one for each of the {queries} test rows")
-    for number, row in enumerate(rows):
-        where = f"row {number} of the sampler"
+    checked_rows = []
+    for row_number, row in enumerate(rows):
+        where = f"row {row_number} of the sampler"
         if len(row) != k:
             raise ArgumentError(f"{where} has {len(row)} positions, expected k = {k} (set_k changes k)")
-        row[:] = [validate_integer(f"{where}: a demonstration", position, 0, pool - 1) for position in row]
-    return tuple(map(tuple, rows))
+        positions = []
+        for position in row:
+            positions.append(validate_integer(f"{where}: a demonstration", position, 0, pool - 1))
+        checked_rows.append(tuple(positions))
+    return tuple(checked_rows)
+
+
+def _no_lists_of_positions(sampler: object) -> ArgumentError:
+    """Return the error about a sampler that is no list of lists."""
+    return ArgumentError(f"the sampler must be a list of lists of positions, not {sampler!r:.80}")

@@ -48,8 +48,8 @@ class PromptParts:
     def text(self) -> str:
         """The prompt."""
         pieces = [self.instruction]
-        for shown in self.demonstrations:
-            pieces += (shown.before, shown.label, shown.after)
+        for demonstration in self.demonstrations:
+            pieces += (demonstration.before, demonstration.label, demonstration.after)
         pieces.append(self.question)
         return "".join(pieces)
 
@@ -69,11 +69,14 @@ class PromptParts:
             ['Classify. text: sun label: ', 'good', 'text: rain label: ']
         """
         turns = []
-        begun = self.instruction
-        for shown in self.demonstrations:
-            turns += [begun + shown.before, shown.label]
-            begun = shown.after if shown.after.strip() else ""
-        return [*turns, begun + self.question]
+        beginning_of_turn = self.instruction
+        for demonstration in self.demonstrations:
+            turns.append(beginning_of_turn + demonstration.before)
+            turns.append(demonstration.label)
+            is_white_space = not demonstration.after.strip()
+            beginning_of_turn = "" if is_white_space else demonstration.after
+        turns.append(beginning_of_turn + self.question)
+        return turns
 
 
 class PromptText(str):
@@ -89,7 +92,9 @@ class PromptText(str):
 
     def __new__(cls, parts: PromptParts, text: str | None = None) -> PromptText:
         """Make a prompt."""
-        prompt = super().__new__(cls, parts.text if text is None else text)
+        if text is None:
+            text = parts.text
+        prompt = super().__new__(cls, text)
         prompt.parts = parts
         return prompt
 
@@ -117,7 +122,7 @@ def parts_of(prompt: str, needed_for: str) -> PromptParts:
     raise PromptError(
         f"{needed_for} needs a prompt with its parts, and {prompt[:80]!r} is a plain text. Pass the kernel itself to "
         "the benchmark (a function around it has to declare reads_parts = True), or make a StaICC.PromptText",
-        0,
+        index=0,
     )
 
 

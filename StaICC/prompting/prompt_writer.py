@@ -79,8 +79,13 @@ class Query:
 
         ``None`` for the prompt of a task of the user's own that writes plain texts.
         """
-        text = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
-        return text.parts if isinstance(text, PromptText) else None
+        if isinstance(self.prompt, str):
+            text = self.prompt
+        else:
+            text = self.prompt[0]
+        if not isinstance(text, PromptText):
+            return None
+        return text.parts
 
 
 class PromptRenderer:
@@ -91,18 +96,21 @@ class PromptRenderer:
         settings: Everything else.
     """
 
-    __slots__ = ("_demonstration", "_shown", "settings")
+    __slots__ = ("_demonstration", "_written", "settings")
 
     def __init__(self, split: TripletSplit, settings: PromptSettings) -> None:
         self.settings = settings
         self._demonstration = split.demonstration
-        self._shown: dict[tuple[int, int], Demonstration] = {}  # by row and label, for several prompts
+        # By position and label: a demonstration of several prompts is written once.
+        self._written: dict[tuple[int, int], Demonstration] = {}
 
     def input_text(self, texts: Sequence[str]) -> str:
         """Return input texts between their prefixes and affixes."""
         template = self.settings.template
-        pieces = zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True)
-        return "".join([prefix + text + affix for prefix, text, affix in pieces])
+        shown = ""
+        for prefix, text, affix in zip(template.input_text_prefixes, texts, template.input_text_affixes, strict=True):
+            shown += prefix + text + affix
+        return shown
 
     def demonstration(self, texts: Sequence[str], label: int) -> Demonstration:
         """Return a demonstration as prompts show it; in the noisy channel the label comes first.
@@ -111,11 +119,14 @@ class PromptRenderer:
             texts: Its input texts.
             label: The label index to show.
         """
-        template, shown = self.settings.template, self.input_text(texts)
-        name = self.settings.label_space[label]
+        template = self.settings.template
+        input_text = self.input_text(texts)
+        label_name = self.settings.label_space[label]
         if self.settings.noisy_channel:
-            return Demonstration(template.label_prefix, name, template.label_affix + shown)
-        return Demonstration(shown + template.label_prefix, name, template.label_affix)
+            return Demonstration(
+                before=template.label_prefix, label=label_name, after=template.label_affix + input_text
+            )
+        return Demonstration(before=input_text + template.label_prefix, label=label_name, after=template.label_affix)
 
     def assemble(self, demonstrations: Sequence[Demonstration], query: Sequence[str]) -> Prompt:
         """Put a prompt together.
@@ -130,21 +141,32 @@ class PromptRenderer:
         template = self.settings.template
         question = template.query_prefix + self.input_text(query)
         if not self.settings.noisy_channel:
-            return self._written(demonstrations, question + template.label_prefix)
-        candidates = [template.label_prefix + label + template.label_affix for label in self.settings.label_space]
-        return tuple([self._written(demonstrations, candidate + question) for candidate in candidates])
+            return self._prompt_text(demonstrations, question + template.label_prefix)
+        prompts = []
+        for label in self.settings.label_space:
+            candidate = template.label_prefix + label + template.label_affix
+            prompts.append(self._prompt_text(demonstrations, candidate + question))
+        return tuple(prompts)
 
-    def _written(self, demonstrations: Sequence[Demonstration], question: str) -> str:
-        """Return a prompt, without the characters that the settings cut off; these may be more than the question."""
+    def _prompt_text(self, demonstrations: Sequence[Demonstration], question: str) -> str:
+        """Return a prompt without the characters that the settings cut off its end.
+
+        If these are more than the question, the prompt is a plain text, because its parts would be wrong.
+        """
         template = self.settings.template
-        prefixes = template.label_prefix, template.input_text_prefixes
-        parts = PromptParts(template.instruction, tuple(demonstrations), question, *prefixes)
-        cut = self.settings.cut_by_length
-        if not cut:
+        parts = PromptParts(
+            instruction=template.instruction,
+            demonstrations=tuple(demonstrations),
+            question=question,
+            label_prefix=template.label_prefix,
+            text_prefixes=template.input_text_prefixes,
+        )
+        cut_characters = self.settings.cut_by_length
+        if cut_characters == 0:
             return PromptText(parts)
-        if cut <= len(question):
-            return PromptText(dataclasses.replace(parts, question=question[:-cut]))
-        return parts.text[:-cut]
+        if cut_characters <= len(question):
+            return PromptText(dataclasses.replace(parts, question=question[:-cut_characters]))
+        return parts.text[:-cut_characters]
 
     def render(self, positions: Sequence[int], query: Sequence[str], noise: StableRandom) -> Prompt:
         """Write the prompt of one query.
@@ -157,22 +179,26 @@ class PromptRenderer:
         Returns:
             The prompt.
         """
-        wrong = int(len(positions) * self.settings.label_wrong_rate)
-        falsified = noise.sample(positions, wrong) if wrong else ()
+        falsified_count = int(len(positions) * self.settings.label_wrong_rate)
+        falsified: Sequence[int] = ()
+        if falsified_count > 0:
+            falsified = noise.sample(positions, falsified_count)
         demonstrations = []
         for position in positions:
             texts, label = self._demonstration.row(position)
             if position in falsified:
-                label = (label + 1) % len(self.settings.label_space)
-            shown = self._shown.get((position, label))
-            if shown is None:
-                shown = self._shown[position, label] = self.demonstration(texts, label)
-            demonstrations.append(shown)
+                label = (label + 1) % len(self.settings.label_space)  # the next label of the label space
+            demonstration = self._written.get((position, label))
+            if demonstration is None:
+                demonstration = self.demonstration(texts, label)
+                self._written[position, label] = demonstration
+            demonstrations.append(demonstration)
         return self.assemble(demonstrations, query)
 
 
 NOISY_LABEL_AFFIX = " "
 NOISY_LAST_INPUT_AFFIX = "\n"
+"""The affixes of the noisy channel in 0.1.1: the label stands before its text, so the text ends the line."""
 _TEMPLATE_KEYS = tuple(field.name for field in dataclasses.fields(Template))
 
 
@@ -190,7 +216,9 @@ class _Setting:
         if writer is None:
             return self
         value = writer.get_config_dict()[self._key]
-        return FrozenList(value) if isinstance(value, list) else value
+        if isinstance(value, list):
+            return FrozenList(value)
+        return value
 
     def __set__(self, writer: PromptWriter, value: Any) -> None:
         writer.set_config_dict({self._key: value})
@@ -256,8 +284,10 @@ class PromptWriter(FixedAttributes):
     @property
     def default_settings(self) -> PromptSettings:
         """The settings after :meth:`reset`."""
-        default = PromptSettings(self._card.template, self._card.label_space)
-        return _noisy(default, NOISY_LABEL_AFFIX, NOISY_LAST_INPUT_AFFIX) if self._starts_noisy else default
+        direct = PromptSettings(self._card.template, self._card.label_space)
+        if not self._starts_noisy:
+            return direct
+        return _noisy(direct, label_affix=NOISY_LABEL_AFFIX, last_input_affix=NOISY_LAST_INPUT_AFFIX)
 
     @property
     def changed(self) -> bool:
@@ -281,10 +311,16 @@ class PromptWriter(FixedAttributes):
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings under the documented keys; :meth:`set_config_dict` takes them back unchanged."""
         settings = self._settings
-        config = {key: getattr(settings.template, key) for key in _TEMPLATE_KEYS}
-        config |= {"label_space": settings.label_space, "label_wrong_rate": settings.label_wrong_rate}
+        config = {}
+        for key in _TEMPLATE_KEYS:
+            value = getattr(settings.template, key)
+            if isinstance(value, tuple):
+                value = list(value)
+            config[key] = value
+        config["label_space"] = list(settings.label_space)
+        config["label_wrong_rate"] = settings.label_wrong_rate
         config["use_noisy_channel"] = settings.noisy_channel
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in config.items()}
+        return config
 
     # -- changes
 
@@ -295,11 +331,21 @@ class PromptWriter(FixedAttributes):
         self._noise = StableRandom()
 
     def _set(self, **changes: Any) -> None:
-        """Take changed settings over; the template checks itself."""
-        template = {key: changes.pop(key) for key in _TEMPLATE_KEYS if key in changes}
-        if template:
-            changes["template"] = dataclasses.replace(self._settings.template, **template)
-        self._settings = dataclasses.replace(self._settings, **changes)
+        """Change settings; the first change warns that the prompts are no longer the benchmark's.
+
+        Args:
+            **changes: Fields of :class:`PromptSettings` or of its template, which checks itself.
+        """
+        template_changes = {}
+        settings_changes = {}
+        for key, value in changes.items():
+            if key in _TEMPLATE_KEYS:
+                template_changes[key] = value
+            else:
+                settings_changes[key] = value
+        if template_changes:
+            settings_changes["template"] = dataclasses.replace(self._settings.template, **template_changes)
+        self._settings = dataclasses.replace(self._settings, **settings_changes)
         if self.changed and not self._warned:
             self._warned = True
             warnings.warn(
@@ -339,11 +385,10 @@ class PromptWriter(FixedAttributes):
         Raises:
             ArgumentError: There are not as many names as labels, or they are not distinct, non-empty texts.
         """
-        expected = len(self._card.label_space)
-        names = list(label_space) if isinstance(label_space, Sequence) and not isinstance(label_space, str) else []
-        if not all(isinstance(name, str) and name for name in names) or not len(names) == len({*names}) == expected:
-            raise ArgumentError(f"the label space must be {expected} distinct non-empty texts, not {label_space!r}")
-        self._set(label_space=tuple(names))
+        label_count = len(self._card.label_space)
+        if not _are_distinct_texts(label_space, label_count):
+            raise ArgumentError(f"the label space must be {label_count} distinct non-empty texts, not {label_space!r}")
+        self._set(label_space=tuple(label_space))
 
     def change_label_wrong_rate(self, label_wrong_rate: float) -> None:
         """Falsify the labels of ``int(k * label_wrong_rate)`` demonstrations of each prompt.
@@ -351,8 +396,8 @@ class PromptWriter(FixedAttributes):
         Raises:
             ArgumentError: The rate is no number in [0, 1].
         """
-        number = isinstance(label_wrong_rate, Real) and not isinstance(label_wrong_rate, bool)
-        if not number or not 0 <= label_wrong_rate <= 1:
+        is_number = isinstance(label_wrong_rate, Real) and not isinstance(label_wrong_rate, bool)
+        if not is_number or not 0 <= label_wrong_rate <= 1:
             raise ArgumentError(f"the label wrong rate must be a number in [0, 1], not {label_wrong_rate!r}")
         self._set(label_wrong_rate=float(label_wrong_rate))  # 1 and 1.0 are one setting, and have one signature
 
@@ -410,18 +455,20 @@ class PromptWriter(FixedAttributes):
         noisy = config_dict.get("use_noisy_channel", False)
         if not isinstance(noisy, bool):
             raise ArgumentError(f"use_noisy_channel must be True or False, not {noisy!r}")
-        before = self._settings
+        settings_before = self._settings
         try:
-            if "use_noisy_channel" in config_dict:  # first: it sets affixes, which the dictionary may set otherwise
+            # The channel first: it sets affixes, which the dictionary may set otherwise.
+            if "use_noisy_channel" in config_dict:
                 if noisy:
                     self.use_noisy_channel()
                 else:
                     self.disable_noisy_channel()
             for key, value in config_dict.items():
                 if key != "use_noisy_channel":
-                    getattr(self, f"change_{key}")(value)
+                    change = getattr(self, f"change_{key}")
+                    change(value)
         except ArgumentError:
-            self._settings = before
+            self._settings = settings_before
             raise
 
     def replace_space_to_label(self) -> None:
@@ -431,9 +478,10 @@ class PromptWriter(FixedAttributes):
         space leaves everything as it was after the reset.
         """
         self.reset()
-        prefix = self._settings.template.label_prefix
-        if prefix.endswith(" "):
-            self._set(label_prefix=prefix[:-1], label_space=tuple(" " + label for label in self._settings.label_space))
+        label_prefix = self._settings.template.label_prefix
+        if label_prefix.endswith(" "):
+            labels_with_space = tuple(" " + label for label in self._settings.label_space)
+            self._set(label_prefix=label_prefix[:-1], label_space=labels_with_space)
 
     # -- prompts
 
@@ -453,18 +501,30 @@ class PromptWriter(FixedAttributes):
         Raises:
             ArgumentError: A position that does not exist, or no query index and no pseudo-query.
         """
-        pool, test = self._split.demonstration, self._split.test
-        shown = [validate_integer("a demonstration", position, 0, len(pool) - 1) for position in demos_indexes]
-        if query_index is not None:
-            query: Sequence[str] = test.texts(validate_integer("query_index", query_index, 0, len(test) - 1))
-        elif self.pseudo_prompt is not None:
-            pseudo = next(self.pseudo_prompt, None)
-            if pseudo is None:
-                raise ArgumentError("pseudo_prompt has no further query; set it to an iterator that has")
-            query = self._input_texts(pseudo)
+        last_position = len(self._split.demonstration) - 1
+        positions = []
+        for position in demos_indexes:
+            positions.append(validate_integer("a demonstration", position, 0, last_position))
+        if query_index is None:
+            query = self._next_pseudo_query()
         else:
+            test = self._split.test
+            query = test.texts(validate_integer("query_index", query_index, 0, len(test) - 1))
+        renderer = PromptRenderer(self._split, self._settings)
+        return _listed(renderer.render(positions, query, self._noise))
+
+    def _next_pseudo_query(self) -> Sequence[str]:
+        """Return the input texts of the next pseudo-query.
+
+        Raises:
+            ArgumentError: There is none.
+        """
+        if self.pseudo_prompt is None:
             raise ArgumentError("give query_index, or set pseudo_prompt to an iterator over lists of input texts")
-        return _listed(PromptRenderer(self._split, self._settings).render(shown, query, self._noise))
+        pseudo_query = next(self.pseudo_prompt, None)
+        if pseudo_query is None:
+            raise ArgumentError("pseudo_prompt has no further query; set it to an iterator that has")
+        return self._input_texts(pseudo_query)
 
     def write_prompt_from_dataline(
         self,
@@ -486,30 +546,53 @@ class PromptWriter(FixedAttributes):
             ArgumentError: A demonstration that is no such pair, a label that is not in the label space, or a wrong
                 number of input texts.
         """
-        cut = validate_integer("cut_by_length", cut_by_length, 0) or self._settings.cut_by_length
-        renderer = PromptRenderer(self._split, dataclasses.replace(self._settings, cut_by_length=cut))
-        lines = []
+        cut_characters = validate_integer("cut_by_length", cut_by_length, 0)
+        if cut_characters == 0:
+            cut_characters = self._settings.cut_by_length
+        settings = dataclasses.replace(self._settings, cut_by_length=cut_characters)
+        renderer = PromptRenderer(self._split, settings)
+        demonstrations = []
         for number, line in enumerate(demos_lines):
             if isinstance(line, str) or not isinstance(line, Sequence) or len(line) != 2:
                 raise ArgumentError(f"demonstration {number} must be a pair (input texts, label), not {line!r}")
-            lines.append(renderer.demonstration(self._input_texts(line[0]), self._label_index(line[1])))
-        return _listed(renderer.assemble(lines, self._input_texts(query_line)))
+            texts = self._input_texts(line[0])
+            label_index = self._label_index(line[1])
+            demonstrations.append(renderer.demonstration(texts, label_index))
+        return _listed(renderer.assemble(demonstrations, self._input_texts(query_line)))
 
-    def _input_texts(self, given: Sequence[str] | str) -> Sequence[str]:
-        texts, expected = [given] if isinstance(given, str) else given, self._card.columns
-        if isinstance(texts, Sequence) and len(texts) == expected and all(isinstance(text, str) for text in texts):
-            return texts
-        raise ArgumentError(f"expected {expected} input texts, as a row of {self._card.name} has, not {given!r}")
+    def _input_texts(self, text_or_texts: Sequence[str] | str) -> Sequence[str]:
+        """Return the input texts of a row, checked; a single text is a row of one.
+
+        Raises:
+            ArgumentError: They are not as many texts as a row of the data set has.
+        """
+        column_count = self._card.columns
+        if isinstance(text_or_texts, str):
+            texts: Sequence[str] = [text_or_texts]
+        else:
+            texts = text_or_texts
+        is_sequence = isinstance(texts, Sequence) and len(texts) == column_count
+        if not is_sequence or not all(isinstance(text, str) for text in texts):
+            raise ArgumentError(
+                f"expected {column_count} input texts, as a row of {self._card.name} has, not {text_or_texts!r}"
+            )
+        return texts
 
     def _label_index(self, label: str | SupportsIndex) -> int:
-        """Find a label given by index, as the label of a row, by its present name, or by its name in the data set."""
+        """Find a label given by index, as the label of a row, by its present name, or by its name in the data set.
+
+        Raises:
+            ArgumentError: There is no such label.
+        """
+        present_names = self._settings.label_space
         index = whole_number(label)
-        if index is not None and 0 <= index < len(self._settings.label_space):
+        if index is not None and 0 <= index < len(present_names):
             return index
-        for space in (self._settings.label_space, self._card.label_space):
-            if isinstance(label, str) and label in space:
-                return space.index(label)
-        raise ArgumentError(f"{label!r} is no label; labels: {', '.join(self._settings.label_space)}")
+        if isinstance(label, str):
+            for names in (present_names, self._card.label_space):
+                if label in names:
+                    return names.index(label)
+        raise ArgumentError(f"{label!r} is no label; labels: {', '.join(present_names)}")
 
     def example(self, k: int = 8) -> str | list[str]:
         """Write an example prompt: the same one every time.
@@ -520,14 +603,27 @@ class PromptWriter(FixedAttributes):
         Returns:
             The prompt, or one prompt for each label in the noisy channel.
         """
+        k = validate_integer("k", k, 0)
         generator = StableRandom()
-        positions = generator.sample_indexes(len(self._split.demonstration), validate_integer("k", k, 0))
-        query = self._split.test.texts(generator.integer(0, len(self._split.test)))
-        return _listed(PromptRenderer(self._split, self._settings).render(positions, query, StableRandom()))
+        positions = generator.sample_indexes(len(self._split.demonstration), k)
+        query_position = generator.integer(0, len(self._split.test))
+        query = self._split.test.texts(query_position)
+        renderer = PromptRenderer(self._split, self._settings)
+        return _listed(renderer.render(positions, query, noise=StableRandom()))
 
     def __repr__(self) -> str:
-        changed = "changed" if self.changed else "default"
-        return one_line(f"<prompt writer of {self._card.name}, {changed} settings: {self.get_config_dict()!r}>")
+        state = "changed" if self.changed else "default"
+        return one_line(f"<prompt writer of {self._card.name}, {state} settings: {self.get_config_dict()!r}>")
+
+
+def _are_distinct_texts(names: object, count: int) -> bool:
+    """Return whether a value is a sequence of so many different texts, none of them empty."""
+    if not isinstance(names, Sequence) or isinstance(names, str):
+        return False
+    for name in names:
+        if not isinstance(name, str) or not name:
+            return False
+    return len(names) == count and len(set(names)) == count
 
 
 def as_argument(prompt: Prompt, with_parts: bool = False) -> str | list[str]:
@@ -539,15 +635,20 @@ def as_argument(prompt: Prompt, with_parts: bool = False) -> str | list[str]:
     """
     if with_parts:
         return _listed(prompt)
-    return str(prompt) if isinstance(prompt, str) else [str(text) for text in prompt]
+    if isinstance(prompt, str):
+        return str(prompt)
+    return [str(text) for text in prompt]
 
 
 def _listed(prompt: Prompt) -> str | list[str]:
-    """Return a prompt, in the noisy channel as a list."""
-    return prompt if isinstance(prompt, str) else list(prompt)
+    """Return a prompt; the texts of the noisy channel become a list."""
+    if isinstance(prompt, str):
+        return prompt
+    return list(prompt)
 
 
 def _noisy(settings: PromptSettings, label_affix: str, last_input_affix: str) -> PromptSettings:
+    """Return settings for the noisy channel, with its affixes after each label and after the last input text."""
     affixes = (*settings.template.input_text_affixes[:-1], last_input_affix)
     template = dataclasses.replace(settings.template, input_text_affixes=affixes, label_affix=label_affix)
     return dataclasses.replace(settings, template=template, noisy_channel=True)

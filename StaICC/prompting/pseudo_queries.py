@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
@@ -24,34 +24,56 @@ def empty_queries(columns: int) -> Iterator[tuple[str, ...]]:
     Args:
         columns: Input texts per query.
     """
-    return iter(partial(tuple, ("",) * columns), None)
+    return itertools.repeat(("",) * columns)
 
 
 class _DomainQueries(Iterator[tuple[str, ...]]):
     """Queries of random words; unlike a generator, they can be copied and pickled with the writer that has them."""
 
     def __init__(self, demonstration: SubsetView, length: int) -> None:
-        self._demonstration, self._length = demonstration, length
+        self._demonstration = demonstration
+        self._length = length
         self._generator = StableRandom()
-        self._words: dict[int, list[list[str]]] = {}  # a row is drawn many times; split it once
+        # The words of each input text of a row. A row is drawn many times, and split once.
+        self._words_of_row: dict[int, list[list[str]]] = {}
 
     def __next__(self) -> tuple[str, ...]:
-        last, query, words = len(self._demonstration) - 1, [], self._words
-        if last < 0:
+        if len(self._demonstration) == 0:
             raise ArgumentError(f"{self._demonstration.name} has no rows to take the words of domain queries from")
+        texts = []
         for column in range(len(self._demonstration.texts(0))):
-            draws = self._generator.floats(2 * self._length)
-            drawn = [(int(last * row), word) for row, word in zip(draws, draws, strict=True)]  # one after the other
-            for row, _ in drawn:
-                if row not in words:
-                    words[row] = [text.split(" ") for text in self._demonstration.texts(row)]
-            choices = [(words[row][column], word) for row, word in drawn]
-            query.append(" ".join([choice[int((len(choice) - 1) * word)] for choice, word in choices]))
-        return tuple(query)
+            texts.append(self._random_text(column))
+        return tuple(texts)
+
+    def _random_text(self, column: int) -> str:
+        """Return random words of an input text.
+
+        Two floats are drawn for each word: the first one chooses the row, the second one the word of the row. Both are
+        multiplied by the highest index and not by the number of items, as published, so the last item is never chosen
+        unless it is the only one.
+        """
+        last_row = len(self._demonstration) - 1
+        draws = list(self._generator.floats(2 * self._length))
+        words = []
+        for row_draw, word_draw in zip(draws[0::2], draws[1::2], strict=True):
+            row = int(last_row * row_draw)
+            words_of_text = self._words_of(row)[column]
+            last_word = len(words_of_text) - 1
+            words.append(words_of_text[int(last_word * word_draw)])
+        return " ".join(words)
+
+    def _words_of(self, row: int) -> list[list[str]]:
+        """Return the words of each input text of a row."""
+        words = self._words_of_row.get(row)
+        if words is None:
+            words = [text.split(" ") for text in self._demonstration.texts(row)]
+            self._words_of_row[row] = words
+        return words
 
     def skip(self) -> None:
         """Pass over a query without writing it."""
-        self._generator.skip(2 * self._length * len(self._demonstration.texts(0)))
+        column_count = len(self._demonstration.texts(0))
+        self._generator.skip(2 * self._length * column_count)
 
 
 def skip_query(queries: Iterator[Sequence[str]]) -> None:

@@ -8,6 +8,7 @@ prefix of a longer one. The default split of users' own data is stratified by la
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,14 +47,33 @@ def split_indexes(rows: int, sizes: SplitSizes, labels: tuple[int, ...] = ()) ->
     if sizes.total > rows:
         raise ArgumentError(f"the split needs {sizes.total} rows ({sizes}), but the table has {rows}")
     if sizes.stratified:
-        draws = list(StableRandom().floats(rows))
-        order = sorted(range(rows), key=draws.__getitem__)
-        counts, seen, shares = Counter(labels), Counter[int](), {}
-        for row in order:
-            shares[row] = (seen[labels[row]] + 0.5) / counts[labels[row]]
-            seen[labels[row]] += 1
-        drawn = tuple(sorted(order, key=shares.__getitem__)[: sizes.total])
+        drawn = _stratified_order(labels)[: sizes.total]
     else:
-        drawn = tuple(StableRandom().sample_indexes(rows, sizes.total))
-    first = sizes.calibration + sizes.demonstration
-    return SplitIndexes(drawn[: sizes.calibration], drawn[sizes.calibration : first], drawn[first:])
+        drawn = StableRandom().sample_indexes(rows, sizes.total)
+    demonstration_end = sizes.calibration + sizes.demonstration
+    return SplitIndexes(
+        calibration=tuple(drawn[: sizes.calibration]),
+        demonstration=tuple(drawn[sizes.calibration : demonstration_end]),
+        test=tuple(drawn[demonstration_end:]),
+    )
+
+
+def _stratified_order(labels: Sequence[int]) -> list[int]:
+    """Return all rows in an order of which every beginning has the label shares of the table, to rounding.
+
+    The rows are first put in random order. The ``i``-th of the ``n`` rows of a label (from 0) then gets the position
+    ``(i + 0.5) / n`` in [0, 1], and the rows are sorted by it; equal positions keep the random order.
+
+    Args:
+        labels: The label of each row.
+    """
+    draws = list(StableRandom().floats(len(labels)))
+    random_order = sorted(range(len(labels)), key=lambda row: draws[row])
+    rows_with_label = Counter(labels)
+    seen_rows_with_label: Counter[int] = Counter()
+    position_of_row = {}
+    for row in random_order:
+        label = labels[row]
+        position_of_row[row] = (seen_rows_with_label[label] + 0.5) / rows_with_label[label]
+        seen_rows_with_label[label] += 1
+    return sorted(random_order, key=lambda row: position_of_row[row])

@@ -18,21 +18,27 @@ from typing import TypeVar
 from StaICC.errors import ArgumentError
 
 SEED = 42
+"""The state before the first draw of every draw of the published benchmark."""
 _MULTIPLIER = 1664525
 _INCREMENT = 1013904223
-_MASK = 2**32 - 1
 _MODULUS = 2**32
-_FEW = 24  # draws that are faster without a list of all positions
+_MASK = _MODULUS - 1
+"""``x & _MASK`` is ``x % _MODULUS``."""
+_FEW = 24
+"""So many draws are faster without a list of all positions (measured)."""
 
 T = TypeVar("T")
 
 
 @lru_cache(maxsize=64)
 def _leap(n: int) -> tuple[int, int]:
-    """Return multiplier and increment of ``n`` steps of the recurrence at once."""
-    multiplier, increment = 1, 0
+    """Return multiplier A and increment C of ``n`` steps at once: the state X becomes (A X + C) mod 2^32."""
+    multiplier = 1
+    increment = 0
     for _ in range(n):
-        multiplier, increment = multiplier * _MULTIPLIER & _MASK, (increment * _MULTIPLIER + _INCREMENT) & _MASK
+        # One step more: a (A X + C) + c = (a A) X + (a C + c), with a and c of the recurrence.
+        multiplier = (multiplier * _MULTIPLIER) & _MASK
+        increment = (increment * _MULTIPLIER + _INCREMENT) & _MASK
     return multiplier, increment
 
 
@@ -60,7 +66,10 @@ class StableRandom:
     def floats(self, n: int) -> Iterator[float]:
         """Draw ``n`` floats in [0, 1), all of them before the first is given."""
         state = self.state
-        draws = [(state := (_MULTIPLIER * state + _INCREMENT) & _MASK) / _MODULUS for _ in range(n)]
+        draws = []
+        for _ in range(n):
+            state = (_MULTIPLIER * state + _INCREMENT) & _MASK
+            draws.append(state / _MODULUS)
         self.state = state
         return iter(draws)
 
@@ -72,20 +81,27 @@ class StableRandom:
     def skip_samples(self, refused: Sequence[bool], n: int, most: int) -> int:
         """Pass over samples whose first position is refused, as if they had been drawn.
 
+        Only the first position of each sample is computed; the state then leaps over the other draws.
+
         Args:
             refused: For each position, whether a sample must not begin with it.
             n: How many positions a sample has, at least 1.
             most: How many samples to pass over at most.
 
         Returns:
-            How many samples were passed over; the next one begins well, unless that is ``most``.
+            How many samples were passed over. If they are fewer than ``most``, the next sample begins with a position
+            that is not refused.
         """
         multiplier, increment = _leap(n)
-        passed = 0
-        while passed < most and refused[int(StableRandom(self.state).random() * len(refused))]:
+        passed_over = 0
+        while passed_over < most:
+            first_draw = StableRandom(self.state).random()  # of a copy, so that this generator does not move
+            first_position = int(first_draw * len(refused))
+            if not refused[first_position]:
+                break
             self.state = (multiplier * self.state + increment) & _MASK
-            passed += 1
-        return passed
+            passed_over += 1
+        return passed_over
 
     def integer(self, low: int, high: int) -> int:
         """Draw an integer in [low, high), or ``low`` if ``low == high``."""
@@ -94,8 +110,8 @@ class StableRandom:
     def sample_indexes(self, size: int, n: int) -> list[int]:
         """Draw ``n`` of the positions ``0 .. size - 1``, without repetition where that is possible.
 
-        Draw by draw, position ``int(float * len(rest))`` of the rest (in its order) is taken and removed. If ``n``
-        exceeds ``size``, nothing is removed and positions may repeat.
+        Draw by draw, number ``int(float * len(remaining))`` of the remaining positions (ascending) is taken and
+        removed. If ``n`` exceeds ``size``, nothing is removed and positions may repeat.
 
         Args:
             size: How many positions there are.
@@ -112,17 +128,25 @@ class StableRandom:
         if n > size:
             return [int(self.random() * size) for _ in range(n)]
         if n > _FEW:
-            rest = array("I", range(size))  # small items: removing one moves those after it
-            return [rest.pop(int(draw * len(rest))) for draw in self.floats(n)]
+            remaining = array("I", range(size))  # small items, because removing one moves those after it
+            return [remaining.pop(int(draw * len(remaining))) for draw in self.floats(n)]
+        return self._sample_few(size, n)
+
+    def _sample_few(self, size: int, n: int) -> list[int]:
+        """Return what :meth:`sample_indexes` draws, without a list of the remaining positions.
+
+        A draw is an index into the positions that remain. Each position that was taken before, and is not above the
+        drawn one, moves it up by one.
+        """
         drawn: list[int] = []
-        ascending: list[int] = []
-        for length in range(size, size - n, -1):
-            position = int(self.random() * length)
-            for taken in ascending:
+        taken_ascending: list[int] = []
+        for remaining_count in range(size, size - n, -1):
+            position = int(self.random() * remaining_count)
+            for taken in taken_ascending:
                 if taken > position:
                     break
                 position += 1
-            insort(ascending, position)
+            insort(taken_ascending, position)
             drawn.append(position)
         return drawn
 

@@ -70,7 +70,7 @@ class SubsetView(FixedAttributes):
 
     def __init__(self, name: str, table: Table, indexes: Sequence[int], label_space: Sequence[str]) -> None:
         self.name = name
-        self.indexes = indexes if isinstance(indexes, tuple) else tuple(indexes)
+        self.indexes = tuple(indexes)
         self._table = table
         self._label_space: list[str] = FrozenList(label_space)
 
@@ -83,7 +83,8 @@ class SubsetView(FixedAttributes):
         return FrozenList(row.texts), Label(self._label_space[row.label], row.label)
 
     def __iter__(self) -> Iterator[tuple[list[str], Label]]:
-        return (self[index] for index in range(len(self)))
+        for index in range(len(self)):
+            yield self[index]
 
     def __repr__(self) -> str:
         return one_line(f"<{self.name}: {len(self)} rows, labels {', '.join(self._label_space)}>")
@@ -148,16 +149,17 @@ class SubsetView(FixedAttributes):
         Raises:
             ArgumentError: There are fewer rows.
         """
-        kept = self.indexes[: validate_integer("index", index, 0, len(self))]
-        object.__setattr__(self, "indexes", kept)
+        row_count = validate_integer("index", index, 0, len(self))
+        object.__setattr__(self, "indexes", self.indexes[:row_count])  # plain assignment is refused
         return self
 
     def split(self, split_indexes: Sequence[Sequence[int]]) -> list[SubsetView]:
         """Return one view for each list of row numbers (of this set)."""
-        return [
-            SubsetView(self.name, self._table, [self.indexes[index] for index in part], self._label_space)
-            for part in split_indexes
-        ]
+        views = []
+        for positions in split_indexes:
+            row_numbers = [self.indexes[position] for position in positions]
+            views.append(SubsetView(self.name, self._table, row_numbers, self._label_space))
+        return views
 
 
 class AllRows(SubsetView):
@@ -255,15 +257,18 @@ def split_dataset(dataset: Dataset) -> TripletSplit:
         The three sets.
     """
     card = dataset.card
-    labels = tuple(row.label for row in dataset.table) if card.split.stratified else ()
+    labels: tuple[int, ...] = ()
+    if card.split.stratified:
+        labels = tuple(row.label for row in dataset.table)
     indexes = split_indexes(len(dataset.table), card.split, labels)
 
-    def view(part: str, rows: tuple[int, ...]) -> SubsetView:
-        return SubsetView(f"{card.name}-{part}", dataset.table, rows, card.label_space)
+    def view(set_name: str, rows: tuple[int, ...]) -> SubsetView:
+        """Return one of the sets."""
+        return SubsetView(f"{card.name}-{set_name}", dataset.table, rows, card.label_space)
 
     return TripletSplit(
-        view("calibration", indexes.calibration),
-        view("demonstration", indexes.demonstration),
-        view("test", indexes.test),
-        dataset,
+        calibration=view("calibration", indexes.calibration),
+        demonstration=view("demonstration", indexes.demonstration),
+        test=view("test", indexes.test),
+        dataset=dataset,
     )
