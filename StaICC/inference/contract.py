@@ -560,7 +560,7 @@ def own_attribute(function: Any, name: str) -> Any:
     return None if is_copied else value
 
 
-def _inner_kernel(function: object) -> Any:
+def inner_kernel(function: object) -> Any:
     """Return the kernel that a function wraps, its attribute ``kernel``; ``None`` if it wraps none."""
     kernel = own_attribute(function, "kernel")
     return None if kernel is function else kernel
@@ -571,7 +571,7 @@ def _own_or_kernels(function: object, name: str) -> Any:
     value = own_attribute(function, name)
     if value is not None:
         return value
-    kernel = _inner_kernel(function)
+    kernel = inner_kernel(function)
     if kernel is None:
         return None
     return _own_or_kernels(kernel, name)
@@ -597,7 +597,7 @@ def loading_kernel(function: object) -> LoadsModel | None:
     """Return the inference function, or the kernel that it wraps, if its model is loaded when it is first needed."""
     if isinstance(function, LoadsModel):
         return function
-    kernel = _inner_kernel(function)
+    kernel = inner_kernel(function)
     if kernel is None:
         return None
     return loading_kernel(kernel)
@@ -614,7 +614,7 @@ def reads_parts(function: object) -> bool:
     declared = own_attribute(function, "reads_parts")
     if declared is not None:
         return declared is True
-    kernel = _inner_kernel(function)
+    kernel = inner_kernel(function)
     return kernel is not None and reads_parts(kernel)
 
 
