@@ -408,7 +408,11 @@ class _SourceText:
         self._seen: dict[int, object] = {}
 
     def of(self, value: Any) -> str:
-        """Return the text of a value."""
+        """Return the text of a value.
+
+        Each value is written once, so that a circle of references ends. What a kernel refers to is not written: the
+        digest of its stated identity is.
+        """
         if value is None or type(value) in _CONSTANTS:
             return f"{type(value).__name__} {value!r}"
         if id(value) in self._seen or len(self._seen) > _MOST_VALUES:
@@ -500,7 +504,10 @@ def _module_text(module: types.ModuleType) -> str:
 
 
 def _is_code(value: object) -> bool:
-    """Return whether a value is code. Other values may change in the first call: a model that is loaded then."""
+    """Return whether a value is code: a module that is not installed, a function, a class, a partial or a wrapper.
+
+    Other values may change while a function runs, such as a model that is loaded in the first call.
+    """
     kind = type(value)
     if issubclass(kind, types.ModuleType):
         file = vars(value).get("__file__")

@@ -216,11 +216,16 @@ def read_reply(
     reason = unparsed_reason(parsed.rule, answer)
     if unparsed != "error":
         return Failure(reason, reply=answer)
+    remedy = "unparsed='wrong' or 'excluded' (--unparsed) continues"
+    return Failure(f"{reason}; expected one of {_first_labels(label_space)}. {remedy}", unread=answer)
+
+
+def _first_labels(label_space: Sequence[str]) -> str:
+    """Return the labels for a message, of many the first ones."""
     labels = ", ".join(repr(label) for label in label_space[:_MOST_LABELS])
     if len(label_space) > _MOST_LABELS:
-        labels = f"{labels}, ..."
-    remedy = "unparsed='wrong' or 'excluded' (--unparsed) continues"
-    return Failure(f"{reason}; expected one of {labels}. {remedy}", unread=answer)
+        return f"{labels}, ..."
+    return labels
 
 
 def batch_answers(
@@ -271,6 +276,7 @@ def solver(
     with_parts = reads_parts(function)
 
     def solve_one_by_one(chunk: Chunk) -> list[Answer | Failure]:
+        """Call the function once for each query, up to the first failure that ends the run."""
         answers: list[Answer | Failure] = []
         for prompt, labels in chunk:
             if stopped():
@@ -287,6 +293,7 @@ def solver(
         return solve_one_by_one
 
     def solve_in_batches(chunk: Chunk) -> list[Answer | Failure]:
+        """Call the batched form with all queries, or with fewer ones where it fails."""
         prompts = [prompt for prompt, _ in chunk]
         _, label_space = chunk[0]
         return _solve_batch(batch, prompts, label_space, on_error, with_parts)
