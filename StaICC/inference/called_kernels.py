@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from StaICC.inference.contract import own_attribute
@@ -23,7 +23,7 @@ _MOST_ITEMS = 1000
 """Items of a container in which a kernel is searched: a function may refer to the answers of all prompts."""
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _CONSTANTS = (bool, int, float, complex, str, bytes, types.NoneType, types.ModuleType)
-_NOTHING = object()
+_MISSING = object()
 
 
 def declarations(function: object, name: str) -> list[Any]:
@@ -38,17 +38,20 @@ def declarations(function: object, name: str) -> list[Any]:
         closure, globals, defaults, arguments or attributes, and within other kernels (their attribute ``kernel``).
         Classes are among them if their attribute is a plain value. Each kernel counts once.
     """
-    found = _search(function, name, _DEEPEST_REFERENCE, ())
-    return [_value(kernel, name) for kernel in {id(kernel): kernel for kernel in found}.values()]
+    declaring = _declaring_values(function, name, references_left=_DEEPEST_REFERENCE, outer_kernels=())
+    by_identity = {id(value): value for value in declaring}
+    return [_declared_value(value, name) for value in by_identity.values()]
 
 
-def _value(kernel: Any, name: str) -> Any:
+def _declared_value(value: Any, name: str) -> Any:
     """Return what a kernel, or a partial of an inference function that 0.1.1 documents, declares."""
-    value_for = _of_partials(kernel, name)
-    return getattr(kernel, name) if value_for is None else value_for(**kernel.keywords)
+    value_for = _declaration_for_partials(value, name)
+    if value_for is None:
+        return getattr(value, name)
+    return value_for(**value.keywords)
 
 
-def _of_partials(function: Any, name: str) -> Callable[..., Any] | None:
+def _declaration_for_partials(function: Any, name: str) -> Callable[..., Any] | None:
     """Return the function by which partials of a function declare something, such as ``recheck_tolerance_for``.
 
     Returns:
@@ -60,36 +63,57 @@ def _of_partials(function: Any, name: str) -> Callable[..., Any] | None:
     return value_for
 
 
-def _search(value: Any, name: str, deepest: int, outer: tuple[object, ...]) -> list[Any]:
-    """Return what declares a name: a value, or else what it refers to.
+def _declaring_values(value: Any, name: str, references_left: int, outer_kernels: tuple[object, ...]) -> list[Any]:
+    """Return what declares an attribute: a value itself, or else the kernels that it refers to.
+
+    The type of a value is asked with issubclass(), since isinstance() would run code of a proxy.
 
     Args:
         value: Any value.
         name: The attribute.
-        deepest: How many more references are followed.
-        outer: The kernels whose attribute ``kernel`` led here, so that a circle ends.
+        references_left: How many more references are followed.
+        outer_kernels: The kernels whose attribute ``kernel`` led here, so that a circle ends.
     """
-    if issubclass(type(value), _CONSTANTS):  # isinstance() would run code of a proxy
+    if issubclass(type(value), _CONSTANTS):
         return []
     if type(value) in _CONTAINERS:
-        items = itertools.islice(referred(value), _MOST_ITEMS if deepest else 0)
-        return [kernel for item in items for kernel in _search(item, name, deepest - 1, ())]
-    if _of_partials(value, name) is not None or _declares(value, name):
+        if not references_left:
+            return []
+        items = itertools.islice(referred(value), _MOST_ITEMS)
+        return _declaring_values_among(items, name, references_left - 1)
+    if _declaration_for_partials(value, name) is not None or _declares(value, name):
         return [value]
+
+    # A partial of an inference function that 0.1.1 documents.
     if issubclass(type(value), functools.partial) and hasattr(value.func, "identity_for"):
-        kernel = kernel_of_partial(value)  # of an inference function that 0.1.1 documents
-        return [] if kernel is None else _search(kernel, name, deepest, outer)
+        kernel = kernel_of_partial(value)
+        if kernel is None:
+            return []
+        return _declaring_values(kernel, name, references_left, outer_kernels)
+
     kernel = own_attribute(value, "kernel")
-    if kernel is not None and not any(kernel is other for other in (value, *outer)):
-        found = _search(kernel, name, deepest, (*outer, value))
-        if found:
-            return found
-    if hasattr(type(value), "identity") or not deepest:  # do not look into kernels
+    visited = (value, *outer_kernels)
+    if kernel is not None and not any(kernel is known for known in visited):
+        declaring = _declaring_values(kernel, name, references_left, outer_kernels=visited)
+        if declaring:
+            return declaring
+
+    # What a kernel itself refers to, such as its model, is no kernel that the function calls.
+    is_kernel = hasattr(type(value), "identity")
+    if is_kernel or not references_left:
         return []
-    references = [*referred(value)]
+    references = list(referred(value))
     if issubclass(type(value), types.FunctionType):
         references += _globals_of_inner_code(value.__code__, value.__globals__)
-    return [kernel for inner in references for kernel in _search(inner, name, deepest - 1, ())]
+    return _declaring_values_among(references, name, references_left - 1)
+
+
+def _declaring_values_among(values: Iterable[Any], name: str, references_left: int) -> list[Any]:
+    """Return what declares an attribute: the values themselves, or else the kernels that they refer to."""
+    declaring: list[Any] = []
+    for value in values:
+        declaring += _declaring_values(value, name, references_left, outer_kernels=())
+    return declaring
 
 
 def _globals_of_inner_code(code: types.CodeType, variables: dict[str, Any]) -> list[Any]:
@@ -99,23 +123,27 @@ def _globals_of_inner_code(code: types.CodeType, variables: dict[str, Any]) -> l
         code: The code of the function.
         variables: Its global variables.
     """
-    values = []
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            values += [variables[name] for name in inner.co_names if name in variables]
-            values += _globals_of_inner_code(inner, variables)
+    values: list[Any] = []
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            values += [variables[name] for name in constant.co_names if name in variables]
+            values += _globals_of_inner_code(constant, variables)
     return values
 
 
 def _declares(value: Any, name: str) -> bool:
     """Return whether a value itself has an attribute, and not only as a copy of the one of what it wraps."""
-    static = inspect.getattr_static(value, name, _NOTHING)
-    if static is _NOTHING:
+    static_value = inspect.getattr_static(value, name, _MISSING)
+    if static_value is _MISSING:
         return False
-    if issubclass(type(value), type):  # its methods and properties need an object
-        return static is None or isinstance(static, (int, float))
+    if issubclass(type(value), type):
+        # The methods and properties of a class need an object.
+        return static_value is None or isinstance(static_value, (int, float))
     wrapped = getattr(value, "__wrapped__", None)
-    return wrapped is None or getattr(value, name) is not getattr(wrapped, name, _NOTHING)
+    if wrapped is None:
+        return True
+    is_copied = getattr(value, name) is getattr(wrapped, name, _MISSING)
+    return not is_copied
 
 
 def kernel_of_partial(function: functools.partial[Any]) -> Any:

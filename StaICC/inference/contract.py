@@ -236,6 +236,7 @@ def _with_checked_facts(numbers: list[float], scored: ScoredLabels) -> ScoredLab
         OutputError: A mass is no probability, or the number of dropped demonstrations is negative or no integer.
     """
     dropped = whole_number(scored.dropped)
+    # A store keeps the number in 32 bits.
     if dropped is None or not 0 <= dropped < 2**32:
         raise OutputError(f"got {scored.dropped!r} dropped demonstrations, expected a number of at least 0")
     return ScoredLabels(
@@ -560,7 +561,7 @@ def own_attribute(function: Any, name: str) -> Any:
     return None if is_copied else value
 
 
-def _inner_kernel(function: object) -> Any:
+def inner_kernel(function: object) -> Any:
     """Return the kernel that a function wraps, its attribute ``kernel``; ``None`` if it wraps none."""
     kernel = own_attribute(function, "kernel")
     return None if kernel is function else kernel
@@ -571,7 +572,7 @@ def _own_or_kernels(function: object, name: str) -> Any:
     value = own_attribute(function, name)
     if value is not None:
         return value
-    kernel = _inner_kernel(function)
+    kernel = inner_kernel(function)
     if kernel is None:
         return None
     return _own_or_kernels(kernel, name)
@@ -597,7 +598,7 @@ def loading_kernel(function: object) -> LoadsModel | None:
     """Return the inference function, or the kernel that it wraps, if its model is loaded when it is first needed."""
     if isinstance(function, LoadsModel):
         return function
-    kernel = _inner_kernel(function)
+    kernel = inner_kernel(function)
     if kernel is None:
         return None
     return loading_kernel(kernel)
@@ -614,7 +615,7 @@ def reads_parts(function: object) -> bool:
     declared = own_attribute(function, "reads_parts")
     if declared is not None:
         return declared is True
-    kernel = _inner_kernel(function)
+    kernel = inner_kernel(function)
     return kernel is not None and reads_parts(kernel)
 
 
@@ -688,9 +689,10 @@ def batch_form(function: Inference) -> BatchForm | None:
 
 
 def _overrides_call(function: Inference) -> bool:
-    """Return whether the class overrides ``__call__`` further down than it defines ``batch``."""
+    """Return whether the class of an object overrides ``__call__`` of the class that defines ``batch``."""
     if "batch" in getattr(function, "__dict__", {}):
         return False
+    # From the class of the object to its bases: a class that defines both overrides nothing.
     overrides_call = False
     for base in type(function).__mro__:
         if "batch" in vars(base):
@@ -701,7 +703,7 @@ def _overrides_call(function: Inference) -> bool:
 
 
 def user_batch_form(function: Inference) -> BatchForm:
-    """Find how to call a function that its user calls batched (``batched_inference=True``).
+    """Return the batched form of a function that its user calls batched (``batched_inference=True``).
 
     0.1.1 passes the list as ``prompt``, its README calls the parameter ``prompts``; both work, and so does any other
     name.
@@ -712,14 +714,9 @@ def user_batch_form(function: Inference) -> BatchForm:
         parameters = {}  # type: ignore[assignment]
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     takes_label_space = takes_any or "label_space" in parameters
-    if "prompt" in parameters:
-        prompts_name = "prompt"
-    elif "prompts" in parameters:
-        prompts_name = "prompts"
-    elif takes_any:
-        prompts_name = "prompt"
-    else:
-        prompts_name = None
-    if prompts_name is None or not takes_label_space:
+    prompts_are_named = takes_any or "prompt" in parameters or "prompts" in parameters
+    if not takes_label_space or not prompts_are_named:
         return lambda prompts, label_space: function(prompts, label_space)
-    return lambda prompts, label_space: function(**{prompts_name: prompts, "label_space": label_space})
+    if "prompts" in parameters and "prompt" not in parameters:
+        return lambda prompts, label_space: function(prompts=prompts, label_space=label_space)
+    return lambda prompts, label_space: function(prompt=prompts, label_space=label_space)

@@ -14,7 +14,16 @@ PROBABILITIES = frozenset({"probabilities"})
 """What is computed of prompts unless a method says otherwise."""
 
 
-_SUMMED = (*("queries", "distinct", "cached", "rechecked", "recheck_tokens", "tokens", "positions", "output_tokens"),)
+_SUMMED_FIELDS = (
+    "queries",
+    "distinct",
+    "cached",
+    "rechecked",
+    "recheck_tokens",
+    "tokens",
+    "positions",
+    "output_tokens",
+)
 """The fields that are sums over the calls of a run."""
 
 
@@ -55,34 +64,57 @@ class Forecast:
 
     def __add__(self, other: Forecast) -> Forecast:
         """Return the forecast of these prompts and of those of the next call, without time and cost."""
-        sums: dict[str, Any] = {
-            name: None if None in (pair := (getattr(self, name), getattr(other, name))) else sum(pair)
-            for name in _SUMMED
-        }
-        longest = max((size for size in (self.longest_prompt, other.longest_prompt) if size is not None), default=None)
-        limit = self.limit if other.limit is None else other.limit
-        return Forecast(**sums, longest_prompt=longest, limit=limit, kept=other.kept or self.kept)
+        sums: dict[str, Any] = {}
+        for name in _SUMMED_FIELDS:
+            sums[name] = _sum_if_known(getattr(self, name), getattr(other, name))
+        return Forecast(
+            **sums,
+            longest_prompt=_larger_if_known(self.longest_prompt, other.longest_prompt),
+            limit=self.limit if other.limit is None else other.limit,
+            kept=other.kept or self.kept,
+        )
 
     def __str__(self) -> str:
         """Return the values as a table."""
         rows = []
         for name, value in self.to_dict().items():
-            if name == "exact":
-                continue
-            if value is None:
-                text = "unknown"
-            else:
-                text = f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-                if name in ("tokens", "output_tokens") and not self.exact:
-                    text = f"about {text}"
-            rows.append(f"{name.replace('_', ' '):15} {text}")
+            if name != "exact":
+                rows.append(f"{name.replace('_', ' '):15} {self._shown(name, value)}")
         if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
             rows.append("The longest prompt does not fit: the run will fail there.")
         return "\n".join(rows)
 
+    def _shown(self, name: str, value: float | None) -> str:
+        """Return the value of a field as the table shows it."""
+        if value is None:
+            return "unknown"
+        text = f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+        is_estimate = name in ("tokens", "output_tokens") and not self.exact
+        if is_estimate:
+            return f"about {text}"
+        return text
+
     def to_dict(self) -> dict[str, Any]:
         """Return the values by name."""
-        return {name: value for name, value in asdict(self).items() if name != "kept"}
+        values = asdict(self)
+        del values["kept"]
+        return values
+
+
+def _sum_if_known(first: int | None, second: int | None) -> int | None:
+    """Return the sum of two numbers; ``None`` if one of them is unknown."""
+    if first is None or second is None:
+        return None
+    return first + second
+
+
+def _larger_if_known(first: int | None, second: int | None) -> int | None:
+    """Return the larger one of two numbers, or the only one that is known; ``None`` if both are unknown."""
+    if first is None:
+        return second
+    if second is None:
+        return first
+    return max(first, second)
 
 
 UNKNOWN = Forecast(tokens=None, positions=None, output_tokens=None)
@@ -106,7 +138,8 @@ def token_cost(tokens: float, output_tokens: float, prices: Sequence[float]) -> 
     """
     if len(prices) != 2 or not all(0 <= price < math.inf for price in prices):
         raise ArgumentError(f"prices: got {prices!r}, expected two numbers of at least 0, for a million tokens each")
-    return (tokens * prices[0] + output_tokens * prices[1]) / 1e6
+    input_price, output_price = prices
+    return (tokens * input_price + output_tokens * output_price) / 1e6
 
 
 def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()) -> Forecast:
@@ -119,4 +152,6 @@ def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()
         kept: That of the forecast of the prompts before.
     """
     forecast = own_attribute(function, "forecast_prompts")
-    return UNKNOWN if forecast is None else forecast(*prompts, kept=kept)
+    if forecast is None:
+        return UNKNOWN
+    return forecast(*prompts, kept=kept)  # type: ignore[no-any-return]

@@ -28,15 +28,17 @@ from pathlib import PurePath
 from typing import Any
 
 from StaICC.errors import ArgumentError
-from StaICC.inference.contract import own_attribute
+from StaICC.inference.contract import inner_kernel, own_attribute
 from StaICC.registry import origin_of
 from StaICC.version import __version__
 
 _CONSTANTS = (bool, int, float, complex, str, bytes)
 _CONTAINERS: tuple[Any, ...] = (tuple, list, set, frozenset)
-_MOST = 500  # functions and values that a digest of source looks at
+_MOST_VALUES = 500
+"""Functions and values that a digest of source looks at; the text has "seen" in place of further ones."""
 _NO_SOURCE = "no source"
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_INSTALLED_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,12 @@ class Identity:
 
     def differences(self, other: Identity) -> dict[str, tuple[str | None, str | None]]:
         """Return the entries in which two identities differ, each with both values (``None`` where absent)."""
-        pairs = ((self.who, other.who), (self.settings, other.settings))
-        return {
-            name: (mine.get(name), theirs.get(name))
-            for mine, theirs in pairs
-            for name in sorted({*mine, *theirs})
-            if mine.get(name) != theirs.get(name)
-        }
+        differences: dict[str, tuple[str | None, str | None]] = {}
+        for mine, theirs in ((self.who, other.who), (self.settings, other.settings)):
+            for name in sorted(mine.keys() | theirs.keys()):
+                if mine.get(name) != theirs.get(name):
+                    differences[name] = (mine.get(name), theirs.get(name))
+        return differences
 
 
 def identity_of(function: Any) -> Identity:
@@ -94,10 +95,14 @@ def identity_of(function: Any) -> Identity:
     """
     stated = _stated(function)
     if stated is not None:
-        origin = origin_of(function)  # what a plug-in states need not name its version
-        return replace(stated, who={**stated.who, "distribution": origin}) if origin else stated
-    if _owner(function) is not None:
+        # What a plug-in states need not name its version.
+        distribution = origin_of(function)
+        if not distribution:
+            return stated
+        return replace(stated, who={**stated.who, "distribution": distribution})
+    if _identity_class(function) is not None:
         raise ArgumentError(f"{type(function).__name__}.identity() must return an Identity, or have another name")
+
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -105,8 +110,10 @@ def identity_of(function: Any) -> Identity:
         name = inner.__qualname__
     except Exception:  # of an object's own __getattr__
         name = None
-    named = {"function": name} if isinstance(name, str) else {"class": type(inner).__qualname__}
-    return Identity({**named, "source": source_digest(function)[:32]}, plain=True)
+    source = source_digest(function)[:32]
+    if isinstance(name, str):
+        return Identity({"function": name, "source": source}, plain=True)
+    return Identity({"class": type(inner).__qualname__, "source": source}, plain=True)
 
 
 def display_name(function: Any) -> str | None:
@@ -127,9 +134,16 @@ def display_name(function: Any) -> str | None:
     """
     if isinstance(function, functools.partial):
         model = function.keywords.get("model")
-        return display_name(function.func) if model is None else hub_name(model)
-    name, kernel = own_attribute(function, "display_name"), own_attribute(function, "kernel")
-    return name if isinstance(name, str) else None if kernel is None or kernel is function else display_name(kernel)
+        if model is None:
+            return display_name(function.func)
+        return hub_name(model)
+    name = own_attribute(function, "display_name")
+    if isinstance(name, str):
+        return name
+    kernel = inner_kernel(function)
+    if kernel is None:
+        return None
+    return display_name(kernel)
 
 
 def hub_name(model: Any) -> str | None:
@@ -138,9 +152,14 @@ def hub_name(model: Any) -> str | None:
     if not isinstance(name, str) or not name:
         return None
     path = PurePath(name)
-    if path.parent.name == "snapshots":  # of the cache of the hub
-        return f"hf:{path.parents[1].name.removeprefix('models--').replace('--', '/')}"
-    return f"hf:{path.name if path.is_absolute() or name.startswith('.') or os.path.isdir(name) else name}"
+    # The cache of the hub has a model's files in models--OWNER--NAME/snapshots/REVISION.
+    if path.parent.name == "snapshots":
+        cached_name = path.parents[1].name.removeprefix("models--").replace("--", "/")
+        return f"hf:{cached_name}"
+    is_folder = path.is_absolute() or name.startswith(".") or os.path.isdir(name)
+    if is_folder:
+        return f"hf:{path.name}"
+    return f"hf:{name}"
 
 
 def combined(base: Identity, name: str, added: Identity) -> Identity:
@@ -151,70 +170,129 @@ def combined(base: Identity, name: str, added: Identity) -> Identity:
         name: What is added; its facts and settings get this in front of their names.
         added: The identity of what is added.
     """
+    who = dict(base.who)
+    for fact, value in added.who.items():
+        who[f"{name} {fact}"] = value
+    settings = dict(base.settings)
+    for option, value in added.settings.items():
+        settings[f"{name} {option}"] = value
+    reasons_of_added = [f"{name}: {reason}" for reason in added.unidentified]
+    return Identity(who, settings, (*base.unidentified, *reasons_of_added), plain=base.plain or added.plain)
 
-    def named(facts: Mapping[str, str]) -> dict[str, str]:
-        return {f"{name} {key}": value for key, value in facts.items()}
 
-    unidentified = (*base.unidentified, *(f"{name}: {reason}" for reason in added.unidentified))
-    who, settings = {**base.who, **named(added.who)}, {**base.settings, **named(added.settings)}
-    return Identity(who, settings, unidentified, base.plain or added.plain)
+# -- stated identities
 
 
 def in_library(thing: Any) -> bool:
-    """Tell whether a class or function is defined in this library."""
+    """Return whether a class or function is defined in this library."""
     return str(getattr(thing, "__module__", None)).partition(".")[0] == "StaICC"
 
 
 def replaced_methods(value: object) -> list[str]:
-    """Name the methods of a class that an attribute of this object replaces."""
+    """Return the names of the methods of a class that an attribute of this object replaces."""
     names = []
     for name in getattr(value, "__dict__", {}):
-        member = next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None)
-        if isinstance(member, (staticmethod, classmethod)) or (callable(member) and not isinstance(member, type)):
+        member = _class_member(type(value), name)
+        is_wrapped_method = isinstance(member, (staticmethod, classmethod))
+        is_function = callable(member) and not isinstance(member, type)
+        if is_wrapped_method or is_function:
             names.append(name)
     return sorted(names)
 
 
-def _patched(cls: type) -> list[str]:
-    """Name the methods of a class of this library that other code replaced."""
+def _class_member(cls: type, name: str) -> object:
+    """Return what a class, or the first of its bases, defines under a name; ``None`` if none defines it."""
+    for base in cls.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return None
+
+
+def _patched_methods(cls: type) -> list[str]:
+    """Return the names of the methods of a class of this library that other code replaced."""
     names = []
     for name, member in vars(cls).items():
-        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
-        while (plain := type(function) is types.FunctionType) and hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        top = function.__globals__["__name__"].partition(".")[0] if plain else ""
-        is_method = callable(function) and not isinstance(function, (type, types.BuiltinFunctionType))
-        if is_method and top != "StaICC" and top not in sys.stdlib_module_names:
+        function = _unwrapped_function(member)
+        if not callable(function) or isinstance(function, (type, types.BuiltinFunctionType)):
+            continue
+        # A dataclass has methods of the standard library.
+        package = ""
+        if type(function) is types.FunctionType:
+            package = function.__globals__["__name__"].partition(".")[0]
+        if package != "StaICC" and package not in sys.stdlib_module_names:
             names.append(f"{cls.__qualname__}.{name}")
     return names
 
 
-def _owner(value: Any) -> type | None:
+def _unwrapped_function(member: Any) -> Any:
+    """Return the function behind a property, a class method or a static method, and within wrappers.
+
+    Args:
+        member: What a class defines under a name; all else is returned unchanged.
+    """
+    function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+    while type(function) is types.FunctionType and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
+
+
+def _identity_class(value: Any) -> type | None:
     """Return the class that defines the method ``identity`` of an object; ``None`` if it has no such method."""
-    owner = next((base for base in type(value).__mro__ if "identity" in vars(base)), None)
-    return None if owner is None or isinstance(value, type) or not callable(value.identity) else owner
+    for base in type(value).__mro__:
+        if "identity" in vars(base):
+            is_method_of_object = not isinstance(value, type) and callable(value.identity)
+            return base if is_method_of_object else None
+    return None
 
 
 def _stated(value: Any) -> Identity | None:
     """Return the identity that an object states; ``None`` if it states none."""
     if issubclass(type(value), functools.partial):
-        identity_for = own_attribute(value.func, "identity_for")
-        alone = type(value) is functools.partial and not value.args and "batch" not in vars(value)
-        stated = identity_for(**value.keywords) if callable(identity_for) and alone else None
-        return stated if isinstance(stated, Identity) else None
-    owner = _owner(value)
-    stated = None if owner is None else value.identity()
-    if owner is None or not isinstance(stated, Identity):
+        return _stated_for_partial(value)
+    identity_class = _identity_class(value)
+    if identity_class is None:
         return None
-    classes, cls = type(value).__mro__, type(value).__qualname__
-    below = [base for base in classes[: classes.index(owner)] if not in_library(base)]
-    reasons = [f"attribute {name!r} replaces a method of {cls}" for name in replaced_methods(value)]
-    reasons += [f"replaced method {name}" for base in classes if in_library(base) for name in _patched(base)]
-    reasons += [f"the class {base.__qualname__} has no identity() of its own" for base in below]
+    stated = value.identity()
+    if not isinstance(stated, Identity):
+        return None
+    return _with_overrides(stated, value, identity_class)
+
+
+def _stated_for_partial(function: functools.partial[Any]) -> Identity | None:
+    """Return the identity that the function within a partial states for its keywords; ``None`` if it states none."""
+    identity_for = own_attribute(function.func, "identity_for")
+    # A subclass, positional arguments and a batched form of its own may change the predictions.
+    has_only_keywords = type(function) is functools.partial and not function.args and "batch" not in vars(function)
+    if not callable(identity_for) or not has_only_keywords:
+        return None
+    stated = identity_for(**function.keywords)
+    return stated if isinstance(stated, Identity) else None
+
+
+def _with_overrides(stated: Identity, value: Any, identity_class: type) -> Identity:
+    """Return a stated identity with the reasons why the object may not behave as its class states.
+
+    Args:
+        stated: What the object states.
+        value: The object.
+        identity_class: The class that defines its method ``identity``.
+    """
+    classes = type(value).__mro__
+    reasons = list(stated.unidentified)
+    for name in replaced_methods(value):
+        reasons.append(f"attribute {name!r} replaces a method of {type(value).__qualname__}")
+    for base in classes:
+        if in_library(base):
+            reasons += [f"replaced method {name}" for name in _patched_methods(base)]
+
+    subclasses = [base for base in classes[: classes.index(identity_class)] if not in_library(base)]
+    reasons += [f"the class {subclass.__qualname__} has no identity() of its own" for subclass in subclasses]
     who = dict(stated.who)
-    if below:
-        who |= {"subclass": below[0].__qualname__, "subclass source": source_digest(below[0])[:32]}
-    return replace(stated, who=who, unidentified=tuple(dict.fromkeys((*stated.unidentified, *reasons))))
+    if subclasses:
+        who["subclass"] = subclasses[0].__qualname__
+        who["subclass source"] = source_digest(subclasses[0])[:32]
+    without_duplicates = tuple(dict.fromkeys(reasons))
+    return replace(stated, who=who, unidentified=without_duplicates)
 
 
 # -- source
@@ -227,7 +305,7 @@ def source_digest(value: Any) -> str:
     constants among the arguments of a :func:`functools.partial`; of kernels it has the identity, of installed packages
     the names. Values that may change while a function runs (closures, globals, attributes) are no part of it.
     """
-    return _sha256(_text(value, False, {}))
+    return _sha256(_SourceText(with_values=False).of(value))
 
 
 def code_mark(value: Any) -> str:
@@ -239,8 +317,11 @@ def code_mark(value: Any) -> str:
     Args:
         value: A function, or an object of a class of the user's own.
     """
-    text = _text(value, True, {})
-    return f"{_sha256(text)[:12]}{'-unidentified' if _NO_SOURCE in text else ''}"
+    text = _SourceText(with_values=True).of(value)
+    mark = _sha256(text)[:12]
+    if _NO_SOURCE in text:
+        return f"{mark}-unidentified"
+    return mark
 
 
 def referred(value: Any) -> Iterator[object]:
@@ -248,24 +329,40 @@ def referred(value: Any) -> Iterator[object]:
 
     No code of the value runs, so that a lazy or a dead object may be among what a function refers to.
     """
+    # issubclass() of the type, since isinstance() may run code of a proxy.
     kind = type(value)
     if issubclass(kind, functools.partial):
-        yield from (value.func, *value.args, *value.keywords.values(), *_attributes(value).values())
+        yield from [value.func, *value.args, *value.keywords.values(), *_attributes(value).values()]
     elif issubclass(kind, types.MethodType):
-        yield from (value.__func__, value.__self__)
+        yield from [value.__func__, value.__self__]
     elif issubclass(kind, types.FunctionType):
-        try:
-            names = inspect.getclosurevars(value)
-            yield from (*names.nonlocals.values(), *names.globals.values())
-        except ValueError:  # a closure variable without a value yet
-            pass
-        yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values())
+        yield from _closure_and_globals(value)
+        defaults = value.__defaults__ or ()
+        keyword_defaults = value.__kwdefaults__ or {}
+        yield from [*defaults, *keyword_defaults.values(), *vars(value).values()]
     elif issubclass(kind, dict):
         yield from dict.values(value)
-    elif base := next((base for base in _CONTAINERS if issubclass(kind, base)), None):
-        yield from base.__iter__(value)
+    elif issubclass(kind, _CONTAINERS):
+        yield from _items(value)
     elif not issubclass(kind, (type, types.ModuleType)):
         yield from _attributes(value).values()
+
+
+def _closure_and_globals(function: types.FunctionType) -> list[object]:
+    """Return the values of the closure and of the globals that a function refers to."""
+    try:
+        variables = inspect.getclosurevars(function)
+    except ValueError:  # a closure variable without a value yet
+        return []
+    return [*variables.nonlocals.values(), *variables.globals.values()]
+
+
+def _items(container: Any) -> Iterator[object]:
+    """Return the items of a tuple, list or set, without the code of a subclass."""
+    for base in _CONTAINERS:
+        if issubclass(type(container), base):
+            return base.__iter__(container)  # type: ignore[no-any-return]
+    raise TypeError(f"{type(container)} is no container")
 
 
 def _attributes(value: object) -> dict[str, Any]:
@@ -277,13 +374,16 @@ def _attributes(value: object) -> dict[str, Any]:
 
 
 def _sha256(text: str) -> str:
+    """Return the SHA-256 of a text, as 64 hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_installed(file: str) -> bool:
-    return file.startswith(("<frozen", _STANDARD_LIBRARY)) or bool(
-        {"site-packages", "dist-packages"} & set(file.replace("\\", "/").split("/"))
-    )
+    """Return whether a file belongs to Python or to an installed package, which a digest names without its source."""
+    if file.startswith(("<frozen", _STANDARD_LIBRARY)):
+        return True
+    folders = file.replace("\\", "/").split("/")
+    return not _INSTALLED_FOLDERS.isdisjoint(folders)
 
 
 @functools.lru_cache(1024)
@@ -295,73 +395,147 @@ def _source(value: Any) -> str:
         return _NO_SOURCE
 
 
-def _text(value: Any, values: bool, seen: dict[int, object]) -> str:
-    """Return the source of a value and of what it refers to; with ``values`` also the values among it."""
-    if value is None or type(value) in _CONSTANTS:
-        return f"{type(value).__name__} {value!r}"
-    if id(value) in seen or len(seen) > _MOST:
-        return "seen"
-    is_root, kind = not seen, type(value)
-    seen[id(value)] = value  # kept, so that no other object gets its id
+class _SourceText:
+    """Writes the source of one value and of what it refers to as a text, of which a digest is made.
 
-    def text(name: str, *parts: object, given: bool = False) -> str:
-        kept = [part for part in parts if values or _is_code(part) or (given and callable(part))]
-        return f"({name}: {', '.join([_text(part, values, seen) for part in kept])})"
+    Args:
+        with_values: Whether the values that it refers to are part of the text, and not only functions and classes.
+    """
 
-    if issubclass(kind, (list, tuple)):
-        return text("list", *referred(value))
-    if issubclass(kind, (set, frozenset)):
-        return f"(set: {sorted(_text(item, values, seen) for item in referred(value))})"
-    if issubclass(kind, dict):
-        return text("mapping", *_flat(dict(value)))
-    if issubclass(kind, types.ModuleType):
-        file = vars(value).get("__file__")
-        return f"module {value.__name__} {'' if file is None or _is_installed(file) else _source(value)}"
-    named = issubclass(kind, (type, types.FunctionType)) or "__qualname__" in _attributes(value)
-    if named and in_library(value):
-        return f"{value.__module__}.{value.__qualname__} {__version__}"
-    if kind is types.FunctionType:
-        name = f"function {value.__module__}.{value.__qualname__}"
-        if _is_installed(value.__code__.co_filename):
-            return text(name, getattr(value, "__wrapped__", None))
-        return text(f"function {value.__qualname__} {_source(value.__code__)}", *referred(value))
-    if issubclass(kind, type):
-        own = [base for base in value.__mro__ if not _is_installed(_file(base))]
-        source = " ".join([value.__qualname__, *map(_source, own)])
-        return text(
-            f"class {source}", *[used for base in own for member in vars(base).values() for used in _used(member)]
-        )
-    stated = _stated(value)
-    if stated is not None:
-        return stated.digest
-    if issubclass(kind, functools.partial):
-        parts = [value.func, *value.args, *_flat(value.keywords), vars(value).get("batch")]
-        return text(f"partial {[part for part in parts if type(part) in _CONSTANTS]}", *parts, given=True)
-    if issubclass(kind, types.MethodType):
-        return text("method", value.__func__, value.__self__, given=True)
-    if values and not is_root and _is_installed(_file(kind)):
-        return f"object {kind.__qualname__} {_NO_SOURCE}"  # its content is not known
-    attributes = _attributes(value)
-    return text("object", kind, *(_flat(attributes) if values else [attributes.get("__wrapped__")]))
+    def __init__(self, with_values: bool) -> None:
+        self._with_values = with_values
+        # By id; the values are kept, so that no other object gets the id of one.
+        self._seen: dict[int, object] = {}
+
+    def of(self, value: Any) -> str:
+        """Return the text of a value.
+
+        Each value is written once, so that a circle of references ends. What a kernel refers to is not written: the
+        digest of its stated identity is.
+        """
+        if value is None or type(value) in _CONSTANTS:
+            return f"{type(value).__name__} {value!r}"
+        if id(value) in self._seen or len(self._seen) > _MOST_VALUES:
+            return "seen"
+        is_root = not self._seen
+        self._seen[id(value)] = value
+
+        kind = type(value)
+        if issubclass(kind, (list, tuple)):
+            return self._group("list", list(referred(value)))
+        if issubclass(kind, (set, frozenset)):
+            return f"(set: {sorted(self.of(item) for item in referred(value))})"
+        if issubclass(kind, dict):
+            return self._group("mapping", _keys_and_values(dict(value)))
+        if issubclass(kind, types.ModuleType):
+            return _module_text(value)
+        is_named = issubclass(kind, (type, types.FunctionType)) or "__qualname__" in _attributes(value)
+        if is_named and in_library(value):
+            return f"{value.__module__}.{value.__qualname__} {__version__}"
+        if kind is types.FunctionType:
+            return self._function(value)
+        if issubclass(kind, type):
+            return self._class(value)
+        stated = _stated(value)
+        if stated is not None:
+            return stated.digest
+        if issubclass(kind, functools.partial):
+            return self._partial(value)
+        if issubclass(kind, types.MethodType):
+            return self._group("method", [value.__func__, value.__self__], with_callables=True)
+        return self._object(value, is_root)
+
+    def _group(self, name: str, members: list[Any], with_callables: bool = False) -> str:
+        """Return the texts of several values with a name in front of them.
+
+        Args:
+            name: The name.
+            members: The values. Without :attr:`_with_values`, only code among them is part of the text.
+            with_callables: Whether objects that can be called are part of it, too.
+        """
+        included = []
+        for member in members:
+            if self._with_values or _is_code(member) or (with_callables and callable(member)):
+                included.append(member)
+        return f"({name}: {', '.join([self.of(member) for member in included])})"
+
+    def _function(self, function: types.FunctionType) -> str:
+        """Return the text of a function: its source, or of an installed package its name."""
+        if _is_installed(function.__code__.co_filename):
+            name = f"function {function.__module__}.{function.__qualname__}"
+            return self._group(name, [getattr(function, "__wrapped__", None)])
+        name = f"function {function.__qualname__} {_source(function.__code__)}"
+        return self._group(name, list(referred(function)))
+
+    def _class(self, cls: type) -> str:
+        """Return the text of a class: the source of it and its bases, and what their methods refer to."""
+        bases = [base for base in cls.__mro__ if not _is_installed(_file(base))]
+        sources = [_source(base) for base in bases]
+        references: list[object] = []
+        for base in bases:
+            for member in vars(base).values():
+                references += _references_of_method(member)
+        return self._group(f"class {' '.join([cls.__qualname__, *sources])}", references)
+
+    def _partial(self, function: functools.partial[Any]) -> str:
+        """Return the text of a partial: the constants among its arguments, and its function."""
+        keywords = _keys_and_values(function.keywords)
+        members = [function.func, *function.args, *keywords, vars(function).get("batch")]
+        constants = [member for member in members if type(member) in _CONSTANTS]
+        return self._group(f"partial {constants}", members, with_callables=True)
+
+    def _object(self, value: Any, is_root: bool) -> str:
+        """Return the text of an object: its class, and its attributes or only what it wraps."""
+        cls = type(value)
+        if self._with_values and not is_root and _is_installed(_file(cls)):
+            # What an object of an installed class holds is not known.
+            return f"object {cls.__qualname__} {_NO_SOURCE}"
+        attributes = _attributes(value)
+        if self._with_values:
+            return self._group("object", [cls, *_keys_and_values(attributes)])
+        return self._group("object", [cls, attributes.get("__wrapped__")])
+
+
+def _module_text(module: types.ModuleType) -> str:
+    """Return the name of a module, with its source if it is not installed."""
+    file = vars(module).get("__file__")
+    source = "" if file is None or _is_installed(file) else _source(module)
+    return f"module {module.__name__} {source}"
 
 
 def _is_code(value: object) -> bool:
-    """Tell code from values, which may be made in the first call: a model that is loaded when it is needed."""
-    if issubclass(type(value), types.ModuleType):
-        return not _is_installed(vars(value).get("__file__") or "<frozen")
-    code = (types.FunctionType, types.MethodType, type, functools.partial)
-    return issubclass(type(value), code) or "__wrapped__" in _attributes(value)
+    """Return whether a value is code: a module that is not installed, a function, a class, a partial or a wrapper.
+
+    Other values may change while a function runs, such as a model that is loaded in the first call.
+    """
+    kind = type(value)
+    if issubclass(kind, types.ModuleType):
+        file = vars(value).get("__file__")
+        if not file:
+            return False
+        return not _is_installed(file)
+    if issubclass(kind, (types.FunctionType, types.MethodType, type, functools.partial)):
+        return True
+    return "__wrapped__" in _attributes(value)
 
 
-def _flat(pairs: Mapping[Any, Any]) -> list[object]:
-    return [item for pair in sorted(pairs.items(), key=lambda pair: repr(pair[0])) for item in pair]
+def _keys_and_values(mapping: Mapping[Any, Any]) -> list[object]:
+    """Return the keys of a mapping, each with its value behind it, in the order of their texts."""
+    keys_and_values: list[object] = []
+    for key, value in sorted(mapping.items(), key=lambda pair: repr(pair[0])):
+        keys_and_values += [key, value]
+    return keys_and_values
 
 
 def _file(cls: type) -> str:
-    return str(getattr(sys.modules.get(cls.__module__), "__file__", None) or "<frozen")
+    """Return the file of the module of a class."""
+    module = sys.modules.get(cls.__module__)
+    return str(getattr(module, "__file__", None) or "<frozen")
 
 
-def _used(member: object) -> Iterator[object]:
-    """Yield what a method refers to."""
+def _references_of_method(member: object) -> list[object]:
+    """Return what a method refers to; nothing for what else a class defines."""
     function = getattr(member, "__func__", member)
-    return referred(function) if type(function) is types.FunctionType else iter(())
+    if type(function) is not types.FunctionType:
+        return []
+    return list(referred(function))

@@ -69,15 +69,15 @@ def likely_tokens_hint(function: object, answers: Mapping[PromptKey, object]) ->
     kernel = _kernel_with_tokens(function)
     if kernel is None or low_mass_warning(answers.values()) is None:
         return None
-    masses = {}
+    mass_by_prompt: dict[str, float] = {}
     for (prompt, _), answer in answers.items():
         if isinstance(prompt, str) and isinstance(answer, ScoredLabels) and answer.label_mass is not None:
-            masses[prompt] = answer.label_mass
-    if not masses:
+            mass_by_prompt[prompt] = answer.label_mass
+    if not mass_by_prompt:
         return None
-    prompt = min(masses, key=masses.__getitem__)
-    tokens = kernel.likely_tokens(prompt, LIKELY_TOKENS)
-    listed = ", ".join(f"{token!r} ({share:.2g})" for token, share in tokens)
+    least_mass_prompt = min(mass_by_prompt, key=mass_by_prompt.__getitem__)
+    tokens = kernel.likely_tokens(least_mass_prompt, LIKELY_TOKENS)
+    listed = ", ".join(f"{token!r} ({probability:.2g})" for token, probability in tokens)
     return f"after one of the prompts, the model would rather write {listed} than a label"
 
 
@@ -86,5 +86,4 @@ def _kernel_with_tokens(function: object) -> NamesTokens | None:
     kernel = loading_kernel(function)
     if kernel is None or not kernel.is_loaded or own_attribute(kernel, "likely_tokens") is None:
         return None
-    named: NamesTokens = kernel  # type: ignore[assignment]
-    return named
+    return kernel  # type: ignore[return-value]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 
-# -- the name in a store
-
 IDENTITY = "identity/1:"
 """Prefix of the names in a store."""
 
-_NAMED_BY = ("model", "kernel", "class", "function")
+_NAMING_FACTS = ("model", "kernel", "class", "function")
+"""The facts of an identity that name the inference function; the first one that it has is used."""
 _MOST_REASONS = 3
+"""Reasons for an incomplete identity that a message lists."""
 
 
 def check_model_name(name: object) -> None:
@@ -39,12 +39,30 @@ def name_in_store(identity: Identity, model_name: str | None = None) -> str:
     check_model_name(model_name)
     if model_name is not None:
         return f"{IDENTITY}{identity.digest} name:{model_name}"
-    shown = next((identity.who[name] for name in _NAMED_BY if name in identity.who), "")
+    readable_name = _readable_name(identity)
     if not identity.complete:
-        reasons = "; ".join(identity.unidentified[:_MOST_REASONS]) or "it is a plain function"
-        more = f" (and {n} more)" if (n := len(identity.unidentified) - _MOST_REASONS) > 0 else ""
         raise ArgumentError(
-            f"store: the inference function {shown!r} has no complete identity, and no model_name was given: {reasons}"
-            f"{more}. Name it (model_name= or --model-name), and change the name whenever its predictions may change"
+            f"store: the inference function {readable_name!r} has no complete identity, and no model_name was given: "
+            f"{_why_incomplete(identity)}. Name it (model_name= or --model-name), and change the name whenever its "
+            "predictions may change"
         )
-    return f"{IDENTITY}{identity.digest} {shown}".strip()
+    return f"{IDENTITY}{identity.digest} {readable_name}".strip()
+
+
+def _readable_name(identity: Identity) -> str:
+    """Return the name of the model, kernel, class or function of an identity; empty if it has none."""
+    for fact in _NAMING_FACTS:
+        if fact in identity.who:
+            return identity.who[fact]
+    return ""
+
+
+def _why_incomplete(identity: Identity) -> str:
+    """Return why an identity is incomplete; of many reasons the first ones and the number of the others."""
+    if not identity.unidentified:
+        return "it is a plain function"
+    reasons = "; ".join(identity.unidentified[:_MOST_REASONS])
+    further_reasons = len(identity.unidentified) - _MOST_REASONS
+    if further_reasons > 0:
+        return f"{reasons} (and {further_reasons} more)"
+    return reasons

@@ -8,7 +8,7 @@ such as how a reply ended, is a fact of the prediction (:class:`~StaICC.inferenc
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from StaICC.inference.called_kernels import declarations, warning_methods
@@ -33,14 +33,14 @@ def prompt_warnings(function: object, keys: Sequence[PromptKey]) -> list[str]:
     methods = warning_methods(function, "prompt_warnings")
     if not methods:
         return []
-    prompts_by_space: dict[tuple[str, ...], list[Prompt]] = {}
+    prompts_by_label_space: defaultdict[tuple[str, ...], list[Prompt]] = defaultdict(list)
     for prompt, label_space in dict.fromkeys(keys):
-        prompts_by_space.setdefault(label_space, []).append(prompt)
+        prompts_by_label_space[label_space].append(prompt)
     warnings: list[str] = []
-    for label_space, prompts in prompts_by_space.items():
+    for label_space, prompts in prompts_by_label_space.items():
         for warnings_of in methods:
             warnings += warnings_of(prompts, list(label_space))
-    return list(dict.fromkeys(warnings))
+    return _without_duplicates(warnings)
 
 
 def model_warnings(function: object, answers: Mapping[PromptKey, Answer | Failure]) -> list[str]:
@@ -58,6 +58,11 @@ def model_warnings(function: object, answers: Mapping[PromptKey, Answer | Failur
     low_mass = low_mass_warning(answers.values())
     if low_mass is not None:
         warnings.append(low_mass)
+    return _without_duplicates(warnings)
+
+
+def _without_duplicates(warnings: Sequence[str]) -> list[str]:
+    """Return each warning once, in the order in which they came first."""
     return list(dict.fromkeys(warnings))
 
 
@@ -74,12 +79,14 @@ def ending_warnings(limit: str, answers: Mapping[PromptKey, Answer | Failure]) -
         if reply is not None:
             endings[reply.finish_reason] += 1
     warnings = []
-    replies = f"of {len(answers)} replies"
-    if endings["length"]:
-        warnings.append(f"{endings['length']} {replies} stopped at {limit} without a label; raise it")
-    if endings[None]:
+    cut_replies = endings["length"]
+    if cut_replies:
+        warnings.append(f"{cut_replies} of {len(answers)} replies stopped at {limit} without a label; raise it")
+    unknown_endings = endings[None]
+    if unknown_endings:
         warnings.append(
-            f"{endings[None]} {replies} have no label, and how they ended is not stored; a new store records it"
+            f"{unknown_endings} of {len(answers)} replies have no label, and how they ended is not stored; a new store "
+            "records it"
         )
     return warnings
 
@@ -87,10 +94,11 @@ def ending_warnings(limit: str, answers: Mapping[PromptKey, Answer | Failure]) -
 def unlabelled_reply(answer: Answer | Failure, label_space: Sequence[str], prompt: Prompt) -> Text | None:
     """Return the reply of a prediction if it has no label; ``None`` for all else, and for a withheld reply."""
     if isinstance(answer, Text):  # a completion that the benchmark parses
-        answer = read_reply(answer, label_space, "wrong", prompt)
+        answer = read_reply(answer, label_space, unparsed="wrong", prompt=prompt)
     if not isinstance(answer, Failure):
         return None
     reply = answer.unread if answer.reply is None else answer.reply
+    # A withheld reply is recorded as a plain empty string, which does not say how it ended.
     return reply if isinstance(reply, Text) else None
 
 
@@ -102,7 +110,9 @@ def one_label_at_first(queries: Sequence[Query], predicted: Sequence[int]) -> st
         predicted: The predicted label index of each of them.
     """
     true_labels = {query.label for query in queries}
-    if len(queries) < FIRST_QUERIES or len(true_labels) < 2 or len(set(predicted)) > 1:
+    if len(queries) < FIRST_QUERIES or len(true_labels) < 2:
+        return None
+    if len(set(predicted)) > 1:
         return None
     name = queries[0].label_space[predicted[0]]
     return (

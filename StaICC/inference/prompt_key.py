@@ -21,16 +21,19 @@ def structured_key(key: PromptKey) -> PromptKey:
     """Return the key of a prediction that depends on the parts of a prompt: it contains where each part ends."""
     prompt, label_space = key
     if isinstance(prompt, str):
-        return _structured(prompt), label_space
-    return tuple(_structured(text) for text in prompt), label_space
+        return _parts_as_json(prompt), label_space
+    return tuple(_parts_as_json(text) for text in prompt), label_space
 
 
-def _structured(text: str) -> str:
+def _parts_as_json(text: str) -> str:
+    """Return the parts of a text as JSON; a text that does not know its parts is one part."""
     if not isinstance(text, PromptText):
         return json.dumps([text])
     parts = text.parts
-    shown = [[own.before, own.label, own.after] for own in parts.demonstrations]
-    return json.dumps([parts.instruction, shown, parts.question])
+    demonstrations = []
+    for demonstration in parts.demonstrations:
+        demonstrations.append([demonstration.before, demonstration.label, demonstration.after])
+    return json.dumps([parts.instruction, demonstrations, parts.question])
 
 
 def refuse_other_parts(queries: Iterable[Query]) -> None:
@@ -39,17 +42,21 @@ def refuse_other_parts(queries: Iterable[Query]) -> None:
     Raises:
         ArgumentError: There are two such queries.
     """
-    known: dict[PromptKey, PromptKey] = {}
-    for number, query in enumerate(queries):
-        key = query.prompt, query.label_space
+    first_structured: dict[PromptKey, PromptKey] = {}
+    for query_index, query in enumerate(queries):
+        key = (query.prompt, query.label_space)
         structured = structured_key(key)
-        if known.setdefault(key, structured) != structured:
+        if key not in first_structured:
+            first_structured[key] = structured
+        elif structured != first_structured[key]:
             raise ArgumentError(
-                f"query {number} has the same text as an earlier one, divided into other parts. A kernel that reads "
-                "the parts would need two predictions; change the template so that the texts differ"
+                f"query {query_index} has the same text as an earlier one, divided into other parts. A kernel that "
+                "reads the parts would need two predictions; change the template so that the texts differ"
             )
 
 
 def characters(prompt: Prompt) -> int:
     """Return the length of a prompt, in the noisy channel of the texts of all labels."""
-    return len(prompt) if isinstance(prompt, str) else sum(map(len, prompt))
+    if isinstance(prompt, str):
+        return len(prompt)
+    return sum(len(text) for text in prompt)

@@ -20,6 +20,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from StaICC.errors import IdentityError
 from StaICC.inference.called_kernels import declarations
@@ -79,8 +80,10 @@ def tolerance_of(function: Inference) -> float | None:
         that it refers to (in its closure, globals, defaults, arguments or attributes); without a kernel,
         :data:`TOLERANCE`.
     """
-    declared = declarations(function, "recheck_tolerance")
-    return None if None in declared else max(declared, default=TOLERANCE)
+    declared_tolerances = declarations(function, "recheck_tolerance")
+    if None in declared_tolerances:
+        return None
+    return max(declared_tolerances, default=TOLERANCE)
 
 
 def may_cost_money(function: Inference) -> bool:
@@ -95,7 +98,9 @@ def rechecks(function: Inference, setting: bool | None) -> bool:
         function: The inference function.
         setting: What the user set; ``None`` for the default, which depends on the price.
     """
-    return not may_cost_money(function) if setting is None else setting
+    if setting is not None:
+        return setting
+    return not may_cost_money(function)
 
 
 def difference(first: object, other: object) -> float:
@@ -106,24 +111,47 @@ def difference(first: object, other: object) -> float:
     Returns:
         The difference; infinity for different labels, texts or kinds of predictions.
     """
-    if not (isinstance(first, list) and isinstance(other, list) and len(first) == len(other)):
+    if not isinstance(first, list) or not isinstance(other, list) or len(first) != len(other):
         return 0.0 if first == other else math.inf
-    largest = max((_distance(a, b) for a, b in zip(first, other, strict=True) if a != b), default=0.0)
-    return largest if math.isinf(largest) else max(largest, _gap(first, other), _gap(other, first))
+    largest = 0.0
+    for first_number, other_number in zip(first, other, strict=True):
+        # Equal infinities do not differ.
+        if first_number != other_number:
+            largest = max(largest, _relative_difference(first_number, other_number))
+    if math.isinf(largest):
+        return largest
+    return max(largest, _score_gap(first, other), _score_gap(other, first))
 
 
-def _gap(first: list[float], other: list[float]) -> float:
+def _score_gap(first: list[float], other: list[float]) -> float:
     """Return how far the label that one prediction names is below the largest score of another, relative to its range.
 
     Large numbers may differ little relative to themselves and name other labels all the same. Half of the distance
     counts: two scores that are equal may have moved apart by the accepted difference each.
     """
-    below = max(other) - other[max(range(len(first)), key=first.__getitem__)]
-    return below / 2 / max(1.0, max(other) - min(other)) if below else 0.0
+    named_label = first.index(max(first))
+    below_largest = max(other) - other[named_label]
+    if not below_largest:
+        return 0.0
+    score_range = max(other) - min(other)
+    return below_largest / 2 / max(1.0, score_range)
 
 
-def _distance(first: float, other: float) -> float:
-    return abs(first - other) / max(1.0, abs(first), abs(other)) if math.isfinite(first - other) else math.inf
+def _relative_difference(first: float, other: float) -> float:
+    """Return the difference of two numbers, relative to the larger one if that is above 1; infinity if one is."""
+    difference_of_numbers = first - other
+    if not math.isfinite(difference_of_numbers):
+        return math.inf
+    return abs(difference_of_numbers) / max(1.0, abs(first), abs(other))
+
+
+class ReusedPrediction(NamedTuple):
+    """A prediction of the store that may be computed again."""
+
+    key: PromptKey
+    stored: Answer
+    where: str
+    """The place of its query, for messages."""
 
 
 class RunCounter:
@@ -162,14 +190,17 @@ class RunCounter:
         self._done = done
         self._unidentified = unidentified
         self.remark = remark
-        self.size = self.spent = 0
-        self._least = 0
-        self._candidates: list[tuple[PromptKey, Answer, str]] = []
+        self.size = 0
+        self.spent = 0
+        # Each part with reused predictions has one rechecked query, whatever its prompt costs.
+        self._required_in_part = 0
+        self._candidates: list[ReusedPrediction] = []
 
     def add(self, retried: int, read: int, generated: int) -> None:
         """Count what a copy of the function counted in a worker process: repeated requests, and tokens."""
         self.counts.update(retried=retried)
-        self.tokens = self.tokens[0] + read, self.tokens[1] + generated
+        read_before, generated_before = self.tokens
+        self.tokens = (read_before + read, generated_before + generated)
 
     def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str], size: int = 0) -> None:
         """Count predictions that come from the store, and keep a sample of them to recheck.
@@ -181,37 +212,54 @@ class RunCounter:
         """
         self.counts.update(reused=len(stored))
         self.size += size
-        self._least = min(1, len(stored))
+        self._required_in_part = min(1, len(stored))
         if self._recheck:
-            chosen = _RANDOM.sample(list(stored), min(SAMPLE, len(stored)))
-            self._candidates += [(key, stored[key], where(key)) for key in chosen]
+            for key in _RANDOM.sample(list(stored), min(SAMPLE, len(stored))):
+                self._candidates.append(ReusedPrediction(key, stored[key], where(key)))
 
-    def due(self, parts_left: int, computes: bool) -> list[tuple[PromptKey, Answer, str]]:
-        """Return the reused predictions to compute again now, each with its stored value and its place.
+    def due(self, parts_left: int, computes: bool) -> list[ReusedPrediction]:
+        """Return the reused predictions to compute again now.
 
         Args:
             parts_left: How many parts of the run come, this one included.
             computes: Whether new predictions of this part will be computed.
         """
-        if not self._candidates or (self._tolerance is None and not computes and not self._unidentified):
+        if not self._candidates:
             return []
-        missing = SAMPLE - self._done
-        number = max(self._least, missing if computes else math.ceil(missing / max(1, parts_left)))
+        # A complete run of a model that may change its predictions sends no request.
+        if self._tolerance is None and not computes and not self._unidentified:
+            return []
+
+        most_queries = self._queries_due(parts_left, computes)
         budget = max(SHARE * self.size, FREE) - self.spent
-        chosen: list[tuple[PromptKey, Answer, str]] = []
-        left: list[tuple[PromptKey, Answer, str]] = []
-        for candidate in reversed(self._candidates):  # those of this part first
-            size = characters(candidate[0][0])
-            needed = len(chosen) < self._least
-            if needed or (len(chosen) < number and size <= budget):
+        chosen: list[ReusedPrediction] = []
+        left_over: list[ReusedPrediction] = []
+        # The predictions of this part are the last ones of the list, and come first.
+        for candidate in reversed(self._candidates):
+            prompt, _ = candidate.key
+            size = characters(prompt)
+            is_required = len(chosen) < self._required_in_part
+            fits = len(chosen) < most_queries and size <= budget
+            if is_required or fits:
                 chosen.append(candidate)
                 budget -= size
                 self.spent += size
             else:
-                left.append(candidate)
-        self._candidates = left[::-1]
+                left_over.append(candidate)
+        left_over.reverse()
+        self._candidates = left_over
         self._done += len(chosen)
         return chosen
+
+    def _queries_due(self, parts_left: int, computes: bool) -> int:
+        """Return how many predictions are computed again now, if their prompts are short enough.
+
+        Before the first new prediction, it is all of the sample; else the sample is spread over the parts.
+        """
+        missing = SAMPLE - self._done
+        if not computes:
+            missing = math.ceil(missing / max(1, parts_left))
+        return max(self._required_in_part, missing)
 
     def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
         """Count a prediction that was computed again.
@@ -223,10 +271,13 @@ class RunCounter:
             IdentityError: It differs from the stored one by more than the tolerance.
         """
         self.counts.update(rechecked=1)
-        if difference(stored, again) <= (TOLERANCE if self._tolerance is None else self._tolerance):
+        accepted_difference = TOLERANCE if self._tolerance is None else self._tolerance
+        if difference(stored, again) <= accepted_difference:
             return None
-        prompt = query[0] if isinstance(query[0], str) else query[0][0]
-        message = f"{where}: the store has {stored!r:.300} for the prompt that ends with {prompt[-60:]!r}"
+        prompt, _ = query
+        # In the noisy channel, a prompt has one text for each label.
+        text = prompt if isinstance(prompt, str) else prompt[0]
+        message = f"{where}: the store has {stored!r:.300} for the prompt that ends with {text[-60:]!r}"
         if self._tolerance is None:
             return f"{message}, computed again it is {again!r:.300}. This kernel's predictions may change"
         raise IdentityError(

@@ -11,6 +11,7 @@ import dataclasses
 import re
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -41,9 +42,14 @@ Unparsed = Literal["error", "wrong", "excluded"]
 Chunk = Sequence[PromptKey]
 """Prompts with their label space, which is the same for all."""
 
-_LONGEST = 2000  # characters of a reason, which is saved in results
+_LONGEST_MESSAGE = 2000
+"""Characters of an exception's message in a reason, which is saved in results."""
+_LONGEST_REPLY = 80
+"""Characters of a reply in a reason."""
+_MOST_LABELS = 10
+"""Labels that a reason lists."""
 
-_FINAL = (SystemExit, errors.DataError, errors.RunEndingError, errors.MissingDependencyError)
+_FINAL_ERRORS = (SystemExit, errors.DataError, errors.RunEndingError, errors.MissingDependencyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,47 +76,86 @@ class Failure:
 
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
     """Return whether a run ends after these predictions."""
-    failures = [answer for answer in answers if isinstance(answer, Failure)]
-    return any(failure.final or (on_error == "raise" and failure.reply is None) for failure in failures)
+    for answer in answers:
+        if not isinstance(answer, Failure):
+            continue
+        is_failed_query = answer.reply is None
+        if answer.final or (on_error == "raise" and is_failed_query):
+            return True
+    return False
 
 
 def _describe(error: BaseException) -> str:
-    """Describe an exception of user code, with file and line."""
+    """Return the type and message of an exception of user code, with file and line."""
     try:
-        text = str(error)
+        message = str(error)
     except Exception:
-        text = "(its message cannot be shown)"
-    place = ""
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        place = f" (at {PurePath(frame.f_code.co_filename).name}:{line})"
-    shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
-    return type(error).__name__ + (f": {shown}" if shown else "") + place
+        message = "(its message cannot be shown)"
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]} ..."
+    description = type(error).__name__
+    if message:
+        description = f"{description}: {message}"
+
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames:
+        return description
+    innermost_frame, line = frames[-1]
+    file_name = PurePath(innermost_frame.f_code.co_filename).name
+    return f"{description} (at {file_name}:{line})"
 
 
-def _raised(said: str, error: BaseException) -> Failure:
-    """Return the failure of a query whose exception is described after these words."""
+def _raised(source: str, error: BaseException) -> Failure:
+    """Return the failure of a query for which user code raised an exception.
+
+    Args:
+        source: What raised it, the first words of the reason.
+        error: The exception.
+    """
     if isinstance(error, errors.MissingDependencyError):
-        return Failure(str(error), error, final=True)
-    hint, trace = "", error.__traceback__
-    called = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
-    if called and "required positional argument" in str(error):
-        hint = "; it is called with prompt and label_space only: bind other parameters with functools.partial"
-    elif called and "unexpected keyword argument" in str(error):
-        names = "prompt and label_space, or pass batched_inference=True if it takes a list of prompts"
-        names = "prompts and label_space" if said.startswith("the batched") else names
-        hint = f"; it is called with arguments by name: call its parameters {names}"
-    withheld = "" if isinstance(error, errors.WithheldReplyError) else None
-    return Failure(f"{said} {_describe(error)}{hint}", error, isinstance(error, _FINAL), withheld)
+        return Failure(str(error), cause=error, final=True)
+    reply = None
+    if isinstance(error, errors.WithheldReplyError):
+        # A withheld reply is a reply without a label: it is empty.
+        reply = ""
+    reason = f"{source} {_describe(error)}{_calling_hint(source, error)}"
+    return Failure(reason, cause=error, final=isinstance(error, _FINAL_ERRORS), reply=reply)
 
 
-def _called(who: str, function: Callable[..., _T], *arguments: Any, **named: Any) -> _T | Failure:
-    """Return what code of the user's returns, or a failure in the place of an exception."""
+def _calling_hint(source: str, error: BaseException) -> str:
+    """Return how a function is called, if its parameters do not fit that; else an empty text."""
+    trace = error.__traceback__
+    # The call itself fails where no frame of the function is in the traceback.
+    is_error_of_call = isinstance(error, TypeError) and trace is not None and trace.tb_next is None
+    if not is_error_of_call:
+        return ""
+    if "required positional argument" in str(error):
+        return "; it is called with prompt and label_space only: bind other parameters with functools.partial"
+    if "unexpected keyword argument" not in str(error):
+        return ""
+    if source.startswith("the batched"):
+        return "; it is called with arguments by name: call its parameters prompts and label_space"
+    return (
+        "; it is called with arguments by name: call its parameters prompt and label_space, or pass "
+        "batched_inference=True if it takes a list of prompts"
+    )
+
+
+def _called(caller: str, function: Callable[..., _T], *arguments: Any, **keywords: Any) -> _T | Failure:
+    """Return what code of the user's returns, or a failure in the place of an exception.
+
+    Args:
+        caller: What raised the exception, for the reason.
+        function: The code.
+        *arguments: Its arguments.
+        **keywords: Its keyword arguments.
+    """
     try:
-        return function(*arguments, **named)
+        return function(*arguments, **keywords)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _raised(f"{who} raised", error)
+        return _raised(f"{caller} raised", error)
 
 
 def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
@@ -125,8 +170,8 @@ def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
     """
     if issubclass(type(value), BaseException):  # not isinstance, which asks the value for its class
         return _raised("the inference function gave an error:", value)
-    who = f"reading the inference function's answer, a {type(value).__name__},"
-    answer = _called(who, check_answer, value, label_space, True)
+    caller = f"reading the inference function's answer, a {type(value).__name__},"
+    answer = _called(caller, check_answer, value, label_space, free_text=True)
     if isinstance(answer, Failure) and isinstance(answer.cause, errors.OutputError):
         return Failure(f"the inference function's answer cannot be scored: {answer.cause}", answer.cause)
     return answer
@@ -134,13 +179,17 @@ def checked(value: Any, label_space: Sequence[str]) -> Answer | Failure:
 
 def unparsed_reason(rule: str, reply: str) -> str:
     """Say why a reply has no label, with its beginning."""
-    return f"unparsed reply ({rule}): {one_line(reply if len(reply) <= 80 else reply[:77] + '...')!r}"
+    if len(reply) > _LONGEST_REPLY:
+        reply = reply[: _LONGEST_REPLY - 3] + "..."
+    return f"unparsed reply ({rule}): {one_line(reply)!r}"
 
 
 def unlabelled(reason: str) -> Failure:
     """Return a reply without a label from its recorded reason: it is empty where the reason shows no text."""
-    rule = reason.removeprefix("unparsed reply (")
-    return Failure(reason, reply="" if rule == reason or rule.startswith("empty") else rule)
+    beginning = "unparsed reply ("
+    rule_and_reply = reason.removeprefix(beginning)
+    is_empty = not reason.startswith(beginning) or rule_and_reply.startswith("empty")
+    return Failure(reason, reply="" if is_empty else rule_and_reply)
 
 
 def read_reply(
@@ -167,9 +216,16 @@ def read_reply(
     reason = unparsed_reason(parsed.rule, answer)
     if unparsed != "error":
         return Failure(reason, reply=answer)
-    labels = ", ".join(map(repr, label_space[:10])) + ", ..." * (len(label_space) > 10)
     remedy = "unparsed='wrong' or 'excluded' (--unparsed) continues"
-    return Failure(f"{reason}; expected one of {labels}. {remedy}", unread=answer)
+    return Failure(f"{reason}; expected one of {_first_labels(label_space)}. {remedy}", unread=answer)
+
+
+def _first_labels(label_space: Sequence[str]) -> str:
+    """Return the labels for a message, of many the first ones."""
+    labels = ", ".join(repr(label) for label in label_space[:_MOST_LABELS])
+    if len(label_space) > _MOST_LABELS:
+        return f"{labels}, ..."
+    return labels
 
 
 def batch_answers(
@@ -186,17 +242,21 @@ def batch_answers(
     Returns:
         One prediction or failure per prompt, or a failure of the call.
     """
-    arguments = [as_argument(prompt, with_parts) for prompt in prompts], list(label_space)
-    values = _called("the batched inference function", batch, *arguments)
+    arguments = [as_argument(prompt, with_parts) for prompt in prompts]
+    values = _called("the batched inference function", batch, arguments, list(label_space))
+    # type() and not isinstance(), which asks a value of the user's for its class.
     if type(values) is Failure:
         return values
-    answers = _called("reading the batched inference function's answers", check_batch, values, len(prompts))
-    if type(answers) is Failure and isinstance(answers.cause, errors.OutputError):
-        if len(prompts) > 1:
-            text = "batch() did not return a list with one prediction for each prompt; it gets fewer prompts again"
-            warnings.warn(text, RuntimeWarning, stacklevel=1)  # a constant text at one place: shown once
-        return Failure(str(answers.cause), answers.cause)
-    return answers if isinstance(answers, Failure) else [checked(value, label_space) for value in answers]
+    checked_values = _called("reading the batched inference function's answers", check_batch, values, len(prompts))
+    if not isinstance(checked_values, Failure):
+        return [checked(value, label_space) for value in checked_values]
+    if not isinstance(checked_values.cause, errors.OutputError):
+        return checked_values
+    if len(prompts) > 1:
+        # The text is constant, and its place is, so that Python shows it once.
+        text = "batch() did not return a list with one prediction for each prompt; it gets fewer prompts again"
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
+    return Failure(str(checked_values.cause), cause=checked_values.cause)
 
 
 def solver(
@@ -212,42 +272,54 @@ def solver(
     Returns:
         A function that returns one prediction or failure per query, in order; fewer if the chunk ended early.
     """
-    batch, with_parts = batch_form(function), reads_parts(function)
+    batch = batch_form(function)
+    with_parts = reads_parts(function)
 
-    def solve(chunk: Chunk) -> list[Answer | Failure]:
-        if batch is not None:
-            return _solve_batch(batch, [prompt for prompt, _ in chunk], chunk[0][1], on_error, with_parts)
+    def solve_one_by_one(chunk: Chunk) -> list[Answer | Failure]:
+        """Call the function once for each query, up to the first failure that ends the run."""
         answers: list[Answer | Failure] = []
         for prompt, labels in chunk:
             if stopped():
                 break
             argument = as_argument(prompt, with_parts)
             value = _called("the inference function", function, prompt=argument, label_space=list(labels))
-            answers.append(value if type(value) is Failure else checked(value, labels))
-            if ends(answers[-1:], on_error):
+            answer = value if type(value) is Failure else checked(value, labels)
+            answers.append(answer)
+            if ends([answer], on_error):
                 break
         return answers
 
-    return solve
+    if batch is None:
+        return solve_one_by_one
+
+    def solve_in_batches(chunk: Chunk) -> list[Answer | Failure]:
+        """Call the batched form with all queries, or with fewer ones where it fails."""
+        prompts = [prompt for prompt, _ in chunk]
+        _, label_space = chunk[0]
+        return _solve_batch(batch, prompts, label_space, on_error, with_parts)
+
+    return solve_in_batches
 
 
 def _solve_batch(
     batch: BatchForm, prompts: Sequence[Prompt], label_space: tuple[str, ...], on_error: OnError, with_parts: bool
 ) -> list[Answer | Failure]:
     """Evaluate a chunk in one call; if it fails, halve it until the failing query is alone."""
-    values = batch_answers(batch, prompts, label_space, with_parts)
-    if not isinstance(values, Failure):
-        return values
-    if len(prompts) == 1 or isinstance(values.cause, errors.MissingDependencyError):
-        return [values]
-    if values.final:
-        reason = f"{values.reason}, asked for {len(prompts)} queries from this one on"
-        return [dataclasses.replace(values, reason=reason)]
-    half = len(prompts) // 2
-    answers = _solve_batch(batch, prompts[:half], label_space, on_error, with_parts)
-    if ends(answers, on_error):
+    answers = batch_answers(batch, prompts, label_space, with_parts)
+    if not isinstance(answers, Failure):
         return answers
-    return answers + _solve_batch(batch, prompts[half:], label_space, on_error, with_parts)
+    failure = answers
+    if len(prompts) == 1 or isinstance(failure.cause, errors.MissingDependencyError):
+        return [failure]
+    if failure.final:
+        reason = f"{failure.reason}, asked for {len(prompts)} queries from this one on"
+        return [dataclasses.replace(failure, reason=reason)]
+
+    half = len(prompts) // 2
+    first_answers = _solve_batch(batch, prompts[:half], label_space, on_error, with_parts)
+    if ends(first_answers, on_error):
+        return first_answers
+    return first_answers + _solve_batch(batch, prompts[half:], label_space, on_error, with_parts)
 
 
 # Failure reasons. Kernels and servers have different messages, and a worker process returns only the message, so this
@@ -263,7 +335,7 @@ _TOO_LONG = re.compile(
     r"|exceeds the maximum number of (input )?tokens|max_tokens must be at least 1, got -",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r" \(at [^()\n]*:\d+\)")
+_CODE_LOCATION = re.compile(r" \(at [^()\n]*:\d+\)")
 _NUMBER = re.compile(r"\d[\d,.]*")
 
 
@@ -293,10 +365,11 @@ def alike(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
         >>> alike({"it has 3 tokens": 1, "refused": 1, "it has 51 tokens": 2})
         (('it has 3 tokens', 3), ('refused', 1))
     """
-    merged: dict[str, tuple[str, int]] = {}
+    first_message_by_kind: dict[str, str] = {}
+    count_by_kind: Counter[str] = Counter()
     for reason, count in reasons.items():
-        message = _PLACE.sub("", reason)
+        message = _CODE_LOCATION.sub("", reason)
         kind = _NUMBER.sub("#", message)
-        first, before = merged.get(kind, (message, 0))
-        merged[kind] = (first, before + count)
-    return tuple(sorted(merged.values(), key=lambda pair: -pair[1]))
+        first_message_by_kind.setdefault(kind, message)
+        count_by_kind[kind] += count
+    return tuple((first_message_by_kind[kind], count) for kind, count in count_by_kind.most_common())

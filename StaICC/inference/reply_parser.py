@@ -229,7 +229,10 @@ def _read_statement(
 
 
 def _read_json_part(text: str, part: JsonPart, reader: StatementReader) -> Reading:
-    """Return the reading of JSON in a text. A heading that is no cue, and words after it in its line, make it unclear.
+    """Return the reading of JSON in a text.
+
+    A heading above it that is no cue ("Labels that do not apply:") makes it unclear, and so do words after it in its
+    line.
 
     Args:
         text: The text.

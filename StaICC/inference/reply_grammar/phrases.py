@@ -120,35 +120,41 @@ class Phrases:
 
         self.answer_names = frozenset(name.casefold() for name in self._phrases_of("answer"))
         self.degree_words = frozenset(self._phrases_of("degree"))
-        self.lead = self._pattern("lead", r"[,\uff0c]?\s?")
-        self.intro = self._pattern("intro", r"[^,:;.!?]{1,120},\s?")
+
+        # before a label
+        self.lead = self._pattern("lead", end=r"[,\uff0c]?\s?")
+        self.intro = self._pattern("intro", end=r"[^,:;.!?]{1,120},\s?")
         self.cues: list[re.Pattern[str]] = []
         for lists in self._languages:
             for cue in lists.get("cue", ()):
                 self.cues.append(re.compile(pattern_of(cue, lists), re.I))
-        self.degree = self._pattern("degree", "")
-        self.article = self._pattern("article", "")
-        self.noun = self._pattern("noun", "")
-        self.text_noun = self._pattern("text noun", "")
-        self.aftermath = self._pattern("aftermath", "")
-        self.reason = self._pattern("reason", "")
-        self.contrast = self._pattern("contrast", "")
-        self.filler = self._pattern("filler", "")
-        self.opener = self._pattern("opener", "")
-        self.either = self._pattern("or", "")
-        self.guard = self._pattern("guard", "")
-        self.retraction_start = self._pattern("retraction start", "")
-        self.retraction = self._pattern("retraction", "")
-        self.denied_after = self._pattern("denied after", "")
-        self.value = self._pattern("value", "")
-        self.ends_in_value = self._pattern("value", r"\W*$")
-        self.denial = self._pattern("not", "")
+        self.degree = self._pattern("degree")
+        self.article = self._pattern("article")
+
+        # after a label
+        self.noun = self._pattern("noun")
+        self.text_noun = self._pattern("text noun")
+        self.aftermath = self._pattern("aftermath")
+        self.reason = self._pattern("reason")
+        self.contrast = self._pattern("contrast")
+        self.filler = self._pattern("filler")
+        self.opener = self._pattern("opener")
+        self.either = self._pattern("or")
+
+        # against a label
+        self.guard = self._pattern("guard")
+        self.retraction_start = self._pattern("retraction start")
+        self.retraction = self._pattern("retraction")
+        self.denied_after = self._pattern("denied after")
+        self.value = self._pattern("value")
+        self.ends_in_value = self._pattern("value", end=r"\W*$")
+        self.denial = self._pattern("not")
         self.judged = re.compile(rf"(?<!\bother ){self._all('judged')}", re.I)
-        self.false = self._pattern("false", "")
-        self.that = self._pattern("that", "")
-        self.refusal = self._pattern("refusal", "")
-        self.assent = self._pattern("assent", "")
-        self.property = self._pattern("property", "")
+        self.false = self._pattern("false")
+        self.that = self._pattern("that")
+        self.refusal = self._pattern("refusal")
+        self.assent = self._pattern("assent")
+        self.property = self._pattern("property")
         self.doubt = re.compile("|".join(self._all(name) for name in ("not", "guard", "doubt", "value")), re.I)
         self.ends_in_denial = re.compile(rf"{self._all('not')}(?:{self._all('filler')}){{0,4}}[\"'(\[]?$", re.I)
 
@@ -164,8 +170,13 @@ class Phrases:
         patterns = [any_of(lists[name], lists) for lists in self._languages if lists.get(name)]
         return "(?:" + "|".join(patterns) + ")"
 
-    def _pattern(self, name: str, end: str) -> re.Pattern[str]:
-        """Return the pattern of any phrase of a list in any language, which another pattern ends."""
+    def _pattern(self, name: str, end: str = "") -> re.Pattern[str]:
+        """Return the pattern of any phrase of a list in any language.
+
+        Args:
+            name: The name of the list.
+            end: The pattern of what follows the phrase.
+        """
         return re.compile(self._all(name) + end, re.I)
 
 

@@ -43,6 +43,7 @@ _SPECIAL_TOKEN = re.compile(
 
 def without_thoughts(reply: str) -> str | None:
     """Return the reply after its reasoning; ``None`` if the reasoning does not end."""
+    # A reply of gpt-oss has its answer in the final channel. Without one, it was cut off in another channel.
     final_channels = list(_FINAL_CHANNEL.finditer(reply))
     if final_channels:
         reply = reply[final_channels[-1].end() :]
