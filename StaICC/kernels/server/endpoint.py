@@ -529,7 +529,7 @@ class _TieCheck:
 
     def __init__(self) -> None:
         self.tells_labels_apart = False
-        """Whether two labels of some query had different scores."""
+        """Whether the labels of a query had different scores."""
         self._ties_in_a_row = 0
 
     def fault(self, scores: Sequence[Sequence[float]]) -> str | None:
