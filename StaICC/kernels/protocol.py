@@ -99,30 +99,56 @@ def can_call_directly(kernel: Any, method: str) -> bool:
         kernel: A kernel or any inference function.
         method: The name of the method, such as ``"features"``.
     """
-    classes = type(kernel).__mro__
-    owner = next((base for base in classes if method in vars(base)), None)
-    if owner is None or replaced_methods(kernel):
+    if replaced_methods(kernel):
         return False
-    below = [base for base in classes[: classes.index(owner)] if not in_library(base)]
-    overrides = {name for base in below for name in vars(base)} & {*dir(owner)}
-    return all(name in _NO_SCORES or (name.startswith("__") and name != "__call__") for name in overrides)
+
+    # The classes of the user below the one that defines the method.
+    subclasses = []
+    owner = None
+    for base in type(kernel).__mro__:
+        if method in vars(base):
+            owner = base
+            break
+        if not in_library(base):
+            subclasses.append(base)
+    if owner is None:
+        return False
+
+    members_of_owner = set(dir(owner))
+    for subclass in subclasses:
+        for name in vars(subclass):
+            if name in members_of_owner and _can_change_scores(name):
+                return False
+    return True
+
+
+def _can_change_scores(name: str) -> bool:
+    """Return whether predictions may be others where a subclass overrides a member of a kernel."""
+    if name == "__call__":
+        return True
+    is_special_method = name.startswith("__")
+    return name not in _NO_SCORES and not is_special_method
 
 
 def stable_seed(*parts: object) -> int:
-    """Return the seed below 2**31 that belongs to some values."""
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") >> 1
+    """Return the seed that belongs to some values: the first 31 bits of the SHA-256 of their texts."""
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    first_32_bits = int.from_bytes(digest[:4], "big")
+    return first_32_bits >> 1
 
 
 def check_generation(max_new_tokens: int, stop: Sequence[str], temperature: float = 0.0) -> int:
-    """Return the number of new tokens; refuse it below 1, stop strings that are no list of texts, odd temperatures.
+    """Return the number of new tokens, after a check of the arguments of a generation.
 
     Raises:
-        ArgumentError: An argument has another value or type.
+        ArgumentError: The number is below 1, the stop strings are no list of texts, or the temperature is not from 0 to
+            100.
     """
     max_new_tokens = validate_integer("max_new_tokens", max_new_tokens, 1)
     if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
         raise ArgumentError(f"stop must be a list of non-empty texts, not {stop!r}")
-    if isinstance(temperature, bool) or not (isinstance(temperature, (int, float)) and 0 <= temperature <= 100):
+    is_number = isinstance(temperature, (int, float)) and not isinstance(temperature, bool)
+    if not is_number or not 0 <= temperature <= 100:
         raise ArgumentError(f"temperature: got {temperature!r}, expected a number from 0 (most probable token) to 100")
     return max_new_tokens
 
@@ -151,13 +177,21 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
         if not isinstance(declared, Set) or not all(isinstance(item, Capability) for item in declared):
             raise ArgumentError(f"capabilities: got {declared!r:.80}, expected a set of Capability")
         return frozenset(declared)
-    capabilities = {capability for capability, method in METHODS.items() if callable(own_attribute(function, method))}
-    batch = {Capability.BATCH} if batch_form(function) is not None else set()
-    return frozenset({Capability.LABEL_SCORES, *capabilities, *batch})
+
+    capabilities = {Capability.LABEL_SCORES}
+    for capability, method in METHODS.items():
+        if callable(own_attribute(function, method)):
+            capabilities.add(capability)
+    if batch_form(function) is not None:
+        capabilities.add(Capability.BATCH)
+    return frozenset(capabilities)
 
 
 def label_probabilities(scores: Sequence[float]) -> list[float]:
-    """Probabilities proportional to the exponentials of the scores.
+    """Return probabilities that are proportional to the exponentials of the scores (softmax).
+
+    Raises:
+        OutputError: A score is NaN, the largest is infinite, or all are -inf.
 
     Example:
         >>> label_probabilities([1.0, 1.0])
@@ -182,9 +216,10 @@ def without_blank(prompt: str) -> str:
         >>> without_blank("label: ")
         'label:'
     """
-    question = prompt.parts.question.rstrip(" ") if isinstance(prompt, PromptText) else ""
-    if isinstance(prompt, PromptText) and question:
-        return PromptText(replace(prompt.parts, question=question))
+    if isinstance(prompt, PromptText):
+        question = prompt.parts.question.rstrip(" ")
+        if question:
+            return PromptText(replace(prompt.parts, question=question))
     return prompt.rstrip(" ")
 
 
@@ -204,8 +239,8 @@ def checked_labels(label_space: Sequence[str]) -> list[str]:
     Raises:
         ArgumentError: It is no list of at least one text.
     """
-    usable = isinstance(label_space, Sequence) and not isinstance(label_space, (str, bytes)) and len(label_space) > 0
-    if not usable or not all(isinstance(label, str) for label in label_space):
+    is_list = isinstance(label_space, Sequence) and not isinstance(label_space, (str, bytes))
+    if not is_list or not label_space or not all(isinstance(label, str) for label in label_space):
         raise ArgumentError(f"label_space: got {label_space!r}, expected a list of at least one text")
     return list(label_space)
 
@@ -217,20 +252,26 @@ def check_channel(prompts: Sequence[str], label_space: Sequence[str], index: int
         prompts: The prompts of one query.
         label_space: The labels.
         index: Number of the query, for the message.
+
+    Raises:
+        PromptError: The prompts are no list of texts, or their number is another one.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not all(isinstance(p, str) for p in prompts):
         raise PromptError(f"query {index} of a noisy channel must be a list of strings, one for each label", index)
     if len(prompts) != len(label_space):
-        given = f"query {index} has {len(prompts)} prompts for {len(label_space)} labels"
-        raise PromptError(f"{given}; a noisy channel needs one for each label (noisy_channel=True)", index)
+        raise PromptError(
+            f"query {index} has {len(prompts)} prompts for {len(label_space)} labels; a noisy channel needs one for "
+            "each label (noisy_channel=True)",
+            index,
+        )
 
 
 def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]:
-    """Where the query's text begins in each prompt: right after the candidate label.
+    """Return where the query's text begins in each prompt: right after the candidate label.
 
     The prompts are taken apart as ``head + label + tail`` with the same head and tail for all labels. Where that is
     impossible (labels written otherwise than in the label space), the tail is the longest common ending that begins
-    with white space.
+    with white space. A single prompt is cut after the last occurrence of its label.
 
     Args:
         prompts: One prompt for each label.
@@ -245,34 +286,54 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
         [' text: fine', ' text: fine']
     """
     if len(prompts) == 1:
-        return [max(prompts[0].rfind(label_space[0]), 0) + len(label_space[0])]
+        label = label_space[0]
+        label_start = max(prompts[0].rfind(label), 0)
+        return [label_start + len(label)]
+
     head = commonprefix(list(prompts))  # noqa: RUF071 - characters are meant
-    # Labels may begin alike, so the heads may be shorter than what the prompts have in common.
-    for start in range(len(head), -1, -1):
-        if not prompts[0].startswith(label_space[0], start):
+    # Labels may begin alike, so the head may be shorter than what the prompts have in common: try all lengths.
+    for head_length in range(len(head), -1, -1):
+        if not prompts[0].startswith(label_space[0], head_length):
             continue
-        tail = prompts[0][start + len(label_space[0]) :]
-        if all(p == head[:start] + label + tail for p, label in zip(prompts, label_space, strict=True)):
-            return [start + len(label) for label in label_space]
-    ending = commonprefix([prompt[::-1] for prompt in prompts])[::-1]  # noqa: RUF071
-    space = next((i for i, character in enumerate(ending) if character.isspace()), 0)
-    return [len(prompt) - len(ending) + space for prompt in prompts]
+        tail = prompts[0][head_length + len(label_space[0]) :]
+        expected_prompts = [head[:head_length] + label + tail for label in label_space]
+        if list(prompts) == expected_prompts:
+            return [head_length + len(label) for label in label_space]
+
+    ending = _common_ending(prompts)
+    tail_length = len(ending)
+    for index, character in enumerate(ending):
+        if character.isspace():
+            tail_length = len(ending) - index
+            break
+    return [len(prompt) - tail_length for prompt in prompts]
+
+
+def _common_ending(texts: Sequence[str]) -> str:
+    """Return the longest text with which all texts end."""
+    reversed_texts = [text[::-1] for text in texts]
+    return commonprefix(reversed_texts)[::-1]  # noqa: RUF071 - characters are meant
 
 
 def channel_scores(rows: Sequence[Sequence[float]], width: int, mean: bool) -> list[list[float]]:
     """Return the scores of each query's labels: sums (or means) of log-probabilities.
 
     Args:
-        rows: The log-probabilities of the scored tokens of each prompt, one prompt for each label.
+        rows: For each prompt, the log-probabilities in nats of its scored tokens. The prompts are those of the first
+            query, one for each label, then those of the next one.
         width: Number of labels.
-        mean: Take means, as 0.1.1.
+        mean: Whether to take means per token (as 0.1.1) instead of sums.
 
     Raises:
         PromptError: A prompt has no scored token.
     """
-    for number, row in enumerate(rows):
+    scores = []
+    for prompt_index, row in enumerate(rows):
         if not row:
-            index = number // width
-            raise PromptError(f"query {index} has no token after its label, so it cannot be scored", index)
-    values = [math.fsum(row) / (len(row) if mean else 1) for row in rows]
-    return [values[start : start + width] for start in range(0, len(values), width)]
+            query_index = prompt_index // width
+            raise PromptError(f"query {query_index} has no token after its label, so it cannot be scored", query_index)
+        score = math.fsum(row)
+        if mean:
+            score /= len(row)
+        scores.append(score)
+    return [scores[start : start + width] for start in range(0, len(scores), width)]

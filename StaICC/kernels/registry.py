@@ -36,21 +36,51 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _texts(text: str) -> tuple[str, ...]:
-    return tuple(json.loads(text)) if text.startswith("[") else (text,)
+def _read_texts(value: str) -> tuple[str, ...]:
+    """Return the texts of a JSON list, or the value itself as the only text."""
+    if value.startswith("["):
+        return tuple(json.loads(value))
+    return (value,)
 
 
-_READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "tuple[str, ...]": (_texts, "a text, or a JSON list of texts"),
-    "bool": (lambda text: {"true": True, "false": False}[text.casefold()], "true or false"),
-    "float": (float, "a number"),
-    "int": (int, "an integer"),
+def _read_bool(value: str) -> bool:
+    """Return the truth value that a text names, in upper or lower case."""
+    return {"true": True, "false": False}[value.casefold()]
+
+
+@dataclass(frozen=True, slots=True)
+class _ValueReader:
+    """How the value of an option is read.
+
+    Attributes:
+        read: Returns the value that a text means; raises a KeyError or ValueError where it means none.
+        expected: What the text must be, for messages.
+    """
+
+    read: Callable[[str], Any]
+    expected: str
+
+
+_READERS: Mapping[str, _ValueReader] = {
+    "tuple[str, ...]": _ValueReader(_read_texts, "a text, or a JSON list of texts"),
+    "bool": _ValueReader(_read_bool, "true or false"),
+    "float": _ValueReader(float, "a number"),
+    "int": _ValueReader(int, "an integer"),
 }
+"""By the annotated type of an option. Values of all other types are texts."""
+_TEXT_READER = _ValueReader(str, "a text")
 
 
 @dataclass(frozen=True, slots=True)
 class OptionFact:
-    """An option as a listing shows it."""
+    """An option as a listing shows it.
+
+    Attributes:
+        name: Its name.
+        type: Its legal values, or its annotated type.
+        default: Its default value.
+        help: One sentence about it; may be empty.
+    """
 
     name: str
     type: str
@@ -58,8 +88,10 @@ class OptionFact:
     help: str
 
 
-def _types(record: type[Any]) -> Mapping[str, Any]:
-    return get_type_hints(record, localns={"KW_ONLY": Any})  # Python 3.10 refuses this mark as a type
+def _type_hints(record: type[Any]) -> Mapping[str, Any]:
+    """Return the types of a dataclass's fields, by name."""
+    # Python 3.10 refuses the mark KW_ONLY as a type.
+    return get_type_hints(record, localns={"KW_ONLY": Any})
 
 
 def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
@@ -72,12 +104,22 @@ def options_of(record: type[Any], *left_out: str) -> list[OptionFact]:
         record: The dataclass.
         *left_out: Names of fields that are no options.
     """
-    hints = _types(record)
-    texts = {name: text for base in reversed(record.__mro__[:-1]) for name, text in _docstrings(base).items()}
-    texts |= {field.name: field.metadata["help"] for field in fields(record) if "help" in field.metadata}
-    types = {name: _type_text(hints[name], text) for name, text in option_types(record, *left_out).items()}
-    defaults = {field.name: field.default for field in fields(record)}
-    return [OptionFact(name, text, defaults[name], texts.get(name, "")) for name, text in types.items()]
+    help_texts: dict[str, str] = {}
+    # From the base classes on, so that a subclass has the last word; the last base of all is ``object``.
+    for base in reversed(record.__mro__[:-1]):
+        help_texts |= _docstrings(base)
+    defaults = {}
+    for field in fields(record):
+        defaults[field.name] = field.default
+        if "help" in field.metadata:
+            help_texts[field.name] = field.metadata["help"]
+
+    hints = _type_hints(record)
+    options = []
+    for name, annotation in option_types(record, *left_out).items():
+        type_text = _type_text(hints[name], annotation)
+        options.append(OptionFact(name, type_text, defaults[name], help_texts.get(name, "")))
+    return options
 
 
 def choose(name: str, value: T, legal: Any) -> T:
@@ -95,54 +137,92 @@ def check_types(record: Any) -> None:
     Raises:
         ArgumentError: A value is illegal.
     """
-    hints = _types(type(record))
+    hints = _type_hints(type(record))
     for field in fields(record):
-        name, value, kind = field.name, getattr(record, field.name), hints[field.name]
-        if optional := type(None) in get_args(kind):
-            kind = get_args(kind)[0]
+        value = getattr(record, field.name)
+        hint = hints[field.name]
+        is_optional = type(None) in get_args(hint)
+        if is_optional:
+            if value is None:
+                continue
+            hint = get_args(hint)[0]
         least = field.metadata.get("least")
-        if value is None and optional:
-            continue
-        if get_origin(kind) is Literal:
-            choose(name, value, kind)
-        elif kind is bool and not isinstance(value, bool):
-            raise ArgumentError(f"{name} must be True or False, not {value!r}")
-        elif kind is str and (not isinstance(value, str) or (value == "" and optional)):
-            raise ArgumentError(f"{name} must be a {'non-empty ' * optional}text, not {value!r}")
-        elif kind is int:
-            set_integers(record, **{name: 1 if least is None else least})
-        elif kind is float:
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and value < math.inf
-            if not number or not (value > 0 or value == least):
-                span = "above 0" if least is None else f"of at least {least}"
-                raise ArgumentError(f"{name} must be a number {span}, not {value!r}")
+
+        if get_origin(hint) is Literal:
+            choose(field.name, value, hint)
+        elif hint is bool:
+            _check_bool(field.name, value)
+        elif hint is str:
+            _check_text(field.name, value, may_be_empty=not is_optional)
+        elif hint is int:
+            set_integers(record, **{field.name: 1 if least is None else least})
+        elif hint is float:
+            _check_number(field.name, value, least)
+
+
+def _check_bool(name: str, value: object) -> None:
+    """Refuse a value that is neither True nor False."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be True or False, not {value!r}")
+
+
+def _check_text(name: str, value: object, may_be_empty: bool) -> None:
+    """Refuse a value that is no text, or an empty one where that has no meaning."""
+    if may_be_empty:
+        if not isinstance(value, str):
+            raise ArgumentError(f"{name} must be a text, not {value!r}")
+    elif not isinstance(value, str) or not value:
+        raise ArgumentError(f"{name} must be a non-empty text, not {value!r}")
+
+
+def _check_number(name: str, value: object, least: float | None) -> None:
+    """Refuse a value that is no finite number above 0; ``least``, if it is given, is legal, too."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and value < math.inf
+    if is_number and (value > 0 or value == least):  # type: ignore[operator]
+        return
+    legal_values = "above 0" if least is None else f"of at least {least}"
+    raise ArgumentError(f"{name} must be a number {legal_values}, not {value!r}")
 
 
 def _type_text(hint: Any, annotation: str) -> str:
-    """Return a type as a listing shows it: the legal values where these are named."""
-    parts = [hint, *get_args(hint)]
-    values = [str(value) for part in parts if get_origin(part) is Literal for value in get_args(part)]
-    return " | ".join(values + ["none"] * (type(None) in parts)) if values else annotation
+    """Return a type as a listing shows it: the legal values where these are named, or else the annotation."""
+    legal_values: list[str] = []
+    # A type is a union's only member, or one of several: ``Literal["a", "b"] | None``.
+    for member in (hint, *get_args(hint)):
+        if get_origin(member) is Literal:
+            legal_values += [str(value) for value in get_args(member)]
+    if not legal_values:
+        return annotation
+    if type(None) in get_args(hint):
+        legal_values.append("none")
+    return " | ".join(legal_values)
 
 
 @functools.cache
 def _docstrings(record: type[Any]) -> Mapping[str, str]:
     """Return the first sentence of the docstring of each attribute, where the source code is available."""
-    texts: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     with contextlib.suppress(OSError, SyntaxError):
-        (written,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
-        assert isinstance(written, ast.ClassDef)
-        for field, text in itertools.pairwise(written.body):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                sentence = " ".join(str(text.value.value).split()).partition(". ")[0]
-                texts[ast.unparse(field.target)] = sentence.rstrip(".")
-    return texts
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
+        assert isinstance(definition, ast.ClassDef)
+        # A docstring of an attribute is the constant in the statement after it.
+        for statement, following in itertools.pairwise(definition.body):
+            if not isinstance(statement, ast.AnnAssign):
+                continue
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                docstring = " ".join(str(following.value.value).split())
+                first_sentence, _, _ = docstring.partition(". ")
+                sentences[ast.unparse(statement.target)] = first_sentence.rstrip(".")
+    return sentences
 
 
 def option_types(record: type, *left_out: str) -> dict[str, str]:
     """Return the annotated type of each field of a dataclass with a default, without those left out."""
-    given = [field for field in fields(record) if field.default is not MISSING and field.name not in left_out]
-    return {field.name: str(field.type) for field in given}
+    types = {}
+    for field in fields(record):
+        if field.default is not MISSING and field.name not in left_out:
+            types[field.name] = str(field.type)
+    return types
 
 
 def read_json_or_text(text: str) -> Any:
@@ -165,7 +245,9 @@ def names_option(text: str, option: str) -> bool:
         >>> names_option("hf:gpt2; order = 3", "order"), names_option("hf:order=3", "order")
         (True, False)
     """
-    return any(setting.partition("=")[0].strip() == option for setting in text.split(";")[1:])
+    _, *settings = text.split(";")
+    names = [setting.partition("=")[0].strip() for setting in settings]
+    return option in names
 
 
 _FOREIGN_NAMES = {
@@ -186,19 +268,24 @@ _FOREIGN_NAMES = {
         "batch_size max_batch_size per_device_eval_batch_size"
     ),
 }
-FOREIGN: Mapping[str, str] = {name: own for own, names in _FOREIGN_NAMES.items() for name in names.split()}
+FOREIGN: Mapping[str, str] = {
+    foreign_name: advice for advice, foreign_names in _FOREIGN_NAMES.items() for foreign_name in foreign_names.split()
+}
 """Options of lm-evaluation-harness, inspect_ai, transformers, vLLM and llama.cpp: the option of a model that has the
 same meaning (with its value, if the other is a flag), or a sentence that says what to do instead."""
 
 
 def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownNameError:
     """Return the error for an option that a model does not have, with what to use instead."""
-    instead = FOREIGN.get(option, "")
-    known = {*legal}
-    if " " in instead or instead.partition("=")[0] in known:
-        advice = instead if " " in instead else f"use {instead}"
-        return UnknownNameError(f"there is no option of {model} {option!r}: {advice}")
-    return unknown_name(f"option of {model}", option, sorted(known))
+    legal_options = set(legal)
+    message = f"there is no option of {model} {option!r}"
+    replacement = FOREIGN.get(option, "")
+    if " " in replacement:  # a sentence
+        return UnknownNameError(f"{message}: {replacement}")
+    replacing_option, _, _ = replacement.partition("=")
+    if replacing_option in legal_options:
+        return UnknownNameError(f"{message}: use {replacement}")
+    return unknown_name(f"option of {model}", option, sorted(legal_options))
 
 
 def split_options(
@@ -228,23 +315,37 @@ def split_options(
     model = model or name
     options = dict(given or {})
     for setting in settings:
-        option, equals, value = (part.strip() for part in setting.partition("="))
+        option, equals, value = setting.partition("=")
+        option = option.strip()
+        value = value.strip()
         if not option or not equals:
             raise ArgumentError(f"option of {model}: got {setting!r}, expected name=value")
         if option in options:
             raise ArgumentError(f"option {option} of {model}: given twice, expected once")
-        annotated = types.get(option, "")
-        read, expected = _READERS.get(annotated.removesuffix(" | None"), (str, "a text"))
         if option not in types and others:
-            read = read_json_or_text
-        try:
-            is_none = "None" in annotated and value.casefold() in ("none", "null")
-            options[option] = None if is_none else read(value)
-        except (KeyError, ValueError):
-            raise ArgumentError(f"option {option} of {model}: got {value!r}, expected {expected}") from None
-    if not others and (unknown := next((option for option in options if option not in types), None)):
-        raise unknown_option(model, unknown, types)
+            options[option] = read_json_or_text(value)
+        else:
+            options[option] = _read_option(option, value, types.get(option, ""), model)
+    if not others:
+        for option in options:
+            if option not in types:
+                raise unknown_option(model, option, types)
     return name, options
+
+
+def _read_option(option: str, value: str, annotation: str, model: str) -> Any:
+    """Return the value of an option, read by its annotated type.
+
+    Raises:
+        ArgumentError: It has another type.
+    """
+    if "None" in annotation and value.casefold() in ("none", "null"):
+        return None
+    reader = _READERS.get(annotation.removesuffix(" | None"), _TEXT_READER)
+    try:
+        return reader.read(value)
+    except (KeyError, ValueError):
+        raise ArgumentError(f"option {option} of {model}: got {value!r}, expected {reader.expected}") from None
 
 
 KernelFactory = Callable[..., Any]
@@ -257,30 +358,60 @@ _EXPECTED = (
 
 
 def _read_factory(name: str, value: Any) -> KernelFactory:
-    factory: Any = getattr(value, "from_spec", None) if isinstance(value, type) else value
+    """Return what makes the kernels of a kind: the ``from_spec`` of a class, or a function.
+
+    Raises:
+        ArgumentError: It is neither.
+    """
+    factory = value
+    if isinstance(value, type):
+        factory = getattr(value, "from_spec", None)
     if not callable(factory):
         raise ArgumentError(f"got {value!r:.80} for {name!r}, expected {_EXPECTED}")
     return cast("KernelFactory", factory)
 
 
-def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], further: str = "") -> LoadedKernel:
-    """Return the kernel that a factory makes, or the inference function in its place."""
-    try:
-        signature = inspect.signature(factory)
-    except (TypeError, ValueError):  # some functions written in C have none
-        signature = inspect.signature(lambda *_, **__: None)
-    if "label_space" in signature.parameters:
-        if given := ", ".join(filter(None, [further, *options])):
-            raise ArgumentError(f"{name!r} is an inference function: got {given}, expected no argument and no option")
+def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str = "") -> LoadedKernel:
+    """Return the kernel that a factory makes, or the inference function in its place.
+
+    Args:
+        name: What the user wrote to name the factory.
+        factory: Makes the kernel, or is an inference function.
+        text: What the factory gets.
+        options: The options with their values.
+        argument: What the user wrote after the name. An inference function takes none.
+
+    Raises:
+        ArgumentError: An inference function got something, or what was named makes no kernel.
+    """
+    parameters, misfit = _parameters(factory, text, options)
+    if "label_space" in parameters:
+        unexpected = [*options]
+        if argument:
+            unexpected.insert(0, argument)
+        if unexpected:
+            got = ", ".join(unexpected)
+            raise ArgumentError(f"{name!r} is an inference function: got {got}, expected no argument and no option")
         return cast("LoadedKernel", factory)
-    try:
-        signature.bind(text, **options)
-    except TypeError as error:
-        raise ArgumentError(f"{name!r} makes no kernel ({error}): got {factory!r:.80}, expected {_EXPECTED}") from None
+    if misfit:
+        raise ArgumentError(f"{name!r} makes no kernel ({misfit}): got {factory!r:.80}, expected {_EXPECTED}")
     kernel = factory(text, **options)
     if not callable(kernel):
         raise ArgumentError(f"{name!r} makes no kernel: it returned {kernel!r:.80}. Expected {_EXPECTED}")
     return cast("LoadedKernel", kernel)
+
+
+def _parameters(factory: KernelFactory, text: str, options: Mapping[str, Any]) -> tuple[Iterable[str], str]:
+    """Return the names of a factory's parameters, and why it cannot be called so; nothing if it can or is not known."""
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return (), ""
+    try:
+        signature.bind(text, **options)
+    except TypeError as error:
+        return signature.parameters, str(error)
+    return signature.parameters, ""
 
 
 _CAUSAL_LM = "huggingface.kernel:CausalLMKernel"
@@ -299,7 +430,7 @@ DESCRIPTIONS: Mapping[str, str] = {kind: text for kind, (_, text) in _BUILTIN.it
 KERNELS: Registry[KernelFactory] = Registry(
     "kind of model",
     "staicc.kernels",
-    {kind: f"StaICC.kernels.{place}" for kind, (place, _) in _BUILTIN.items()},
+    {kind: f"StaICC.kernels.{reference}" for kind, (reference, _) in _BUILTIN.items()},
     _read_factory,
     "Write hf:NAME for a model of the hub, package.module:name for a function. A folder and a .gguf file work too.",
 )
@@ -308,10 +439,14 @@ KERNELS: Registry[KernelFactory] = Registry(
 
 def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:
     """Return the options that a kind of kernels has: those that it declares, or the fields of a dataclass."""
-    kind: Any = getattr(factory, "__self__", None)
-    usual = functools.partial(options_of, kind) if hasattr(kind, "__dataclass_fields__") else tuple
-    options: Sequence[OptionFact] = getattr(kind, "declared_options", usual)()
-    return options
+    # The factory of a class is its bound method ``from_spec``.
+    kernel_class: Any = getattr(factory, "__self__", None)
+    if hasattr(kernel_class, "declared_options"):
+        options: Sequence[OptionFact] = kernel_class.declared_options()
+        return options
+    if hasattr(kernel_class, "__dataclass_fields__"):
+        return options_of(kernel_class)
+    return ()
 
 
 def load_kernel(spec: str, **options: Any) -> LoadedKernel:
@@ -339,16 +474,25 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     """
     if not isinstance(spec, str):
         raise ArgumentError(f"a kernel is loaded by its name, such as 'ppm' or 'hf:gpt2', not from {spec!r:.80}")
-    name, _, given = spec.partition(";")
+    name, _, options_in_text = spec.partition(";")
     kind, _, argument = name.partition(":")
-    if kind in KERNELS or (not any(mark in kind for mark in "/\\.") and KERNELS.knows(kind)):
-        entry, rest = KERNELS.find(kind), spec[len(kind) :]
-        return _make(kind, entry.value, entry.name + rest, options, rest[1:])
+
+    # A kind that is built in or comes from a plug-in; a path is none.
+    is_path_like = any(mark in kind for mark in "/\\.")
+    if kind in KERNELS or (not is_path_like and KERNELS.knows(kind)):
+        entry = KERNELS.find(kind)
+        after_kind = spec[len(kind) :]
+        return _make(kind, entry.value, entry.name + after_kind, options, argument=after_kind[1:])
+
+    # package.module:name, with an argument behind it if need be.
     reference = ":".join(name.split(":")[:2])
     if is_reference(reference):
-        if given:
-            raise ArgumentError(f"{reference}: got the option {given}, but only built-in models have options")
-        return _make(reference, KERNELS.find(reference).value, argument, options, name[len(reference) + 1 :])
+        if options_in_text:
+            raise ArgumentError(f"{reference}: got the option {options_in_text}, but only built-in models have options")
+        after_reference = name[len(reference) + 1 :]
+        return _make(reference, KERNELS.find(reference).value, argument, options, argument=after_reference)
+
+    # A file or a folder.
     if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
         return cast("LoadedKernel", KERNELS["hf"](spec, **options))
     hint = KERNELS.hint.replace("hf:NAME", f"hf:{spec}") if kind == name else KERNELS.hint

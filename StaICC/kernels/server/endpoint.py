@@ -99,11 +99,12 @@ from StaICC.safe_text import logger
 
 Unlisted = Literal["refuse", "bound"]
 
-_SPECIAL = re.compile(r"(?:<\|[^<>|\s]+\|>|</?[A-Za-z_]+>|\[[A-Z]+\])$")  # <|im_start|>, </s>, [BOS]
+_SPECIAL = re.compile(r"(?:<\|[^<>|\s]+\|>|</?[A-Za-z_]+>|\[[A-Z]+\])$")
+"""The name of a special token at the end of a text, such as ``<|im_start|>``, ``</s>`` or ``[BOS]``."""
 _MOSTLY = 0.5
-_SLACK = 1e-3  # servers compute in 16 bits: a log-probability may come out this much above zero
-
-
+"""Tokens without visible text that have more than this probability are most of what the model predicts."""
+_SLACK = 1e-3
+"""By how much a log-probability may be above zero: servers compute in 16 bits."""
 _OTHER_SCORING = "use scoring='top-logprobs' or 'text'"
 
 
@@ -116,9 +117,18 @@ class NoMatch(OutputError):
 
 
 def _log_probability(value: object, what: str) -> float:
+    """Return a log-probability that a server sent.
+
+    Args:
+        value: What the server sent.
+        what: What it is the log-probability of, for the message.
+
+    Raises:
+        EndpointError: It is no number of at most 0, within rounding.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value > _SLACK:
-        shown = "no log-probability" if value is None else f"{value!r} as log-probability"
-        raise EndpointError(f"the server gave {shown} of {what}; a number of at most 0 was expected")
+        got = "no log-probability" if value is None else f"{value!r} as log-probability"
+        raise EndpointError(f"the server gave {got} of {what}; a number of at most 0 was expected")
     return min(float(value), 0.0)
 
 
@@ -134,7 +144,7 @@ class EchoedToken(NamedTuple):
     text: str
 
     log_probability: object
-    """What the server gave for it; not yet checked."""
+    """What the server sent as its log-probability; not yet checked."""
 
 
 def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
@@ -151,59 +161,87 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
             those of the text's tokens.
     """
     choice = only_choice(body)
-    echoed = choice.get("text")
-    if not isinstance(echoed, str) or not echoed.startswith(text):
+    echoed_text = choice.get("text")
+    if not isinstance(echoed_text, str) or not echoed_text.startswith(text):
         raise EchoError(
-            f"the server did not echo the text that was sent, but {clip(echoed)}: it cut or changed the prompt, or "
-            f"does not know echo; {_OTHER_SCORING}"
+            f"the server did not echo the text that was sent, but {clip(echoed_text)}: it cut or changed the prompt, "
+            f"or does not know echo; {_OTHER_SCORING}"
         )
-    logprobs = choice.get("logprobs")
-    logprobs = logprobs if isinstance(logprobs, Mapping) else {}
-    tokens, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
-    if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
-        raise EchoError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
-    if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
-        raise EchoError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
-    numbers = [value for value in values if value is not None]
-    if len(values) >= 4 and numbers and all(value == numbers[0] for value in numbers):
-        raise EchoError(f"the server computes none: the same log-probability, {numbers[0]!r}, for every token")
-    counted = token_counts(body).get("completion_tokens")
-    for after in dict.fromkeys([1 if counted is None else counted, 1, 0]):
-        last = len(tokens) - after
-        if not 0 < last <= len(tokens) or (starts := _spell_backwards(tokens[:last], text)) is None:
+    tokens, values = _listed_tokens(choice)
+
+    # Which of the tokens are the generated ones? Their number is stated; if it is not right, it is 1 or 0.
+    stated_count = token_counts(body).get("completion_tokens")
+    generated_counts = [1, 0]
+    if stated_count is not None:
+        generated_counts = [stated_count, 1, 0]
+    for generated_count in generated_counts:
+        end = len(tokens) - generated_count
+        if not 0 < end <= len(tokens):
             continue
-        if after == 0 and (echoed != text or counted):
+        starts = _spell_backwards(tokens[:end], text)
+        if starts is None:
+            continue
+        if generated_count == 0 and (echoed_text != text or stated_count):
             raise EchoError(f"no log-probability of the generated token: cut short or shifted; {_OTHER_SCORING}")
-        first = last - len(starts)
-        return list(map(EchoedToken, starts, tokens[first:last], values[first:last]))
+        first = end - len(starts)
+        return [EchoedToken(*fields) for fields in zip(starts, tokens[first:end], values[first:end], strict=True)]
     raise EchoError(
         f"the server's tokens do not spell the text that was sent (they end in {clip(''.join(tokens[-4:]))}, the text "
         f"in {clip(text[-30:])}); they are cut short or shifted"
     )
 
 
+def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
+    """Return the tokens of a completion with ``echo``, and the log-probability that the server sent for each.
+
+    Raises:
+        EchoError: They are missing, their numbers differ, or all log-probabilities are the same.
+    """
+    logprobs = choice.get("logprobs")
+    if not isinstance(logprobs, Mapping):
+        logprobs = {}
+    tokens = logprobs.get("tokens")
+    values = logprobs.get("token_logprobs")
+    if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
+        raise EchoError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
+    if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
+        raise EchoError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
+    # The first token of a text has no log-probability, so servers send null for it.
+    present_values = [value for value in values if value is not None]
+    if len(values) >= 4 and present_values and all(value == present_values[0] for value in present_values):
+        raise EchoError(f"the server computes none: the same log-probability, {present_values[0]!r}, for every token")
+    return tokens, values
+
+
 def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
-    """Starts of the last tokens as far as they spell a text; None if they do not.
+    """Return where the last tokens start in a text, as far as they spell it from its end; None if they do not.
 
     Spelling ends at the text's start (tokens before it are special ones that the server added), or at a character that
     is no ASCII: several tokens may share it, and then none of them shows it. Special tokens that the text names may be
     shown without text, or not at all.
     """
-    starts: list[int] = []
-    end, left = len(text), len(tokens)
-    while end > 0:
-        token = tokens[left - 1] if left else None
-        if token is not None and text.endswith(token, 0, end):  # also a token without text
-            end -= len(token)
-            starts.append(end)
-            left -= 1
-        elif special := _SPECIAL.search(text, 0, end):
-            end = special.start()
-        elif token is not None and not text[end - 1].isascii():
+    starts_backwards: list[int] = []
+    # The first ``unspelled`` characters are those that no token spells yet.
+    unspelled = len(text)
+    tokens_left = len(tokens)
+    while unspelled > 0:
+        token = tokens[tokens_left - 1] if tokens_left else None
+        # A token without text is at the place where the next one starts.
+        if token is not None and text.endswith(token, 0, unspelled):
+            unspelled -= len(token)
+            starts_backwards.append(unspelled)
+            tokens_left -= 1
+            continue
+        special_token = _SPECIAL.search(text, 0, unspelled)
+        if special_token is not None:
+            unspelled = special_token.start()
+            continue
+        if token is not None and not text[unspelled - 1].isascii():
             break
-        else:
-            return None
-    return starts[::-1] or None
+        return None
+    if not starts_backwards:
+        return None
+    return starts_backwards[::-1]
 
 
 def joint_log_probabilities(
@@ -224,21 +262,32 @@ def joint_log_probabilities(
         EndpointError: A label's tokens cannot be separated from the prompt's, or lack a log-probability, or all labels
             have exactly the same score.
     """
-    known = max(echo[0].start for echo in echoes)
-    spelled = [[token for token in echo if token.text] for echo in echoes]  # the others are at no place of their own
-    # Where tokens begin, up to the one that reaches into the label, as far as all labels are split alike.
-    before = [[token.start for token in echo if known <= token.start <= len(prompt)] for echo in spelled]
-    borders = commonprefix(before)  # noqa: RUF071 - of lists
-    if not borders:
+    # A border is a place in the prompt where a token begins. Only those count that every echo shows and that all labels
+    # have in common, so that all labels are scored given the same tokens. Tokens without text have no place.
+    first_known = max(echo[0].start for echo in echoes)
+    borders_by_label = []
+    for echo in echoes:
+        borders = [token.start for token in echo if token.text and first_known <= token.start <= len(prompt)]
+        borders_by_label.append(borders)
+    common_borders = commonprefix(borders_by_label)  # noqa: RUF071 - of lists
+    if not common_borders:
         raise EndpointError(
             f"the echoed tokens do not tell where the labels {', '.join(map(repr, label_space))} begin; "
             "a label with characters that no single token shows cannot be scored this way"
         )
+    last_border = common_borders[-1]
+
     scores = []
     for echo, label in zip(echoes, label_space, strict=True):
-        first = next(place for place, token in enumerate(echo) if token.text and token.start == borders[-1])
-        of = f"of the label {label!r}"
-        scores.append(math.fsum(_log_probability(value, f"the token {text!r} {of}") for _, text, value in echo[first:]))
+        log_probabilities = []
+        is_after_border = False
+        for token in echo:
+            if token.text and token.start == last_border:
+                is_after_border = True
+            if is_after_border:
+                what = f"the token {token.text!r} of the label {label!r}"
+                log_probabilities.append(_log_probability(token.log_probability, what))
+        scores.append(math.fsum(log_probabilities))
     if len(scores) >= 3 and len(set(scores)) == 1:
         raise EndpointError(f"the server gave all {len(scores)} labels exactly the same log-probability, {scores[0]!r}")
     return scores
@@ -260,33 +309,56 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
     Raises:
         EndpointError: The list is missing, too short to be one, constant, or not of log-probabilities.
     """
-    listed: list[tuple[object, object]] = []
-    match only_choice(body).get("logprobs"):
-        case {"content": [{"top_logprobs": list(entries)}, *_]}:  # of chat completions
-            listed = [(entry.get("token"), entry.get("logprob")) for entry in entries if isinstance(entry, Mapping)]
-        case {"top_logprobs": [Mapping() as entry, *_]}:  # of completions
-            listed = list(entry.items())
-    if not listed:
+    entries = _listed_next_tokens(only_choice(body))
+    if not entries:
         raise EndpointError("the server gave no list of the most probable next tokens; use scoring='text'")
-    tokens: dict[str, float] = {}
-    for token, value in listed:
+
+    # Several tokens may have the same text: their probabilities add up.
+    log_probabilities: dict[str, float] = {}
+    for token, value in entries:
         if not isinstance(token, str):
             raise EndpointError(f"the server lists {clip(token)} as a next token, which is no text")
-        if value != -math.inf:
-            number = _log_probability(value, f"the next token {token!r}")
-            tokens[token] = log_sum_exp([tokens[token], number]) if token in tokens else number
-    tokens = dict(sorted(tokens.items(), key=lambda item: -item[1])[:most])
+        if value == -math.inf:
+            continue
+        log_probability = _log_probability(value, f"the next token {token!r}")
+        if token in log_probabilities:
+            log_probability = log_sum_exp([log_probabilities[token], log_probability])
+        log_probabilities[token] = log_probability
+    most_probable_first = sorted(log_probabilities.items(), key=lambda item: -item[1])
+    tokens = dict(most_probable_first[:most])
+    _check_next_tokens(tokens, most)
+    return tokens
+
+
+def _listed_next_tokens(choice: Mapping[str, Any]) -> list[tuple[object, object]]:
+    """Return the texts of the most probable next tokens and their log-probabilities, both unchecked."""
+    match choice.get("logprobs"):
+        # Chat completions: one record for each token.
+        case {"content": [{"top_logprobs": list(entries)}, *_]}:
+            records = [entry for entry in entries if isinstance(entry, Mapping)]
+            return [(record.get("token"), record.get("logprob")) for record in records]
+        # Completions: a mapping from tokens to log-probabilities.
+        case {"top_logprobs": [Mapping() as log_probabilities, *_]}:
+            return list(log_probabilities.items())
+    return []
+
+
+def _check_next_tokens(tokens: Mapping[str, float], most: int) -> None:
+    """Refuse a list of next tokens that no model computed.
+
+    Raises:
+        EndpointError: It has fewer than two tokens, all have the same probability, or their sum is above 1.
+    """
     if len(tokens) < 2:
         raise EndpointError(
             f"the server lists {len(tokens)} next tokens, where {most} were asked for (or applied its temperature)"
         )
-    if len(tokens) >= 3 and len(set(tokens.values())) == 1:
-        same = next(iter(tokens.values()))
-        raise EndpointError(f"the server computes none: the same log-probability, {same!r}, for every next token")
-    total = math.fsum(map(math.exp, tokens.values()))
-    if total > 1 + len(tokens) * _SLACK:
+    values = list(tokens.values())
+    if len(values) >= 3 and len(set(values)) == 1:
+        raise EndpointError(f"the server computes none: the same log-probability, {values[0]!r}, for every next token")
+    total = math.fsum(map(math.exp, values))
+    if total > 1 + len(values) * _SLACK:
         raise EndpointError(f"the probabilities of the listed next tokens add up to {total:.4g}, above 1")
-    return tokens
 
 
 def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], unlisted: Unlisted) -> list[float]:
@@ -312,30 +384,33 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         [0.125, 0.75]
     """
     own, shared = token_masses(tokens, label_space)
-    left = 1 - math.fsum(map(math.exp, tokens.values()))
+    remaining_mass = 1 - math.fsum(map(math.exp, tokens.values()))
     # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
-    bound = min(*tokens.values(), math.log(max(left, math.ulp(0.0))))
+    bound = min(*tokens.values(), math.log(max(remaining_mass, math.ulp(0.0))))
     scores = []
+    best_listed = -math.inf
     for own_values, shared_values in zip(own, shared, strict=True):
         if own_values:
-            scores.append(log_sum_exp(own_values))
+            score = log_sum_exp(own_values)
+            best_listed = max(best_listed, score)
         else:
-            scores.append(log_sum_exp([bound, *shared_values]))
+            score = log_sum_exp([bound, *shared_values])
+        scores.append(score)
 
-    best = max((score for score, own_values in zip(scores, own, strict=True) if own_values), default=-math.inf)
     for label, score, own_values, shared_values in zip(label_space, scores, own, shared, strict=True):
         if not shared_values:
             continue
         if own_values:
-            doubtful = log_sum_exp(shared_values) > score
+            is_doubtful = log_sum_exp(shared_values) > score
         else:
-            doubtful = unlisted == "refuse" or score > best
-        if doubtful:
+            is_doubtful = unlisted == "refuse" or score > best_listed
+        if is_doubtful:
             raise NoMatch(
                 f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
-                f"(listed: {_shown(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
+                f"(listed: {_first_tokens(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
             )
-    missing = [label for label, parts in zip(label_space, own, strict=True) if not parts]
+
+    missing = [label for label, own_values in zip(label_space, own, strict=True) if not own_values]
     if missing and (unlisted == "refuse" or len(missing) == len(label_space)):
         advice = ""
         if math.exp(mass_without_text(tokens)) > _MOSTLY:
@@ -344,24 +419,31 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
             advice = "; raise top_n, or take the bound with unlisted='bound'"
         raise NoMatch(
             f"{', '.join(map(repr, missing))} not among the {len(tokens)} most probable next tokens "
-            f"({_shown(tokens)}){advice}"
+            f"({_first_tokens(tokens)}){advice}"
         )
     return scores
 
 
-def _shown(tokens: Mapping[str, float]) -> str:
-    shown = [f"{token!r} {math.exp(value):.3g}" for token, value in list(tokens.items())[:6]]
-    return ", ".join(shown) + (", ..." if len(tokens) > 6 else "")
+def _first_tokens(tokens: Mapping[str, float]) -> str:
+    """Return the first six of the listed next tokens with their probabilities, for a message."""
+    entries = [f"{token!r} {math.exp(value):.3g}" for token, value in list(tokens.items())[:6]]
+    if len(tokens) > 6:
+        entries.append("...")
+    return ", ".join(entries)
 
 
 SendRequest: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 DOUBT = 0.5
-"""Nats by which the two may differ: servers compute in 16 bits, and batch as they like."""
+"""Nats by which the log-probabilities of a generated and of an echoed token may differ: servers compute in 16 bits, and
+batch as they like."""
 
-_ATTEMPTS = 5  # places in the prompt that are compared
-_AGREEMENTS = 2  # enough comparisons with equal values
-_SHORT = "text: a label:"  # a fault of its echo is not of one prompt
+_ATTEMPTS = 5
+"""Number of places in a prompt at which a generated token is compared with its echo, at most."""
+_AGREEMENTS = 2
+"""Number of comparisons that must agree."""
+_SHORT = "text: a label:"
+"""A prompt without anything special: if its echo is wrong, all are."""
 
 _LOG = logger(__name__)
 
@@ -375,37 +457,57 @@ def echo(request: SendRequest, text: str) -> list[EchoedToken]:
     return echoed_tokens(body, text)
 
 
-def _compared(request: SendRequest, text: str) -> tuple[str, float, float] | None:
-    """Generate a token after a text, and echo both; return the token and its two log-probabilities."""
+class _ComparedToken(NamedTuple):
+    """A token that a server generated after a text, and then echoed at the end of that text."""
+
+    token: str
+    generated: float
+    """Its log-probability when it was generated."""
+    echoed: float
+    """Its log-probability in the echo."""
+
+
+def _compare_at_end(request: SendRequest, text: str) -> _ComparedToken | None:
+    """Generate a token after a text, and have both echoed; None if the two tokens cannot be compared."""
     body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     match body.get("choices"):
-        case [{"text": written, "logprobs": {"tokens": [str(token)], "token_logprobs": [float(value)]}}]:
-            if token.strip() and token == written:
-                _, last, again = echo(request, text + token)[-1]
-                return (token, value, again) if last == token and isinstance(again, float) else None
+        case [{"text": generated_text, "logprobs": {"tokens": [str(token)], "token_logprobs": [float(generated)]}}]:
+            if not token.strip() or token != generated_text:
+                return None
+            last_token = echo(request, text + token)[-1]
+            echoed = last_token.log_probability
+            if last_token.text == token and isinstance(echoed, float):
+                return _ComparedToken(token, generated, echoed)
     return None
 
 
 def _echo_fault(request: SendRequest, prompt: str) -> str | None:
-    """Compare at the end of the prompt, then before its last words, until two tokens agree; return the fault."""
+    """Return why the server's echo cannot be used; None if it can.
+
+    Tokens are compared at the end of the prompt, then before its last word, before its last two words, and so on,
+    until two comparisons agree.
+    """
     try:
         echo(request, _SHORT)
     except EchoError as error:
         return str(error)
-    text, agreements = prompt.rstrip(), 0
+    text = prompt.rstrip()
+    agreements = 0
     for _ in range(_ATTEMPTS):
-        compared = _compared(request, text) if text else None
+        compared = _compare_at_end(request, text) if text else None
         if compared is not None:
-            token, value, again = compared
-            if abs(again - value) > DOUBT:
+            if abs(compared.echoed - compared.generated) > DOUBT:
                 return (
-                    f"the server's echo cannot be trusted: the token {token!r} has log-probability {value:.3f} when it "
-                    f"is generated, but {again:.3f} in the echoed prompt; {_OTHER_SCORING}"
+                    f"the server's echo cannot be trusted: the token {compared.token!r} has log-probability "
+                    f"{compared.generated:.3f} when it is generated, but {compared.echoed:.3f} in the echoed prompt; "
+                    f"{_OTHER_SCORING}"
                 )
             agreements += 1
             if agreements == _AGREEMENTS:
                 return None
-        text = "".join(re.split(r"(\s+)", text)[:-2])
+        # Without the last word and the white space before it.
+        words_and_spaces = re.split(r"(\s+)", text)
+        text = "".join(words_and_spaces[:-2])
     if not agreements:
         _LOG.warning("a server's echoed log-probabilities could not be compared with generated ones; they are believed")
     return None
@@ -416,9 +518,10 @@ Guided = Literal["", "choice", "json"]
 ScoresOrReply = list[float] | str
 
 MUCH_WITHOUT_TEXT = 0.1
-"""Mean probability of next tokens without visible text from which on a run has a warning."""
+"""A run has a warning if next tokens without visible text have this probability on average."""
 
-_TIES = 8  # from this many queries on, exact ties in all of them are no accident
+_TIES = 8
+"""Exact ties of all labels in this many queries, one after the other, are no accident."""
 
 
 class _TieCheck:
@@ -448,7 +551,8 @@ class _TieCheck:
         return f"the server returned exactly the same score for all labels in each of {self._ties} queries"
 
 
-_VERSION = 4  # part of the identity; raise it with any change that can move a score
+_VERSION = 4
+"""Part of the identity. Raised with any change that can move a score."""
 
 WHO = frozenset({"base_url", "model", "served_model"})
 """The options that identify the model."""
@@ -461,17 +565,27 @@ NO_NUMBERS = frozenset(
 _FORMATS = {"plain": "completions", "chat": "chat", "chat-turns": "chat"}
 """The interface for each prompt format of the other kernels."""
 
-_NEEDS = (
-    ("guided", "scoring", ("text",)),
-    ("max_tokens", "scoring", ("text",)),
-    ("top_n", "scoring", ("top-logprobs",)),
-    ("unlisted", "scoring", ("top-logprobs",)),
-    ("last_blank", "scoring", ("prompt-logprobs", "top-logprobs")),
-    ("last_blank", "api", ("completions",)),
-    ("system", "api", ("chat",)),
-    ("turns", "api", ("chat",)),
+
+class _Requirement(NamedTuple):
+    """An option that changes numbers only where another option has one of these values."""
+
+    option: str
+    other_option: str
+    values: tuple[str, ...]
+
+
+_REQUIREMENTS = (
+    _Requirement("guided", "scoring", ("text",)),
+    _Requirement("max_tokens", "scoring", ("text",)),
+    _Requirement("top_n", "scoring", ("top-logprobs",)),
+    _Requirement("unlisted", "scoring", ("top-logprobs",)),
+    _Requirement("last_blank", "scoring", ("prompt-logprobs", "top-logprobs")),
+    _Requirement("last_blank", "api", ("completions",)),
+    _Requirement("system", "api", ("chat",)),
+    _Requirement("turns", "api", ("chat",)),
 )
-"""Options that change numbers only where another option has one of these values."""
+_GUIDED_JSON = _Requirement("guided", "api", ("chat",))
+"""What ``guided="json"`` needs in addition: completions have no response format."""
 
 
 def check_prompts(prompts: Sequence[str]) -> None:
@@ -498,20 +612,24 @@ def is_local(url: str) -> bool:
     return address.is_private or address.is_loopback
 
 
-def _checked_url(given: object) -> str:
-    """Normalise an address, and refuse parts that an identity or an error must not show."""
+def _checked_url(base_url: object) -> str:
+    """Return an address in its shortest form; refuse parts that an identity or an error must not show."""
     try:
-        parts = urlsplit(given.strip() if isinstance(given, str) else "")
-        port, host = parts.port, parts.hostname or ""
+        parts = urlsplit(base_url.strip() if isinstance(base_url, str) else "")
+        port = parts.port
+        host = parts.hostname or ""
     except ValueError:
         raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ArgumentError(f"base_url must have no user name, password, query or fragment; the key is {KEY_VARIABLE}")
     if parts.scheme not in ("http", "https") or not host:
         raise ArgumentError("base_url must be a text that begins with http:// or https:// and names a host")
-    host = f"[{host}]" if ":" in host else host
-    usual = {"http": 80, "https": 443}[parts.scheme]
-    return f"{parts.scheme}://{host}{'' if port in (None, usual) else f':{port}'}{parts.path.rstrip('/')}"
+    if ":" in host:  # an IPv6 address
+        host = f"[{host}]"
+    default_port = {"http": 80, "https": 443}[parts.scheme]
+    if port is not None and port != default_port:
+        host = f"{host}:{port}"
+    return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
 
 
 @dataclass(frozen=True)
@@ -577,11 +695,27 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and is shown in results; leave it out")
         if self.api == "chat" and self.scoring == "prompt-logprobs":
             raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
-        for name, other, values in (*_NEEDS, *[("guided", "api", ("chat",))] * (self.guided == "json")):
-            if getattr(self, name) != getattr(type(self), name) and getattr(self, other) not in values:
-                got = f"got {getattr(self, name)!r} with {other}={getattr(self, other)!r}"
-                expected = f"expected {other}={' or '.join(map(repr, values))}"
-                raise ArgumentError(f"{name}: {got}, {expected}. Leave {name} out, or change {other}")
+        self._check_requirements()
+
+    def _check_requirements(self) -> None:
+        """Refuse options that would have no effect.
+
+        Raises:
+            ArgumentError: An option is not the default, and another option that it needs has another value.
+        """
+        requirements = list(_REQUIREMENTS)
+        if self.guided == "json":
+            requirements.append(_GUIDED_JSON)
+        for option, other_option, values in requirements:
+            value = getattr(self, option)
+            other_value = getattr(self, other_option)
+            default = getattr(type(self), option)
+            if value != default and other_value not in values:
+                expected = " or ".join(map(repr, values))
+                raise ArgumentError(
+                    f"{option}: got {value!r} with {other_option}={other_value!r}, expected {other_option}={expected}. "
+                    f"Leave {option} out, or change {other_option}"
+                )
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy pins editions of its own, and sees scores of its own process.
@@ -608,39 +742,48 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             >>> EndpointKernel.from_spec("openai:http://localhost:8000/v1#org/model:7b;scoring=text").model
             'org/model:7b'
         """
-        address, mark, rest = spec.removeprefix("openai:").partition("#")
+        address, mark, model_and_options = spec.removeprefix("openai:").partition("#")
         types = {**option_types(cls), "prompt_format": "str"}
-        model, given = split_options(rest, types, False, "a served model", options)
-        if (written := given.pop("prompt_format", None)) is not None:  # the other kernels' word for it
-            if "api" in given or written not in _FORMATS:
-                both = " and api: give one of the two" if "api" in given else f", expected {', '.join(_FORMATS)}"
-                raise ArgumentError(f"got prompt_format={written!r}{both}")
-            given["api"] = _FORMATS[written]
-            if written == "chat-turns":
-                given["turns"] = True
+        model, all_options = split_options(model_and_options, types, False, "a served model", options)
+        prompt_format = all_options.pop("prompt_format", None)
+        if prompt_format is not None:
+            all_options |= _options_of_format(prompt_format, is_api_given="api" in all_options)
         if not mark or not model or not address:
-            missing = "the model" if address else "the address"  # what was given may hold a password
+            # The message does not show what was given, because an address may hold a password.
+            missing = "the model" if address else "the address"
             example = "openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model"
             raise ArgumentError(f"{missing} is missing: a served model is given as {example}")
-        return cls(address, model, **given)
+        return cls(address, model, **all_options)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of this kernel; with ``scoring="text"`` it predicts labels without scores."""
-        scores = set() if self.scoring == "text" else {Capability.LABEL_SCORES}
-        return frozenset({Capability.TEXT, Capability.BATCH, *scores})
+        capabilities = frozenset({Capability.TEXT, Capability.BATCH})
+        if self.scoring == "text":
+            return capabilities
+        return capabilities | {Capability.LABEL_SCORES}
 
     def identity(self) -> Identity:
         """Who predicts and how, without asking the server; the served edition is in :attr:`editions`."""
         who = {"kernel": f"endpoint {_VERSION}", "server": self.base_url, "model": self.model}
         if self.served_model is not None:
             who["served_model"] = self.served_model
-        replies = {field.name for field in fields(ReplySettings)}
-        texts = {field.name: str(getattr(self, field.name)) for field in fields(self) if field.name not in replies}
-        texts |= self.reply_settings()
-        unused = {name for name, other, values in _NEEDS if getattr(self, other) not in values}
-        without = WHO | NO_NUMBERS | unused | ({"last_blank"} if self.last_blank == "prompt" else set())
-        return Identity(who, {name: text for name, text in texts.items() if text and name not in without})
+        # The settings of replies are those that are sent, with the values that the server gets.
+        names_of_reply_settings = {field.name for field in fields(ReplySettings)}
+        settings = {}
+        for option in fields(self):
+            if option.name not in names_of_reply_settings:
+                settings[option.name] = str(getattr(self, option.name))
+        settings |= self.reply_settings()
+
+        left_out = WHO | NO_NUMBERS
+        for requirement in _REQUIREMENTS:
+            if getattr(self, requirement.other_option) not in requirement.values:
+                left_out |= {requirement.option}
+        if self.last_blank == "prompt":
+            left_out |= {"last_blank"}
+        named_settings = {name: text for name, text in settings.items() if text and name not in left_out}
+        return Identity(who, named_settings)
 
     def pin_edition(self) -> str | None:
         """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.
@@ -657,12 +800,16 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         self._transport.editions.clear()
         request = self._request(question_only("a"), self.reply_request(1, ()))
         first_result(self._transport.all(["a"], lambda _: self._transport.request(self.api, request)))
-        return next(iter(self.editions), None)
+        if not self.editions:
+            return None
+        return self.editions[0]
 
     @property
     def editions(self) -> tuple[str, ...]:
         """The editions seen in this process since the last :meth:`pin_edition`, in order of appearance."""
-        return tuple(filter(None, map(edition_text, self._transport.editions)))
+        texts = [edition_text(edition) for edition in self._transport.editions]
+        # The text of an edition is empty where the server names neither a model nor a fingerprint.
+        return tuple(text for text in texts if text)
 
     @property
     def usage(self) -> EndpointUsage:
@@ -731,20 +878,20 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
         check_prompts(prompts)
-        if stop is None:  # a label is one line, and a completion goes on
+        if stop is None:
+            # A label is one line, and a completion goes on after it; a chat reply ends by itself.
             stop = ["\n"] if self.api == "completions" else []
         settings = {**self.reply_request(most, stop), **more}
-
         self._prompt_check.announce(prompts)
+        return self._transport.all(prompts, lambda prompt: self._reply(prompt, settings))
 
-        def work(prompt: str) -> Text:
-            self._refuse_if_cut(prompt)
-            text = reply(self._transport.request(self.api, self._request(prompt, settings)))
-            if has_key(text):
-                raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
-            return Text(text, text.finish_reason, unmeasured=self._prompt_check.is_unmeasured(prompt))
-
-        return self._transport.all(prompts, work)
+    def _reply(self, prompt: str, settings: Mapping[str, Any]) -> Text:
+        """Return the reply to one prompt."""
+        self._refuse_if_cut(prompt)
+        text = reply(self._transport.request(self.api, self._request(prompt, settings)))
+        if has_key(text):
+            raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
+        return Text(text, text.finish_reason, unmeasured=self._prompt_check.is_unmeasured(prompt))
 
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
         """The fields of a request that allow no reply but a label."""
@@ -752,15 +899,21 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             return {"structured_outputs": {"choice": list(labels)}}
         if not self.guided:
             return {}
-        label = {"label": {"type": "string", "enum": list(labels)}}
-        schema = {"type": "object", "properties": label, "required": ["label"], "additionalProperties": False}
-        form = {"name": "label", "strict": True, "schema": schema}
-        return {"response_format": {"type": "json_schema", "json_schema": form}}
+        properties = {"label": {"type": "string", "enum": list(labels)}}
+        schema = {"type": "object", "properties": properties, "required": ["label"], "additionalProperties": False}
+        json_schema = {"name": "label", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
-        sent = [next(iter(self._request(prompt, {}).values())) for prompt in prompts]
-        return [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in sent]
+        texts = []
+        for prompt in prompts:
+            request = self._request(prompt, {})
+            if self.api == "completions":
+                texts.append(request["prompt"])
+            else:
+                texts.append(json.dumps(request["messages"], ensure_ascii=False))
+        return texts
 
     def answer_warnings(self, answers: Sequence[object]) -> list[str]:
         """Return warnings about what the responses to prompts said, which their predictions record.
@@ -769,35 +922,46 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             answers: Predictions of this kernel.
         """
         warnings = []
-        masses = [
-            answer.mass_without_text
-            for answer in answers
-            if isinstance(answer, ScoredLabels) and answer.mass_without_text is not None
-        ]
-        if masses and math.fsum(masses) / len(masses) >= MUCH_WITHOUT_TEXT:
+        masses = []
+        for answer in answers:
+            if isinstance(answer, ScoredLabels) and answer.mass_without_text is not None:
+                masses.append(answer.mass_without_text)
+        if masses:
             mean = math.fsum(masses) / len(masses)
-            mostly = sum(mass > _MOSTLY for mass in masses)
-            advice = ""
-            if self.api == "completions" and self.last_blank == "prompt":
-                advice = ". With last_blank='label' the model can write the blank and the label in one token"
-            warnings.append(
-                f"next tokens without visible text, such as blanks and line breaks, have probability {mean:.2f} on "
-                f"average, and more than {_MOSTLY} in {mostly} of {len(masses)} prompts. They begin no label, and the "
-                f"scores leave them out{advice}"
-            )
+            if mean >= MUCH_WITHOUT_TEXT:
+                warnings.append(self._warning_without_text(masses, mean))
         if any(is_unmeasured(answer) for answer in answers):
             warnings.append(CANNOT_COUNT)
         return warnings
+
+    def _warning_without_text(self, masses: Sequence[float], mean: float) -> str:
+        """Return the warning about next tokens without visible text.
+
+        Args:
+            masses: For each prompt, the total probability of these tokens.
+            mean: The mean of these.
+        """
+        advice = ""
+        if self.api == "completions" and self.last_blank == "prompt":
+            advice = ". With last_blank='label' the model can write the blank and the label in one token"
+        prompts_mostly_without = sum(mass > _MOSTLY for mass in masses)
+        return (
+            f"next tokens without visible text, such as blanks and line breaks, have probability {mean:.2f} on "
+            f"average, and more than {_MOSTLY} in {prompts_mostly_without} of {len(masses)} prompts. They begin no "
+            f"label, and the scores leave them out{advice}"
+        )
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
         self._transport.close()
 
     def _request(self, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a request for a prompt, without the model."""
         if self.last_blank == "label":
             prompt = without_blank(prompt)
-        content = {"prompt": str(prompt)} if self.api == "completions" else {"messages": self.messages(prompt)}
-        return {**content, **settings}
+        if self.api == "completions":
+            return {"prompt": str(prompt), **settings}
+        return {"messages": self.messages(prompt), **settings}
 
     def _refuse_if_cut(self, prompt: str) -> None:
         """Raise an error if the server cuts the prompt (:mod:`StaICC.kernels.server.prompt_cuts`)."""
@@ -807,11 +971,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def _count_tokens(self, text: str) -> int | None:
         """Return the tokens of a prompt as the server counts them, with a request for one token."""
-        shown = [
-            Demonstration("a", "a", "")
-        ] * self._prompt_check.most_demonstrations  # a message has tokens of its own
-        prompt = PromptText(PromptParts(text, shown, "a")) if self.turns else text
-        body = self._transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
+        if self.turns:
+            # Every message has tokens of its own, so the text is measured with as many turns as the prompts have.
+            demonstrations = [Demonstration("a", "a", "")] * self._prompt_check.most_demonstrations
+            text = PromptText(PromptParts(text, demonstrations, "a"))
+        body = self._transport.request(self.api, self._request(text, self.reply_request(1, ())))
         return token_counts(body).get("prompt_tokens")
 
     def announce_prompts(self, prompts: Sequence[str]) -> None:
@@ -819,26 +983,59 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         self._prompt_check.announce(prompts)
 
     def _scores(self, prompt: str, labels: Sequence[str]) -> list[float]:
-        transport = self._transport
+        """Return the probabilities of the labels for one prompt."""
         if self.scoring == "top-logprobs":
-            self._refuse_if_cut(prompt)
-            listed = {"logprobs": True, "top_logprobs": self.top_n} if self.api == "chat" else {"logprobs": self.top_n}
-            body = transport.request(self.api, self._request(prompt, self.reply_request(1, ()) | listed))
-            tokens = next_tokens(body, self.top_n)
-            without_text = min(1.0, math.exp(mass_without_text(tokens)))
-            scores = label_probabilities(next_token_scores(tokens, labels, self.unlisted))
-            unmeasured = self._prompt_check.is_unmeasured(prompt)
-            return ScoredLabels(scores, mass_without_text=without_text, unmeasured=unmeasured)
+            return self._scores_of_next_tokens(prompt, labels)
+        return self._scores_of_echo(prompt, labels)
+
+    def _scores_of_next_tokens(self, prompt: str, labels: Sequence[str]) -> list[float]:
+        """Return the probabilities of the labels by the most probable next tokens."""
+        self._refuse_if_cut(prompt)
+        settings = self.reply_request(1, ())
+        if self.api == "chat":
+            settings |= {"logprobs": True, "top_logprobs": self.top_n}
+        else:
+            settings |= {"logprobs": self.top_n}
+        body = self._transport.request(self.api, self._request(prompt, settings))
+        tokens = next_tokens(body, self.top_n)
+        scores = next_token_scores(tokens, labels, self.unlisted)
+        return ScoredLabels(
+            label_probabilities(scores),
+            mass_without_text=min(1.0, math.exp(mass_without_text(tokens))),
+            unmeasured=self._prompt_check.is_unmeasured(prompt),
+        )
+
+    def _scores_of_echo(self, prompt: str, labels: Sequence[str]) -> list[float]:
+        """Return the probabilities of the labels by the log-probabilities of all their tokens."""
+        transport = self._transport
         complete = functools.partial(transport.request, "completions")
         if self.last_blank == "label":
-            prompt, labels = without_blank(prompt), with_blank(labels)
-        with transport.checking:  # once, with five requests or a few more
+            prompt = without_blank(prompt)
+            labels = with_blank(labels)
+        # The first prompt of a process checks the server's echo, with five requests or a few more; the others wait.
+        with transport.checking:
             if transport.echo_fault == "":
                 transport.echo_fault = _echo_fault(complete, prompt)
         if transport.echo_fault is not None:
             raise UnusableEndpointError(transport.echo_fault)
         echoes = [echo(complete, prompt + label) for label in labels]
         return label_probabilities(joint_log_probabilities(echoes, prompt, labels))
+
+
+def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]:
+    """Return the options of a served model that are the option ``prompt_format`` of the other kernels.
+
+    Raises:
+        ArgumentError: There is no such format, or ``api`` is given, too.
+    """
+    if is_api_given:
+        raise ArgumentError(f"got prompt_format={prompt_format!r} and api: give one of the two")
+    if prompt_format not in _FORMATS:
+        raise ArgumentError(f"got prompt_format={prompt_format!r}, expected {', '.join(_FORMATS)}")
+    options: dict[str, Any] = {"api": _FORMATS[prompt_format]}
+    if prompt_format == "chat-turns":
+        options["turns"] = True
+    return options
 
 
 Provider = Literal["openai", "anthropic"]
@@ -859,13 +1056,18 @@ def response_body(record: Mapping[str, Any]) -> Mapping[str, Any]:
         EndpointError: The request failed.
     """
     match record:
+        # OpenAI.
         case {"response": {"status_code": 200, "body": Mapping() as body}} if not record.get("error"):
             return body
+        # Anthropic.
         case {"result": {"type": "succeeded", "message": {"content": list(parts)} as message}}:
-            typed = [part for part in parts if isinstance(part, Mapping)]
-            thoughts = "".join(str(part.get("thinking") or "") for part in typed)
-            written = {"content": [part for part in typed if part.get("type") == "text"], "reasoning_content": thoughts}
-            choice = {"message": written, "finish_reason": message.get("stop_reason")}
+            blocks = [part for part in parts if isinstance(part, Mapping)]
+            thoughts = [str(block.get("thinking") or "") for block in blocks]
+            text_blocks = [block for block in blocks if block.get("type") == "text"]
+            choice = {
+                "message": {"content": text_blocks, "reasoning_content": "".join(thoughts)},
+                "finish_reason": message.get("stop_reason"),
+            }
             return {"model": message.get("model"), "choices": [choice]}
-    said = record.get("error") or record.get("response") or record.get("result")
-    raise EndpointError(f"the request failed: {clip(said)}")
+    failure = record.get("error") or record.get("response") or record.get("result")
+    raise EndpointError(f"the request failed: {clip(failure)}")

@@ -48,12 +48,18 @@ from StaICC.safe_text import logger
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 MIN_LENGTH = 12
+"""Number of characters from which on a key is replaced in texts. Shorter ones are ordinary words."""
 
 _SHOWN = "[key]"
-_CLIENTS = frozenset({"httpcore", "httpx", "openai"})  # their debug logs show the headers of responses
+"""What texts show instead of a key."""
+_CLIENTS = frozenset({"httpcore", "httpx", "openai"})
+"""Packages whose debug logs show the headers of requests and responses."""
 _NAMES = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_READ: set[str] = set()  # the keys that this process sends
+"""Names of environment variables that hold secrets."""
+_READ: set[str] = set()
+"""The keys that this process sends."""
 _CREATION = threading.Lock()
+"""Held while a transport connects, so that it connects once."""
 
 
 def key_from_environment() -> str | None:
@@ -72,9 +78,14 @@ def key_from_environment() -> str | None:
 
 
 def _replaced(text: str, keys: Iterable[str]) -> str:
-    forms = {form for key in keys if len(key) >= MIN_LENGTH for form in (key, quote(key), quote(key, safe=""))}
-    for form in sorted(forms, key=len, reverse=True):
-        text = re.sub(re.escape(form), _SHOWN, text, flags=re.IGNORECASE)
+    """Return a text in which keys are replaced, verbatim and URL-encoded, in upper and lower case."""
+    written_keys = set()
+    for key in keys:
+        if len(key) >= MIN_LENGTH:
+            written_keys |= {key, quote(key), quote(key, safe="")}
+    # The longest first: one key may begin with another one.
+    for written_key in sorted(written_keys, key=len, reverse=True):
+        text = re.sub(re.escape(written_key), _SHOWN, text, flags=re.IGNORECASE)
     return text
 
 
@@ -85,17 +96,20 @@ def has_key(text: str) -> bool:
 
 def redact(text: str) -> str:
     """Return the text without keys: those that are sent, and all environment variables that are named like one."""
-    named = [value.strip() for name, value in os.environ.items() if _NAMES.search(name)]
-    return _replaced(text, [*_READ, *named])
+    secrets = [value.strip() for name, value in os.environ.items() if _NAMES.search(name)]
+    return _replaced(text, [*_READ, *secrets])
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
+    """Replace keys in a log record; a filter of ``logging``, which lets every record pass."""
     try:
         message = record.getMessage()
     except Exception:  # logging reports it when the record is written
         return True
-    if redact(message) != message:
-        record.msg, record.args = redact(message), None
+    redacted_message = redact(message)
+    if redacted_message != message:
+        record.msg = redacted_message
+        record.args = None
     if record.exc_info:
         record.exc_text = redact("".join(traceback.format_exception(*record.exc_info)).rstrip())
     return True
@@ -105,19 +119,31 @@ def redact_logs() -> None:
     """Remove keys from the log records of the HTTP client."""
     for name in list(logging.root.manager.loggerDict):
         if name.split(".")[0].rstrip("0123456789") in _CLIENTS:
-            logging.getLogger(name).addFilter(_redact_record)  # once, however often it is added
+            # A filter that a logger has already is not added again.
+            logging.getLogger(name).addFilter(_redact_record)
 
 
 Api = Literal["completions", "chat"]
 
 Value = TypeVar("Value")
 
+_PATHS: Mapping[Api, str] = {"chat": "chat/completions", "completions": "completions"}
+"""Where a server has its interfaces, after its address."""
 _LARGEST_BODY = 64 * 2**20
+"""Maximum size of a response in bytes."""
 _LARGEST_ERROR_BODY = 2**16
+"""Of a response that reports an error, this many bytes are read."""
 _LONGEST_BACKOFF = 30.0
+"""Maximum number of seconds before a retry, if the server does not ask for more."""
+_LARGEST_POWER = 64
+"""The wait is doubled this many times at most; a float has no 2 to the power of 1,024."""
 _DOUBLINGS_WHILE_ANSWERING = 2
 """How often the wait before a retry doubles, at most, while the server answers other requests: it is not down."""
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""Statuses of failures that may pass."""
+_LAST_STANDARD_STATUS = 505
+"""Statuses above it are those of content networks (such as 520 to 529), whose failures may pass, too."""
+# How servers name the reasons of refusals, in their codes and messages.
 _WITHHELD = re.compile(r"content[ _-]?(filter|policy|management|moderation)|flagged|safety", re.I)
 _QUOTA = re.compile(r"quota|billing|credit balance|insufficient (balance|funds)", re.I)
 _SETTING = re.compile(
@@ -149,7 +175,9 @@ def clip(text: object, length: int = 160) -> str:
         "'a b...'"
     """
     line = " ".join(redact(str(text)).split())
-    return repr(line if len(line) <= length else line[: length - 3] + "...")
+    if len(line) > length:
+        line = line[: length - 3] + "..."
+    return repr(line)
 
 
 def only_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -185,11 +213,14 @@ class EndpointUsage:
 def token_counts(body: Mapping[str, Any]) -> dict[str, int]:
     """Return the tokens that a response states, by the names of :class:`EndpointUsage`."""
     usage = body.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
+    if not isinstance(usage, Mapping):
+        return {}
+    stated: dict[str, Any] = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
     details = usage.get("completion_tokens_details")
-    counts = {**usage, "reasoning_tokens": details.get("reasoning_tokens") if isinstance(details, Mapping) else None}
-    names = ("prompt_tokens", "completion_tokens", "reasoning_tokens")
-    return {name: counts[name] for name in names if type(counts.get(name)) is int and counts[name] >= 0}
+    if isinstance(details, Mapping):
+        stated["reasoning_tokens"] = details.get("reasoning_tokens")
+    # A count may be null, and some servers send -1 or a number with a point.
+    return {name: count for name, count in stated.items() if type(count) is int and count >= 0}
 
 
 Edition: TypeAlias = "dict[str, str]"
@@ -264,16 +295,30 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 20.0)
         40.0
     """
-    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+    for name, seconds_per_unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         with contextlib.suppress(KeyError, ValueError):
-            if math.isfinite(seconds := float(headers[name]) * scale):
+            seconds = float(headers[name]) * seconds_per_unit
+            if math.isfinite(seconds):
                 return max(seconds, 0.0)
-    with contextlib.suppress(KeyError, ValueError, TypeError, OverflowError):
-        until = email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp()
-        with contextlib.suppress(KeyError, ValueError, TypeError, OverflowError):
-            now = email.utils.parsedate_to_datetime(headers["date"]).timestamp()  # the server's clock, not ours
-        return max(until - now, 0.0)
-    return None
+
+    until = _seconds_of_date(headers.get("retry-after"))
+    if until is None:
+        return None
+    # The difference is taken on the server's clock, which may differ from ours.
+    server_now = _seconds_of_date(headers.get("date"))
+    if server_now is not None:
+        now = server_now
+    return max(until - now, 0.0)
+
+
+def _seconds_of_date(date: str | None) -> float | None:
+    """Return the seconds since 1970 of a date in a header; None if there is none that can be read."""
+    if date is None:
+        return None
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 class _Ending:
@@ -366,24 +411,26 @@ class Requests:
         """Return the results in order: of the first prompt alone, if nothing was understood yet, then of the others."""
         outcomes: dict[int, Value | OutputError] = {}
 
-        def work_off(numbers: Iterator[int]) -> None:
+        def work_off(indexes: Iterator[int]) -> None:
             self._of_thread.ending = ending
-            for number in numbers:
-                outcomes[number] = self._outcome(prompts[number], work, ending)
+            for index in indexes:
+                outcomes[index] = self._outcome(prompts[index], work, ending)
 
-        numbers = iter(range(len(prompts)))
-        if not self.understood or len(prompts) == 1:  # most faults are of all queries
-            work_off(itertools.islice(numbers, 1))
+        # All threads take the indexes of their prompts from one iterator.
+        indexes = iter(range(len(prompts)))
+        # Most faults (no server, a wrong key) are of all queries, so the first one shows them.
+        if not self.understood or len(prompts) == 1:
+            work_off(itertools.islice(indexes, 1))
         if len(prompts) > 1:
-            # Daemons: after an interrupt, nothing waits for their requests.
-            threads = [
-                threading.Thread(target=work_off, args=(numbers,), daemon=True) for _ in prompts[: self.concurrency]
-            ]
+            threads = []
+            for _ in range(min(self.concurrency, len(prompts))):
+                # Daemons: after an interrupt, nothing waits for their requests.
+                threads.append(threading.Thread(target=work_off, args=(indexes,), daemon=True))
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-        return [outcomes[number] for number in range(len(prompts))]
+        return [outcomes[index] for index in range(len(prompts))]
 
     def _outcome(self, prompt: str, work: Callable[[str], Value], ending: _Ending) -> Value | OutputError:
         """Return the result for one prompt, or the error in its place; an error that all would meet stops all calls."""
@@ -392,21 +439,24 @@ class Requests:
         try:
             return work(prompt)
         except Exception as error:
-            shown = _redacted(error)
-            if isinstance(shown, RunEndingError):
+            redacted_error = _redacted(error)
+            if isinstance(redacted_error, RunEndingError):
                 with self._calls_lock:
                     for call in self._calls:
-                        call.end(shown)
-            return shown
+                        call.end(redacted_error)
+            return redacted_error
 
 
 def _redacted(error: Exception) -> OutputError:
-    """The error without the key and without its traceback."""
+    """Return the error without the key and without its traceback."""
     if not isinstance(error, OutputError):  # a response that no check expected
         error = EndpointError(f"the response could not be read ({type(error).__name__}: {clip(error)})")
-    if (shown := redact(str(error))) != str(error):
-        error = type(error)(shown)
-    error.__cause__ = error.__context__ = None
+    message = str(error)
+    redacted_message = redact(message)
+    if redacted_message != message:
+        error = type(error)(redacted_message)
+    error.__cause__ = None
+    error.__context__ = None
     return error.with_traceback(None)
 
 
@@ -442,24 +492,30 @@ class Transport(Requests):
         return super().all(prompts, work)
 
     def _connect(self) -> None:
+        """Open the connections of this process."""
         openai = require("openai", "endpoint", "the endpoint kernel")
         key = key_from_environment()
         self._has_key = key is not None
-        url = self._options.base_url
-        given = openai.OpenAI(base_url=url, api_key=key or "none").default_headers  # organisation, project
-        self._headers = {name: text for name, text in given.items() if isinstance(text, str)}
-        self._headers["Authorization"] = f"Bearer {key or 'none'}"
+        base_url = self._options.base_url
+        # The package reads the organisation and the project from the environment. Servers without keys take any.
+        sent_key = key or "none"
+        default_headers = openai.OpenAI(base_url=base_url, api_key=sent_key).default_headers
+        self._headers = {name: text for name, text in default_headers.items() if isinstance(text, str)}
+        self._headers["Authorization"] = f"Bearer {sent_key}"
         self._client = openai.DefaultHttpxClient(timeout=self._options.timeout, follow_redirects=False)
         self._end = weakref.finalize(self, self._client.close)
         self._free = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
         self._not_before = 0.0
+        """The time (of ``time.monotonic``) before which the server wants no request."""
         self._faults_in_a_row = 0
+        """Number of failed requests since the server's last answer."""
         self.checking = threading.Lock()
         self.echo_fault: str | None = ""
         """Why the server's echo is wrong, if it is; empty before the check."""
         redact_logs()
-        self.understood, self._process = False, os.getpid()
+        self.understood = False
+        self._process = os.getpid()
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -491,8 +547,10 @@ class Transport(Requests):
                 self._faults_in_a_row += 1
             wait = self._wait(outcome, attempt, payload)
             if wait is None:
-                tries = f" ({attempt + 1} requests)" if attempt else ""
-                raise outcome.error(f"{self._options.base_url}: {outcome.reason}{tries}")
+                message = f"{self._options.base_url}: {outcome.reason}"
+                if attempt > 0:
+                    message += f" ({attempt + 1} requests)"
+                raise outcome.error(message)
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
             self.ending.wait(wait)
@@ -508,117 +566,158 @@ class Transport(Requests):
         ending = self.ending
         with self._free:
             ending.wait(0)
-            while (early := self._not_before - time.monotonic()) > 0:
-                ending.wait(early)
+            while True:
+                # Another thread may have been asked to wait in the meantime.
+                seconds_left = self._not_before - time.monotonic()
+                if seconds_left <= 0:
+                    break
+                ending.wait(seconds_left)
             with self._lock:
                 self.counts.update(requests=1, retries=int(is_retry))
             return self._attempt(api, payload)
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
-        """Seconds until the next attempt; None if there is none."""
+        """Return the seconds until the next attempt; None if there is none.
+
+        Args:
+            fault: Why this attempt failed.
+            attempt: Its number, from 0.
+            payload: The request.
+        """
         if not fault.may_pass or attempt >= self._options.retries:
             return None
+        # From 0 to 1, derived from the request, so that a run waits equally long each time.
         jitter = random.Random(json.dumps([payload, attempt], sort_keys=True)).random()
-        if not fault.wait:
-            doublings = attempt
-            is_answering = self._faults_in_a_row <= attempt  # since this request failed first
-            if is_answering and not fault.is_rate_limit:
-                doublings = min(attempt, _DOUBLINGS_WHILE_ANSWERING)
-            doubled = self._options.backoff * 2.0 ** min(doublings, 64)  # a thousand give no number any more
-            return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
-        self._not_before = max(self._not_before, time.monotonic() + fault.wait)
-        return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
+        if fault.wait:
+            self._not_before = max(self._not_before, time.monotonic() + fault.wait)
+            return fault.wait + jitter * min(1.0, 0.1 * fault.wait)
+
+        doublings = attempt
+        # Each attempt of this request is one fault. If there are no more, the server answered since the first one.
+        is_answering = self._faults_in_a_row <= attempt
+        if is_answering and not fault.is_rate_limit:
+            doublings = min(attempt, _DOUBLINGS_WHILE_ANSWERING)
+        doubled = self._options.backoff * 2.0 ** min(doublings, _LARGEST_POWER)
+        return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
 
     def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
         """Send a request once. Failures are returned, not raised, so that errors hold no traceback of the client."""
+        end = time.monotonic() + self._options.timeout
         try:
-            return self._exchange(api, payload, time.monotonic() + self._options.timeout)
+            return self._exchange(api, payload, end)
         except Exception as error:
-            kinds, text = {base.__name__ for base in type(error).__mro__}, clip(f"{type(error).__name__}: {error}")
-            if kinds & {"TimeoutError", "TimeoutException"}:
+            # Recognised by name: the client raises its own errors, and its package may not be imported here.
+            kinds = {base.__name__ for base in type(error).__mro__}
+            description = clip(f"{type(error).__name__}: {error}")
+            if not kinds.isdisjoint({"TimeoutError", "TimeoutException"}):
                 limit = f"{self._options.timeout:g} s"
-                return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", True)
-            if kinds & {"OSError", "TransportError"}:
-                return _Fault(f"the connection failed ({text}); is the server running at this address?", True)
-            return _Fault(f"the request could not be made ({text})")
+                return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", may_pass=True)
+            if not kinds.isdisjoint({"OSError", "TransportError"}):
+                return _Fault(
+                    f"the connection failed ({description}); is the server running at this address?", may_pass=True
+                )
+            return _Fault(f"the request could not be made ({description})")
 
     def _exchange(self, api: Api, payload: Mapping[str, Any], end: float) -> dict[str, Any] | _Fault:
-        url = f"{self._options.base_url}/{'chat/' * (api == 'chat')}completions"
-        request, data = {"model": self._options.model, **payload}, bytearray()
+        """Send a request and read the response.
+
+        Args:
+            api: Which of the server's interfaces.
+            payload: The request, without the model.
+            end: The time (of ``time.monotonic``) until which the response must be there.
+
+        Raises:
+            TimeoutError: It is not.
+        """
+        url = f"{self._options.base_url}/{_PATHS[api]}"
+        request = {"model": self._options.model, **payload}
+        data = bytearray()
         with self._client.stream("POST", url, json=request, headers=self._headers) as response:
-            fine = response.is_success
-            for part in response.iter_bytes():
-                data += part
-                late = time.monotonic() > end
-                if late and fine:
+            largest = _LARGEST_BODY if response.is_success else _LARGEST_ERROR_BODY
+            for chunk in response.iter_bytes():
+                data += chunk
+                is_late = time.monotonic() > end
+                if is_late and response.is_success:
                     raise TimeoutError
-                if late or len(data) > (_LARGEST_BODY if fine else _LARGEST_ERROR_BODY):
+                # Of an error, what has come so far is enough.
+                if is_late or len(data) > largest:
                     break
-        start = data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace")
-        if not fine:
-            return self._status_fault(response.status_code, response.headers, start)
+        beginning = data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace")
+        if not response.is_success:
+            return self._status_fault(response.status_code, response.headers, beginning)
         if len(data) > _LARGEST_BODY:
             return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
         try:
             body = json.loads(data)
         except (ValueError, RecursionError):
-            kind = response.headers.get("content-type", "").split(";")[0]
-            where = " (is the address right? It mostly ends in /v1)" if "html" in kind else ""
-            size = f"{kind or 'of unknown type'}, {len(data)} bytes"
-            return _Fault(f"the answer is not JSON, but {size}: {clip(start)}{where}", True)
-        if not isinstance(body, dict):
-            return _Fault(f"the answer is JSON, but no object: {clip(body)}", True)
-        if body.get("error"):
-            return _Fault(f"the server answered with the error {clip(body['error'])}", True)
-        match body.get("choices"):
-            case [Mapping() as choice]:
-                reason = choice.get("finish_reason")
-                one_token = 1 in (payload.get("max_tokens"), payload.get("max_completion_tokens"))
-                if ending(reason) is None and not (reason is None and one_token):  # all requests for scores
-                    expected = f"got the finish reason {clip(reason)}, expected stop or length"
-                    return _Fault(f"the reply may be incomplete: {expected}", True)
-        return body
+            content_type = response.headers.get("content-type", "").split(";")[0]
+            return _not_json(content_type, len(data), beginning)
+        fault = _fault_of_body(body, payload)
+        if fault is not None:
+            return fault
+        accepted: dict[str, Any] = body
+        return accepted
 
     def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> _Fault:
-        """Describe a response whose status is not 200."""
-        code = ""
-        with contextlib.suppress(ValueError, RecursionError):
-            decoded = json.loads(text)
-            decoded = decoded[0] if isinstance(decoded, list) and decoded else decoded
-            inside = decoded.get("error", decoded) if isinstance(decoded, dict) else decoded
-            if isinstance(inside, dict):
-                code = f"{inside.get('code') or ''} {inside.get('type') or ''}"
-                text = str(inside.get("message") or inside.get("detail") or text)
-        said = f"status {status}" + (f": {clip(text)}" if text.strip() else "")
-        lasting = self._lasting_fault(status, headers.get("location", "nowhere"), code, text)
-        if lasting is not None:
-            return _Fault(f"{lasting[0]} ({said})", error=lasting[1])
-        may_pass = status in _MAY_PASS or status > 505
-        wait = retry_after(headers, time.time()) if may_pass else None
-        if wait is not None and wait > self._options.longest_wait:
-            most = f"longest_wait ({self._options.longest_wait:g} s); run again later, or raise it"
-            return _Fault(f"the server asks to wait {wait:.0f} s, more than {most} ({said})")
-        return _Fault(f"the server failed or refused ({said})", may_pass, wait=wait, is_rate_limit=status == 429)
+        """Return the fault of a response that reports an error.
 
-    def _lasting_fault(self, status: int, location: str, code: str, text: str) -> tuple[str, type[OutputError]] | None:
-        """Return why a request would fail again, and the error that says so."""
+        Args:
+            status: Its status.
+            headers: Its headers, by lower-case name.
+            text: The beginning of its body.
+        """
+        code, message = _error_of_body(text)
+        description = f"status {status}"
+        if message.strip():
+            description = f"{description}: {clip(message)}"
+        lasting_fault = self._lasting_fault(status, headers.get("location", "nowhere"), code, message)
+        if lasting_fault is not None:
+            return _Fault(f"{lasting_fault.reason} ({description})", error=lasting_fault.error)
+
+        may_pass = status in _MAY_PASS or status > _LAST_STANDARD_STATUS
+        wait = retry_after(headers, time.time()) if may_pass else None
+        longest_wait = self._options.longest_wait
+        if wait is not None and wait > longest_wait:
+            return _Fault(
+                f"the server asks to wait {wait:.0f} s, more than longest_wait ({longest_wait:g} s); run again later, "
+                f"or raise it ({description})"
+            )
+        reason = f"the server failed or refused ({description})"
+        return _Fault(reason, may_pass=may_pass, wait=wait, is_rate_limit=status == 429)
+
+    def _lasting_fault(self, status: int, location: str, code: str, text: str) -> _Fault | None:
+        """Return why a request would fail again; None if it may succeed.
+
+        Args:
+            status: The status of the response.
+            location: Where it redirects to.
+            code: The code and the type of the error.
+            text: The message of the error.
+        """
         if 300 <= status < 400:
-            place = clip(redact(location).partition("?")[0])
-            return f"the server redirects to {place}; give the address that it really has", UnusableEndpointError
+            new_address = clip(redact(location).partition("?")[0])
+            reason = f"the server redirects to {new_address}; give the address that it really has"
+            return _Fault(reason, error=UnusableEndpointError)
         if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
-            return "the server withheld the reply, by a content filter", WithheldReplyError
+            return _Fault("the server withheld the reply, by a content filter", error=WithheldReplyError)
         if status in (400, 413, 422, 500) and is_too_long(f"{code.replace('_', ' ')} {text}"):
-            return "the prompt is longer than the model's context length; shorten it or use fewer k", PromptTooLongError
-        if status == 402 or (status in (400, 403, 429) and _QUOTA.search(code if status == 429 else text)):
-            return "the quota is used up", UnusableEndpointError
+            reason = "the prompt is longer than the model's context length; shorten it or use fewer k"
+            return _Fault(reason, error=PromptTooLongError)
+        if status == 402:
+            return _Fault("the quota is used up", error=UnusableEndpointError)
+        # Messages about rate limits speak of quotas, too, so only the code of a 429 says that the quota is used up.
+        if (status in (400, 403) and _QUOTA.search(text)) or (status == 429 and _QUOTA.search(code)):
+            return _Fault("the quota is used up", error=UnusableEndpointError)
         if status in (401, 403):
-            key = "check it" if self._has_key else "there is none"
-            return f"the server wants a valid key from {KEY_VARIABLE}; {key}", UnusableEndpointError
+            advice = "check it" if self._has_key else "there is none"
+            reason = f"the server wants a valid key from {KEY_VARIABLE}; {advice}"
+            return _Fault(reason, error=UnusableEndpointError)
         if status == 404:
-            return f"the server has no such address, or no model {self._options.model!r}", UnusableEndpointError
+            reason = f"the server has no such address, or no model {self._options.model!r}"
+            return _Fault(reason, error=UnusableEndpointError)
         if status in (400, 422) and _SETTING.search(f"{code} {text}"):
             advice = "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens"
-            return f"the server refuses a setting; {advice}", UnusableEndpointError
+            return _Fault(f"the server refuses a setting; {advice}", error=UnusableEndpointError)
         return None
 
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -629,22 +728,97 @@ class Transport(Requests):
             EditionError: Another edition served it.
         """
         self.counts.update(token_counts(body))
-        named, url = body.get("model"), self._options.base_url
-        asked = self._options.served_model or self._options.model
-        dated = "" if self._options.served_model else r"(-+(\d-*){4}((\d-*){4})?)?"  # such as NAME-2025-01-31
-        if named not in (None, "") and not re.fullmatch(re.escape(asked) + dated, str(named)):
+        base_url = self._options.base_url
+        served_model = body.get("model")
+        if served_model not in (None, "") and not self._is_requested_model(str(served_model)):
+            requested_model = self._options.served_model or self._options.model
             raise UnusableEndpointError(
-                f"{url}: the model {asked!r} was asked, but {clip(named)} answered; ask for it, or set served_model=..."
+                f"{base_url}: the model {requested_model!r} was asked, but {clip(served_model)} answered; ask for it, "
+                "or set served_model=..."
             )
-        names = {"model": named, "system_fingerprint": body.get("system_fingerprint")}
-        seen = {name: redact(str(value)) for name, value in names.items() if value not in (None, "")}
-        for place, known in enumerate(self.editions):
-            if {**known, **seen} == {**seen, **known}:  # they name nothing otherwise
-                self.editions[place] = known | seen
+
+        edition: Edition = {}
+        for name in ("model", "system_fingerprint"):
+            value = body.get(name)
+            if value not in (None, ""):
+                edition[name] = redact(str(value))
+        for index, known_edition in enumerate(self.editions):
+            # A response may name only a part of an edition: it is of the known one unless it names something otherwise.
+            if all(known_edition.get(name, value) == value for name, value in edition.items()):
+                self.editions[index] = known_edition | edition
                 return body
         if self.editions and not self._options.allow_edition_change:
-            change = f"{edition_text(self.editions[0])} to {edition_text(seen)}"
-            advice = "Use a new store, or allow_edition_change=True"
-            raise EditionError(f"{url}: the served edition of {self._options.model!r} changed from {change}. {advice}")
-        self.editions.append(seen)
+            change = f"{edition_text(self.editions[0])} to {edition_text(edition)}"
+            raise EditionError(
+                f"{base_url}: the served edition of {self._options.model!r} changed from {change}. Use a new store, or "
+                "allow_edition_change=True"
+            )
+        self.editions.append(edition)
         return body
+
+    def _is_requested_model(self, served_model: str) -> bool:
+        """Return whether a response's model is the requested one, or the same with a date (NAME-2025-01-31)."""
+        if self._options.served_model:
+            return served_model == self._options.served_model
+        date = r"(-+(\d-*){4}((\d-*){4})?)?"  # a month and a day, or with the year
+        return re.fullmatch(re.escape(self._options.model) + date, served_model) is not None
+
+
+def _not_json(content_type: str, size: int, beginning: str) -> _Fault:
+    """Return the fault of a body that is not JSON.
+
+    Args:
+        content_type: The type that the server states; empty if it states none.
+        size: Number of bytes.
+        beginning: The beginning of the body.
+    """
+    description = f"{content_type or 'of unknown type'}, {size} bytes"
+    advice = ""
+    if "html" in content_type:
+        advice = " (is the address right? It mostly ends in /v1)"
+    return _Fault(f"the answer is not JSON, but {description}: {clip(beginning)}{advice}", may_pass=True)
+
+
+def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
+    """Return why the body of a response cannot be used; None if it can.
+
+    Args:
+        body: The body, as read from JSON.
+        payload: The request.
+    """
+    if not isinstance(body, dict):
+        return _Fault(f"the answer is JSON, but no object: {clip(body)}", may_pass=True)
+    if body.get("error"):
+        return _Fault(f"the server answered with the error {clip(body['error'])}", may_pass=True)
+    match body.get("choices"):
+        case [Mapping() as choice]:
+            finish_reason = choice.get("finish_reason")
+            # Requests for scores ask for one token, and some servers state no reason for its end.
+            asks_one_token = payload.get("max_tokens") == 1 or payload.get("max_completion_tokens") == 1
+            is_stated_otherwise = finish_reason is not None or not asks_one_token
+            if ending(finish_reason) is None and is_stated_otherwise:
+                expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
+                return _Fault(f"the reply may be incomplete: {expected}", may_pass=True)
+    return None
+
+
+def _error_of_body(text: str) -> tuple[str, str]:
+    """Return the code (with the type) and the message of the error that a body describes.
+
+    Args:
+        text: The body. It is the message itself, if it is no JSON object that states one.
+    """
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", text
+    if isinstance(body, list) and body:
+        body = body[0]
+    error = body
+    if isinstance(body, dict) and "error" in body:
+        error = body["error"]
+    if not isinstance(error, dict):
+        return "", text
+    code = f"{error.get('code') or ''} {error.get('type') or ''}"
+    message = error.get("message") or error.get("detail") or text
+    return code, str(message)
