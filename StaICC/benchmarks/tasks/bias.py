@@ -239,9 +239,8 @@ class _QueryLengthBenchmark(Benchmark):
         domain_query_length: int = pseudo_queries.DOMAIN_QUERY_LENGTH,
         **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(
-            self.task_class(domain_query_length=domain_query_length), k, noisy_channel, metrics, datasets, **settings
-        )
+        task = self.task_class(domain_query_length=domain_query_length)
+        super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
 
 
 class DomainBias(_QueryLengthBenchmark):
