@@ -328,7 +328,7 @@ def _mixed_kinds(answers: Answers) -> OutputError:
     for number, answer in enumerate(answers):
         if isinstance(answer, int):
             label_numbers.append(number)
-        else:
+        elif not isinstance(answer, Failure):
             other_numbers.append(number)
     return OutputError(
         f"the prediction of query {label_numbers[0]} is a label, that of query {other_numbers[0]} is a row of "
