@@ -377,7 +377,7 @@ def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dic
 
 
 def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
-    """Return the number of settings that were tried, of which the random baseline is the best.
+    """Return the number of settings that were tried. The random baseline is the best of as many guessers.
 
     ``None`` means that the data set has no baselines, because accuracy is not scored. A metric of the user's own may
     have the name ``accuracy``, but is no accuracy.
@@ -465,7 +465,7 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
 
 
 _Guesses = tuple[tuple[float, int, int], ...]
-"""Groups of uniform guesses: what a right guess adds to the mean accuracy, number of labels, number of guesses."""
+"""Groups of equal guesses: how much a right guess adds to the mean accuracy, number of labels, number of guesses."""
 
 
 def _guesses_of_queries(samples: Sequence[Sample]) -> _Guesses:

@@ -193,7 +193,7 @@ class _Field:
     type: str
     """The type of its values: ``"numbers"``, ``"index"`` or ``"text"``."""
     expected: str
-    """What its value must be, for messages."""
+    """What a value must be, for messages."""
 
 
 _NUMBERS = ("probabilities", "logits")
@@ -733,7 +733,13 @@ def _score_member(
 def _assemble_runs(
     member: Benchmark, datasets: Sequence[_IdentifiedDataset], given: _GivenPredictions
 ) -> dict[str, DatasetRun]:
-    """Return the scored run over each data set of a benchmark; arguments as for :func:`_score_member`."""
+    """Return the scored run over each data set of a benchmark, by name.
+
+    Args:
+        member: The benchmark.
+        datasets: The queries of its data sets, in order.
+        given: The predictions of all queries.
+    """
     runs: dict[str, DatasetRun] = {}
     for experimentor, dataset in zip(member, datasets, strict=True):
         keys = [query.id for query in dataset.queries]

@@ -40,11 +40,11 @@ class ForecastOptions:
     store: str | os.PathLike[str] | PredictionStore | None = None
     """The store of the run; its predictions are not computed again."""
     model_name: str | None = None
-    """As for a run."""
+    """The model name of the run (:class:`~StaICC.benchmarks.context.RunSettings`)."""
     chunk_size: int | None = None
-    """As for a run."""
+    """The queries of a chunk of the run."""
     recheck: bool | None = None
-    """As for a run."""
+    """Whether the run computes some of the stored predictions again."""
     probe_seconds: float = PROBE_SECONDS
     """Duration of the probe, in seconds; 0 predicts nothing."""
     prices: tuple[float, float] | None = None

@@ -364,7 +364,7 @@ def _count_all_queries(experimentors: Sequence[Experimentor]) -> int:
 def _row_score(
     rule: StoppingRule, experimentor: Experimentor, dataset: int, queries: Sequence[Query], answers: Sequence[_Answers]
 ) -> float:
-    """Return the mean score of the queries of a test row. Of a race, it is that of the first model minus the second's.
+    """Return the mean score of the queries of a test row; in a race, that of the first model minus that of the second.
 
     Args:
         rule: The rule, which names the score.
