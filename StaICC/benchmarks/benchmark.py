@@ -138,7 +138,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
     @property
     def _original_data(self) -> list[AllRows]:
-        """All rows of each data set that the benchmark was made with, under the name of 0.1.1."""
+        """All rows of each data set with which the benchmark was made. StaICC 0.1.1 has this attribute."""
         return [AllRows(dataset) for dataset in self._datasets]
 
     def get_experiment_data(self) -> list[Any]:
@@ -175,7 +175,10 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return context.deliver(results[0])
 
     def collect(self, runs: RunsByDataset, *arguments: Any, **settings: Any) -> Result:
-        """Build the result; arguments as for :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`."""
+        """Build the result of the runs over all data sets, with the metrics of the user's own.
+
+        The arguments are those of :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`.
+        """
         from StaICC.results.details import QueryScores
 
         result = super().collect(runs, *arguments, **settings)
@@ -288,7 +291,7 @@ def _refuse_other_argument_as_k(benchmark: str, k: object) -> None:
 
 
 def _query_scores(runs: RunsByDataset, mean: Mean) -> dict[str, dict[str, tuple[float | None, ...] | None]]:
-    """Return the scores of the queries of which a metric is the mean, by data set and condition.
+    """Return the scores of single queries whose mean is a metric, by data set and condition.
 
     A condition on which the metric is undefined has ``None`` instead of scores, and a query without a prediction has
     the score ``None``.

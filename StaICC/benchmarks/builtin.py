@@ -55,7 +55,7 @@ class _CompositeBenchmark(BenchmarkGroup):
 
 
 class Diagnosis(_CompositeBenchmark):
-    """All of StaICC-Diagnosis in one pass over the distinct prompts (arguments as :class:`Suite`)."""
+    """All of StaICC-Diagnosis in one pass over the distinct prompts. The arguments are those of :class:`Suite`."""
 
     task_name: ClassVar[str] = benchmark_names.DIAGNOSIS
     kinds = (ContextualBias, DomainBias, PosteriorBias, GLER, TemplateSensitivity, DemonstrationSensitivity)

@@ -298,8 +298,8 @@ _EACH_INTERVAL = "interval of each score"
 def _interval_keys(scores: Scores) -> dict[str, str]:
     """Return for each averaged score the key under which the task gives its interval.
 
-    The key is that of the score itself. Two tasks average a sensitivity, which the data set has among its nested
-    values: the interval of the averaged ``accuracy`` of GLER is that of ``sensitivity.accuracy``.
+    It is the key of the score itself. A task may also average a sensitivity, which is nested in the values of the data
+    set: GLER averages ``accuracy`` of ``{"sensitivity": {"accuracy": ...}}``. The key is then ``sensitivity.accuracy``.
 
     Raises:
         ArgumentError: The task averages a score that the data set does not have, so no table could show it.
@@ -377,7 +377,7 @@ def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dic
 
 
 def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
-    """Return the number of settings that were tried, of which the random baseline is the best.
+    """Return the number of settings that were tried. The random baseline is the best of as many guessers.
 
     ``None`` means that the data set has no baselines, because accuracy is not scored. A metric of the user's own may
     have the name ``accuracy``, but is no accuracy.
@@ -435,9 +435,12 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
     one_guess_per_row = _guesses_of_rows(samples)
     majority_labels = [[_most_frequent(sample.truth)] * len(sample.truth) for sample in samples]
     against_majority = _against_labels(samples, correct_by_dataset, majority_labels)
+    n_labels = 0  # Several data sets have no common number of labels.
+    if len(samples) == 1:
+        n_labels = samples[0].n_labels
     baselines = Baselines(
         queries=sum(len(sample.truth) for sample in samples),
-        labels=samples[0].n_labels if len(samples) == 1 else 0,
+        labels=n_labels,
         uniform=math.fsum(1 / sample.n_labels for sample in samples) / len(samples),
         majority=_mean_accuracy([dataset.of_baseline for dataset in against_majority]),
         tried=tried,
@@ -462,7 +465,7 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
 
 
 _Guesses = tuple[tuple[float, int, int], ...]
-"""Groups of uniform guesses: what a right guess adds to the mean accuracy, number of labels, number of guesses."""
+"""Groups of equal guesses: how much a right guess adds to the mean accuracy, number of labels, number of guesses."""
 
 
 def _guesses_of_queries(samples: Sequence[Sample]) -> _Guesses:

@@ -193,7 +193,7 @@ class _Field:
     type: str
     """The type of its values: ``"numbers"``, ``"index"`` or ``"text"``."""
     expected: str
-    """What its value must be, for messages."""
+    """What a value must be, for messages."""
 
 
 _NUMBERS = ("probabilities", "logits")
@@ -508,7 +508,7 @@ def score_predictions(
     Args:
         benchmark: The benchmark, or group of benchmarks, of the predictions.
         predictions: For each id (or :func:`batch_key`) the prediction under its field, as returned by
-            :func:`~StaICC.benchmarks.exchange.read_predictions`; a ``Failure`` is a missing one.
+            :func:`~StaICC.benchmarks.exchange.read_predictions`; a ``Failure`` stands for a missing one.
         partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
@@ -523,11 +523,11 @@ def score_predictions(
     """
     started = time.monotonic()
     benchmarks = members(benchmark)
-    written: dict[str, list[_IdentifiedDataset]] = {}
+    datasets_by_member: dict[str, list[_IdentifiedDataset]] = {}
     queries: list[IdentifiedQuery] = []
     for name, member in benchmarks.items():
-        written[name] = [_identify_queries(member, experimentor) for experimentor in member]
-        for dataset in written[name]:
+        datasets_by_member[name] = [_identify_queries(member, experimentor) for experimentor in member]
+        for dataset in datasets_by_member[name]:
             queries += dataset.queries
     prediction_by_id = _match_queries(queries, predictions, partial)
     unparsed = strictest_policy(experimentor for member in benchmarks.values() for experimentor in member)
@@ -537,7 +537,7 @@ def score_predictions(
 
     results: dict[str, Result] = {}
     for name, member in benchmarks.items():
-        results[name] = _score_member(member, written[name], given, started, return_outputs)
+        results[name] = _score_member(member, datasets_by_member[name], given, started, return_outputs)
     warnings: list[str] = []
     for result in results.values():
         warnings += result.warnings
@@ -733,7 +733,13 @@ def _score_member(
 def _assemble_runs(
     member: Benchmark, datasets: Sequence[_IdentifiedDataset], given: _GivenPredictions
 ) -> dict[str, DatasetRun]:
-    """Return the scored run over each data set of a benchmark; arguments as for :func:`_score_member`."""
+    """Return the scored run over each data set of a benchmark, by name.
+
+    Args:
+        member: The benchmark.
+        datasets: The queries of its data sets, in order.
+        given: The predictions of all queries.
+    """
     runs: dict[str, DatasetRun] = {}
     for experimentor, dataset in zip(member, datasets, strict=True):
         keys = [query.id for query in dataset.queries]

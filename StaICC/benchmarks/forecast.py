@@ -40,11 +40,11 @@ class ForecastOptions:
     store: str | os.PathLike[str] | PredictionStore | None = None
     """The store of the run; its predictions are not computed again."""
     model_name: str | None = None
-    """As for a run."""
+    """The model name of the run (:class:`~StaICC.benchmarks.context.RunSettings`)."""
     chunk_size: int | None = None
-    """As for a run."""
+    """The queries of a chunk of the run."""
     recheck: bool | None = None
-    """As for a run."""
+    """Whether the run computes some of the stored predictions again."""
     probe_seconds: float = PROBE_SECONDS
     """Duration of the probe, in seconds; 0 predicts nothing."""
     prices: tuple[float, float] | None = None
@@ -52,10 +52,11 @@ class ForecastOptions:
 
     def __post_init__(self) -> None:
         seconds = self.probe_seconds
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < 1e6:
+        is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if not is_number or not 0 <= seconds < 1e6:
             raise ArgumentError(f"probe_seconds: got {seconds!r}, expected a number of seconds of at least 0")
         if self.prices is not None:
-            token_cost(0, 0, self.prices)  # refuses wrong prices before the probe
+            token_cost(0, 0, self.prices)  # It raises an error for wrong prices, before the probe takes time.
 
     def context(self) -> RunContext:
         """Return the context of the forecast, which has the settings of the run.

@@ -364,7 +364,7 @@ def _count_all_queries(experimentors: Sequence[Experimentor]) -> int:
 def _row_score(
     rule: StoppingRule, experimentor: Experimentor, dataset: int, queries: Sequence[Query], answers: Sequence[_Answers]
 ) -> float:
-    """Return the mean score of the queries of a test row. Of a race, it is that of the first model minus the second's.
+    """Return the mean score of the queries of a test row; in a race, that of the first model minus that of the second.
 
     Args:
         rule: The rule, which names the score.
@@ -501,13 +501,12 @@ def _predictions_of_look(
         context: The run.
     """
     answers: _Answers = {}
-    different_functions = {id(function): function for function in functions}
-    for function in different_functions.values():
-        queries_of_function = [(dataset, query) for dataset, query in queries if functions[dataset] is function]
-        predictions = predict_queries(
-            function, [query for _, query in queries_of_function], part, context.options_for(function)
-        )
-        answers.update(zip(queries_of_function, predictions, strict=True))
+    distinct_functions = {id(function): function for function in functions}
+    for function in distinct_functions.values():
+        numbered_queries = [(dataset, query) for dataset, query in queries if functions[dataset] is function]
+        queries_of_function = [query for _, query in numbered_queries]
+        predictions = predict_queries(function, queries_of_function, part, context.options_for(function))
+        answers.update(zip(numbered_queries, predictions, strict=True))
     return answers
 
 

@@ -16,7 +16,7 @@ MARK_BYTES = 4  # bytes kept of each prompt's digest
 
 
 class Written(NamedTuple):
-    """What is kept of a query after its prompt was written and hashed: the prompt itself may be long."""
+    """The record of a query that is kept after its prompt was written and hashed, because the prompt may be long."""
 
     prompt_digest: bytes
     """The SHA-256 of its prompt."""

@@ -22,23 +22,24 @@ from StaICC.safe_text import one_line
 
 @dataclass(frozen=True, slots=True)
 class RerunScore:
-    """The accuracies of a result whose queries were predicted again in part."""
+    """The accuracies of a result of which some queries were predicted again."""
 
     benchmark: str
+    """The name of the benchmark."""
     queries: int
-    """How many queries were predicted again."""
+    """The number of queries that were predicted again."""
     recomputed: float
-    """Their accuracy with the new predictions."""
+    """The accuracy of these queries with the new predictions."""
     saved: float
-    """Their accuracy with the saved predictions."""
+    """The accuracy of these queries with the saved predictions."""
     all_queries: int
-    """How many queries the data sets of these queries have."""
+    """The number of all queries of the data sets in which queries were predicted again."""
     saved_of_all: float
-    """The accuracy of all of these with the saved predictions."""
+    """The accuracy of all queries with the saved predictions."""
     low: float
-    """The lowest possible accuracy of all of these: with the new predictions, and all close predictions wrong."""
+    """The lowest possible accuracy of all queries: with the new predictions, and all close predictions wrong."""
     high: float
-    """The highest possible one: with the new predictions, and all close predictions right."""
+    """The highest possible accuracy of all queries: with the new predictions, and all close predictions right."""
     missing: int = 0
     """The number of queries without a saved label. They count as wrong here, but the accuracy in the file may leave
     them out."""
@@ -178,5 +179,5 @@ def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: flo
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Return the mean of some numbers, of which there is at least one."""
+    """Return the mean of one or more numbers."""
     return math.fsum(values) / len(values)

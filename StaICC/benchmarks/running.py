@@ -250,7 +250,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:
-        """Return the inference functions of a call, which have two names in 0.1.1.
+        """Return the inference functions of a call. As in StaICC 0.1.1, the argument has two names.
 
         Raises:
             ArgumentError: Both are given.

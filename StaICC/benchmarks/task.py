@@ -259,7 +259,7 @@ class Outcome:
         return self.normalised.probabilities
 
     def query_scores(self, mean: Mean) -> tuple[float | None, ...] | None:
-        """Return the score of each query of the condition, of which a statistic is the mean.
+        """Return the scores of single queries whose mean is a statistic, one for each query of the condition.
 
         The score of a query without a prediction is ``None``. Instead of the scores, ``None`` is returned if the
         statistic is undefined: no query has a prediction, or the predictions have no probabilities.
@@ -328,7 +328,7 @@ def _mixed_kinds(answers: Answers) -> OutputError:
     for number, answer in enumerate(answers):
         if isinstance(answer, int):
             label_numbers.append(number)
-        else:
+        elif not isinstance(answer, Failure):
             other_numbers.append(number)
     return OutputError(
         f"the prediction of query {label_numbers[0]} is a label, that of query {other_numbers[0]} is a row of "
@@ -407,7 +407,7 @@ def compute_or_explain(missing: dict[str, str], key: str, function: Callable[...
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:
-    """What a task writes its conditions from: one data set with the settings of its prompts."""
+    """The input from which a task writes its conditions: one data set with the settings of its prompts."""
 
     card: Card
     split: TripletSplit
@@ -490,7 +490,7 @@ class Scorer(Protocol):
     """Whether predictions may be texts, which :meth:`read_outcome` parses. Such predictions have no label scores."""
 
     def read_outcome(self, condition: Condition, answers: Answers, outputs: Kind, assume: Assumed) -> Outcome:
-        """Return the outcome of a condition, whose arguments these are (:class:`Outcome`)."""
+        """Return the outcome of a condition. The arguments are those of :class:`Outcome`."""
         return Outcome(condition, answers, outputs, assume)
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:

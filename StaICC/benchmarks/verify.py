@@ -346,7 +346,7 @@ def _name_of(result: Results) -> str:
 
 
 def _not_computed(result: Results, finding: Finding) -> Verification:
-    """Return the finding about a result of which nothing can be computed again, because it has no benchmark."""
+    """Return the finding that nothing of a result can be computed again, because its benchmark cannot be made."""
     return Verification(_name_of(result), None, "nothing was computed again", (finding,))
 
 

@@ -362,3 +362,10 @@ def test_slopes_have_intervals_if_a_row_fails_in_one_condition(make_own: Callabl
         slope = result["Divided results"]["own"]["sensitivity"][key.removeprefix("sensitivity.")][0]
         assert interval.low <= slope <= interval.high
         assert (interval.low, interval.high) == pytest.approx((complete[key].low, complete[key].high), abs=0.2)
+
+
+def test_the_error_about_two_kinds_of_predictions_names_no_failed_query() -> None:
+    answers = iter([None, 0, [0.1, 0.2, 0.7], 0])
+    message = "the prediction of query 1 is a label, that of query 2 is a row of numbers"
+    with pytest.raises(OutputError, match=message):
+        Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: next(answers), on_error="collect", chunk_size=1)

@@ -201,7 +201,7 @@ class PosteriorBiasTask(_BiasTask):
     score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")
     released_functions: ClassVar[tuple[_Released, _Released]] = (released.divergence, released.excess_distribution)
     domain_query_length: int = pseudo_queries.DOMAIN_QUERY_LENGTH
-    """Accepted because 0.1.1 accepts it; without an effect."""
+    """It has no effect. It is accepted because StaICC 0.1.1 accepts it."""
     repeats: int = 2
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
@@ -210,14 +210,17 @@ class PosteriorBiasTask(_BiasTask):
 
 
 class ContextualBias(TaskBenchmark):
-    """Contextual bias over the ten data sets (arguments as :class:`~StaICC.benchmarks.tasks.normal.Normal`)."""
+    """Contextual bias over the ten data sets.
+
+    The arguments are those of :class:`~StaICC.benchmarks.tasks.normal.Normal`.
+    """
 
     task_name = ContextualBiasTask.name
     task_class = ContextualBiasTask
 
 
 class _QueryLengthBenchmark(Benchmark):
-    """A benchmark of bias with the parameters of 0.1.1.
+    """A benchmark of bias with the parameters that it has in StaICC 0.1.1.
 
     Args:
         k: Demonstrations per prompt.
@@ -239,9 +242,8 @@ class _QueryLengthBenchmark(Benchmark):
         domain_query_length: int = pseudo_queries.DOMAIN_QUERY_LENGTH,
         **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(
-            self.task_class(domain_query_length=domain_query_length), k, noisy_channel, metrics, datasets, **settings
-        )
+        task = self.task_class(domain_query_length=domain_query_length)
+        super().__init__(task, k, noisy_channel, metrics, datasets, **settings)
 
 
 class DomainBias(_QueryLengthBenchmark):
