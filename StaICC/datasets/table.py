@@ -38,7 +38,9 @@ from StaICC.safe_text import has_lone_surrogate
 MAGIC = b"\x89StaICC\n"
 VERSION = 1
 _START = struct.Struct("<8sII")
+"""The beginning of a file: magic, format version, bytes of the header."""
 _LABEL_LIMIT = 1 << 32
+"""Labels are stored as 32-bit numbers."""
 
 
 class Row(NamedTuple):
@@ -95,7 +97,9 @@ def table_digest(rows: Iterable[tuple[Sequence[str], int]]) -> str:
             data = json.dumps([list(texts), label], ensure_ascii=False, separators=(",", ":")).encode()
         except UnicodeEncodeError as error:
             raise ArgumentError(f"a text in row {number} is no Unicode text (a lone surrogate): {error}") from error
-        digest.update(b"," + data if number else data)
+        if number > 0:
+            digest.update(b",")
+        digest.update(data)
     digest.update(b"]")
     return digest.hexdigest()
 
@@ -120,11 +124,20 @@ def split_pair(row: object) -> tuple[Any, Any]:
 
 
 def _check_row(row: object, columns: int | None, names: Sequence[str] = ()) -> Row:
-    """Return a row, checked; the caller adds the place of the row to an error."""
-    given, label = split_pair(row)
-    texts = (given,) if isinstance(given, str) else given
+    """Return a row, checked; the caller adds the place of the row to an error.
+
+    Args:
+        row: The row, unchecked.
+        columns: The number of texts of the rows before it; ``None`` for the first row.
+        names: The names of the columns, for messages.
+
+    Raises:
+        ArgumentError: It is no pair of texts and label index, or has another number of texts.
+    """
+    text_or_texts, label = split_pair(row)
+    texts = (text_or_texts,) if isinstance(text_or_texts, str) else text_or_texts
     if not is_list_of_values(texts):
-        raise ArgumentError(f"expected a text or a sequence of texts, got {given!r:.80}")
+        raise ArgumentError(f"expected a text or a sequence of texts, got {text_or_texts!r:.80}")
     for column, text in enumerate(texts):
         if isinstance(text, str) and not has_lone_surrogate(text):
             continue
@@ -220,27 +233,38 @@ def write_table(
         OSError: The file cannot be written; nothing is left behind.
     """
     columns = validate_integer("columns", columns, 1)
-    offsets, labels, body = array("Q", [0]), array("I"), bytearray()
-    checked: list[Row] = []
+    checked_rows: list[Row] = []
     for number, row in enumerate(rows):
         try:
-            checked.append(_check_row(row, columns))
+            checked_rows.append(_check_row(row, columns))
         except ArgumentError as error:
             raise ArgumentError(f"row {number}: {error}") from None
-        labels.append(checked[-1].label)
-        for text in checked[-1].texts:
+    sections = _sections_of_file(checked_rows, columns)
+    digest = hashlib.sha256(b"".join(sections)).hexdigest()
+    if sha256 is not None and digest != sha256:
+        raise DataDamagedError(f"{path}: the rows give a file with the SHA-256 {digest}, but it must be {sha256}")
+    with replacing(Path(path)) as file:
+        file.writelines(sections)
+    return digest
+
+
+def _sections_of_file(rows: Sequence[Row], columns: int) -> list[bytes]:
+    """Return the sections of a frozen table in the order of the format: start, header, offsets, labels, texts."""
+    offsets = array("Q", [0])
+    labels = array("I")
+    body = bytearray()
+    for row in rows:
+        labels.append(row.label)
+        for text in row.texts:
             body += text.encode()
             offsets.append(len(body))
-    facts = {"body": len(body), "columns": columns, "rows": len(labels), "table": table_digest(checked)}
+    facts = {"body": len(body), "columns": columns, "rows": len(rows), "table": table_digest(rows)}
     header = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode("ascii")
-    header += b" " * (-(_START.size + len(header)) % 8)
-    parts = (_START.pack(MAGIC, VERSION, len(header)), header, offsets.tobytes(), labels.tobytes(), body)
-    actual = hashlib.sha256(b"".join(parts)).hexdigest()
-    if sha256 is not None and actual != sha256:
-        raise DataDamagedError(f"{path}: the rows give a file with the SHA-256 {actual}, but it must be {sha256}")
-    with replacing(Path(path)) as file:
-        file.writelines(parts)
-    return actual
+    bytes_over = (_START.size + len(header)) % 8
+    if bytes_over > 0:  # what follows is aligned to 8 bytes
+        header += b" " * (8 - bytes_over)
+    start = _START.pack(MAGIC, VERSION, len(header))
+    return [start, header, offsets.tobytes(), labels.tobytes(), bytes(body)]
 
 
 class FrozenTable:
@@ -268,21 +292,30 @@ class FrozenTable:
         try:
             with open(self.path, "rb") as file:
                 status = os.fstat(file.fileno())
-                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b"")
+                if status.st_size > 0:
+                    data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                else:
+                    data = memoryview(b"")  # an empty file cannot be mapped
         except OSError as error:
             raise DataMissingError(f"the frozen table {self.path} cannot be read: {error.strerror or error}") from error
         key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
-        if key not in _verified and (actual := hashlib.sha256(data).hexdigest()) != sha256:
-            raise DataDamagedError(f"{self.path} is damaged: its SHA-256 is {actual}, but it must be {sha256}")
+        if key not in _verified:
+            digest = hashlib.sha256(data).hexdigest()
+            if digest != sha256:
+                raise DataDamagedError(f"{self.path} is damaged: its SHA-256 is {digest}, but it must be {sha256}")
         self._rows = _verified.setdefault(key, {})
-        _, _, size = _START.unpack_from(data)
-        begin = _START.size + size
-        facts: Any = json.loads(bytes(data[_START.size : begin]))
-        rows, self.columns, self.digest = (facts[name] for name in ("rows", "columns", "table"))
-        labels = begin + 8 * (rows * self.columns + 1)
-        self._offsets = data[begin:labels].cast("Q")
-        self._labels = data[labels : labels + 4 * rows].cast("I")
-        self._body = data[labels + 4 * rows :]
+
+        _, _, header_size = _START.unpack_from(data)
+        header_end = _START.size + header_size
+        header: Any = json.loads(bytes(data[_START.size : header_end]))
+        row_count = header["rows"]
+        self.columns = header["columns"]
+        self.digest = header["table"]
+        offsets_end = header_end + 8 * (row_count * self.columns + 1)
+        labels_end = offsets_end + 4 * row_count
+        self._offsets = data[header_end:offsets_end].cast("Q")
+        self._labels = data[offsets_end:labels_end].cast("I")
+        self._body = data[labels_end:]
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -290,14 +323,17 @@ class FrozenTable:
     def __getitem__(self, number: int, /) -> Row:
         row = self._rows.get(number)
         if row is None:
-            row = self._rows[number] = self._read(range(len(self))[number])
+            position = range(len(self))[number]  # a negative number counts from the end; IndexError outside
+            row = self._read(position)
+            self._rows[number] = row
         return row
 
     def _read(self, position: int) -> Row:
-        first = position * self.columns
-        ends, body = self._offsets[first : first + self.columns + 1].tolist(), self._body
+        """Read a row: text ``i`` is between the offsets ``i`` and ``i + 1``, and each row has ``columns`` texts."""
+        first_text = position * self.columns
+        offsets = self._offsets[first_text : first_text + self.columns + 1].tolist()
         try:
-            texts = tuple([str(body[begin:end], "utf-8") for begin, end in pairwise(ends)])
+            texts = tuple([str(self._body[begin:end], "utf-8") for begin, end in pairwise(offsets)])
         except UnicodeDecodeError as error:
             raise DataDamagedError(f"{self.path} changed: row {position} is not UTF-8 ({error})") from error
         return Row(texts, self._labels[position])

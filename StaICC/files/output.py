@@ -29,6 +29,7 @@ PASSING = ".part"
 """How passing names end. A killed process leaves one behind."""
 
 _CHUNK = 1 << 20
+"""How many bytes are read at once for a digest."""
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
@@ -45,8 +46,10 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     """
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while data := file.read(_CHUNK):
+        data = file.read(_CHUNK)
+        while data:
             digest.update(data)
+            data = file.read(_CHUNK)
     return digest.hexdigest()
 
 
@@ -109,8 +112,11 @@ def passing_folder(parent: Path) -> Iterator[Path]:
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _STORE_SUFFIXES = ("-wal", "-shm", "-journal")
+"""The files that SQLite keeps next to a database have its name with these suffixes."""
 _SQLITE = b"SQLite format 3\x00"
-_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")  # they may lead to a regular file
+"""How a database of SQLite begins."""
+_STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
+"""How paths of open files begin. They may lead to a regular file, and are written to all the same."""
 
 
 def is_database(path: StrPath) -> bool:
@@ -133,7 +139,8 @@ def _stream(path: StrPath) -> int | None:
 
 def _target(given: StrPath) -> Path | None:
     """Return the file to replace; ``None`` if the path is opened and written to. Refuse what must not be written."""
-    text, mode = os.fsdecode(given), 0
+    text = os.fsdecode(given)
+    mode = 0  # of a file that does not exist
     try:
         path = Path(os.path.realpath(text))
         with contextlib.suppress(FileNotFoundError):
@@ -143,22 +150,49 @@ def _target(given: StrPath) -> Path | None:
         raise ArgumentError(f"{text!r} cannot be written to ({reason}); give another path") from error
     if path.is_dir():  # also that of an empty path
         raise ArgumentError(f"{text!r} is a folder; give the name of a file")
-    if text.startswith(_STREAMS) or _stream(text) is not None or (mode and not stat.S_ISREG(mode)):
-        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+
+    is_stream = text.startswith(_STREAMS) or _stream(text) is not None
+    exists_as_other_kind = mode != 0 and not stat.S_ISREG(mode)
+    if is_stream or exists_as_other_kind:
+        can_be_written_to = stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+        if not can_be_written_to:
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
         return None
-    if any(is_database(path.with_name(path.name.removesuffix(suffix))) for suffix in ("", *_STORE_SUFFIXES)):
-        raise ArgumentError(f"{text} is a file of a prediction store, or of another SQLite database; give another path")
+
+    _refuse_file_of_store(path, text)
     if not path.parent.is_dir():
         folder = path.parent if os.path.islink(text) else Path(text).parent
         raise ArgumentError(f"the folder {folder} is not there; make it first, or give another path")
-    if not os.access(path if mode else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK):
+    is_read_only = mode != 0 and not os.access(path, os.W_OK)
+    if is_read_only or not os.access(path.parent, os.W_OK):
         raise ArgumentError(f"{text} is read-only, or its folder is; give another path, or change the permissions")
     return path
 
 
+def _refuse_file_of_store(path: Path, text: str) -> None:
+    """Refuse a database of SQLite, and the files that SQLite keeps next to one, whether they exist or not.
+
+    Args:
+        path: The file to write.
+        text: Its path as it was given, for the message.
+
+    Raises:
+        ArgumentError: It is such a file.
+    """
+    for suffix in ("", *_STORE_SUFFIXES):
+        database = path.with_name(path.name.removesuffix(suffix))
+        if is_database(database):
+            raise ArgumentError(
+                f"{text} is a file of a prediction store, or of another SQLite database; give another path"
+            )
+
+
 def _file_key(path: StrPath) -> object:
-    """What two paths to one file share, or to one that is not made yet (a file system may fold case and accents)."""
+    """Return a key that two paths have in common if they lead to one file.
+
+    Paths of a file that does not exist yet are compared without case, because a file system may ignore case and the
+    form of accents.
+    """
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -182,19 +216,27 @@ def check_outputs(
         ArgumentError: An output is an input, a store or a file of one, a folder or a block device; its folder does not
             exist or is read-only; or two outputs are the same file.
     """
-    written = [os.fsdecode(path) for path in outputs if path is not None]
-    written = [path for path in written if _target(path) is not None or os.path.isfile(path)]
-    if not written:
+    output_files = []
+    for output in outputs:
+        if output is None:
+            continue
+        path = os.fsdecode(output)
+        is_replaced = _target(path) is not None
+        if is_replaced or os.path.isfile(path):  # not a pipe or a device
+            output_files.append(path)
+    if not output_files:
         return
-    kept = {_file_key(path): "an input of this command" for path in inputs}
+
+    # What the files are that must not be overwritten, by their keys.
+    protected = {_file_key(path): "an input of this command" for path in inputs}
     for store in stores:
-        files = [os.path.realpath(store) + suffix for suffix in ("", *_STORE_SUFFIXES)]
-        kept |= {_file_key(file): "the prediction store of this command" for file in files}
-    for path in written:
+        for suffix in ("", *_STORE_SUFFIXES):
+            protected[_file_key(os.path.realpath(store) + suffix)] = "the prediction store of this command"
+    for path in output_files:
         key = _file_key(path)
-        if key in kept:
-            raise ArgumentError(f"{path} is {kept[key]}, which is never overwritten; give another path")
-        kept[key] = "another output of this command"
+        if key in protected:
+            raise ArgumentError(f"{path} is {protected[key]}, which is never overwritten; give another path")
+        protected[key] = "another output of this command"
 
 
 @contextlib.contextmanager
@@ -212,14 +254,21 @@ def open_output(path: StrPath, fresh: bool = False) -> Iterator[BinaryIO]:
         ArgumentError: As for :func:`check_outputs`.
         OSError: The file could not be written, or exists already; a regular file is then as it was.
     """
-    target, stream = _target(path), _stream(path)
+    target = _target(path)
     if target is not None:
         with replacing(target, fresh) as file:
             yield file
-    else:  # opened by its path, a file of stdout would be written at a position of its own
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        with open(path if stream is None else os.dup(stream), "ab") as file:
+        return
+
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    descriptor = _stream(path)
+    if descriptor is None:
+        with open(path, "ab") as file:
+            yield file
+    else:
+        # By its descriptor: opened by its path, a file of stdout would be written at a position of its own.
+        with open(os.dup(descriptor), "ab") as file:
             yield file
 
 

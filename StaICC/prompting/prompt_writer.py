@@ -198,7 +198,7 @@ class PromptRenderer:
 
 NOISY_LABEL_AFFIX = " "
 NOISY_LAST_INPUT_AFFIX = "\n"
-"""The affixes of the noisy channel in 0.1.1: the label stands before its text, so the text ends the line."""
+"""The affixes of the noisy channel in 0.1.1: the label comes before its text, so the text ends the line."""
 _TEMPLATE_KEYS = tuple(field.name for field in dataclasses.fields(Template))
 
 
