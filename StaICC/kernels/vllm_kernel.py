@@ -94,7 +94,8 @@ class VLLMKernel(EngineKernel):
 
     def __init__(self, spec: str, **options: Any) -> None:
         super().__init__(spec, **options)
-        if (dtype := str(self.engine_arguments.get("dtype", "auto"))) not in (*NUMBER_TYPES, *_ALIASES):
+        dtype = str(self.engine_arguments.get("dtype", "auto"))
+        if dtype not in NUMBER_TYPES and dtype not in _ALIASES:
             raise unknown_name("dtype", dtype, NUMBER_TYPES)
 
     def _known_arguments(self) -> set[str]:
@@ -118,16 +119,21 @@ class VLLMKernel(EngineKernel):
 
         vLLM itself computes a checkpoint in float32 with 16 bits, if it is given none.
         """
-        given = str(self.engine_arguments.get("dtype", "auto"))
-        dtype = self._source.checkpoint_type() if given == "auto" else _ALIASES.get(given, given)
-        return {name: fact for name, fact in self._source.content().items() if name != "gguf"} | {"dtype": dtype}
+        dtype = str(self.engine_arguments.get("dtype", "auto"))
+        if dtype == "auto":
+            dtype = self._source.checkpoint_type()
+        content = dict(self._source.content())
+        content.pop("gguf", None)
+        content["dtype"] = _ALIASES.get(dtype, dtype)
+        return content
 
     @property
     def engine(self) -> Any:
         """The ``vllm.LLM``; starts it."""
         with self._lock:
             if self._engine is None:
-                vllm, content = _vllm(), self._read_content()
+                vllm = _vllm()
+                content = self._read_content()
                 name, revision = _checkpoint(self._source)
                 arguments = {"enable_prefix_caching": True, "seed": 0, **self.engine_arguments}
                 arguments["dtype"] = content["dtype"]
@@ -135,7 +141,8 @@ class VLLMKernel(EngineKernel):
                 atexit.register(_shut_down, weakref.ref(engine.llm_engine.engine_core))
                 if self._read_content() != content:
                     raise StaICCError(f"the files of the model {name!r} changed while it was loaded; load it again")
-                self._engine, self._content = engine, content
+                self._engine = engine
+                self._content = content
             return self._engine
 
     @property
@@ -148,8 +155,10 @@ class VLLMKernel(EngineKernel):
     def score(self, prompts: Sequence[Any], label_space: Sequence[str]) -> LabelScores:
         """Return the scores of the labels for each prompt; see the base class."""
         if self.options.guided:
-            got = f"guided: got {self.options.guided!r} for scores of labels"
-            raise ArgumentError(f"{got}. Use text_inference(kernel) or --answers text, or leave it out")
+            raise ArgumentError(
+                f"guided: got {self.options.guided!r} for scores of labels. Use text_inference(kernel) or --answers "
+                "text, or leave it out"
+            )
         return super().score(prompts, label_space)
 
     def _continued(
@@ -204,45 +213,86 @@ class VLLMKernel(EngineKernel):
         A request names at most :data:`TOKENS_PER_REQUEST` tokens, and all requests the same number: vLLM fills shorter
         lists with token 0 at a probability of 0.
         """
-        parts: list[tuple[int, list[int]]] = []
-        for number, wanted in enumerate(tokens):
-            ids = sorted(set(wanted))
-            parts += [(number, ids[i : i + TOKENS_PER_REQUEST]) for i in range(0, len(ids), TOKENS_PER_REQUEST)]
-        width = max(len(ids) for _, ids in parts)
-        for _, ids in parts:
-            unused = (token for token in range(len(ids) + width) if token not in ids)
-            ids += [next(unused) for _ in range(width - len(ids))]
-        logs: list[dict[int, float]] = [{} for _ in sequences]
-        settings = [{"max_tokens": 1, "logprob_token_ids": ids} for _, ids in parts]
-        outputs = self._run([sequences[number] for number, _ in parts], settings)
-        for (number, ids), output in zip(parts, outputs, strict=True):
+        requests: list[_NextTokenRequest] = []
+        for index, wanted in enumerate(tokens):
+            distinct = sorted(set(wanted))
+            for start in range(0, len(distinct), TOKENS_PER_REQUEST):
+                requests.append(_NextTokenRequest(index, distinct[start : start + TOKENS_PER_REQUEST]))
+
+        width = max(len(request.tokens) for request in requests)
+        settings: list[dict[str, Any]] = []
+        for request in requests:
+            settings.append({"max_tokens": 1, "logprob_token_ids": _filled_up(request.tokens, width)})
+        outputs = self._run([sequences[request.sequence_index] for request in requests], settings)
+
+        log_probabilities: list[dict[int, float]] = [{} for _ in sequences]
+        for request, setting, output in zip(requests, settings, outputs, strict=True):
             (position,) = output.outputs[0].logprobs
-            logs[number].update((token, float(position[token].logprob)) for token in ids)
-        return logs
+            for token in setting["logprob_token_ids"]:
+                log_probabilities[request.sequence_index][token] = float(position[token].logprob)
+        return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
-        """Return log-probabilities: of labels from one request for each distinct beginning, else of prompts."""
-        places = [range(start + 1, len(row)) for row, start in zip(sequences, starts, strict=True)]
         if labels:
-            wanted = _wanted(sequences, starts)
-            after = dict(zip(wanted, self._next(list(wanted), [sorted(ids) for ids in wanted.values()]), strict=True))
-            pairs = zip(sequences, places, strict=True)
-            return [[after[row[:place]][row[place]] for place in scored] for row, scored in pairs]
+            return self._label_log_probabilities(sequences, starts)
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))
-        rows = zip(outputs, sequences, places, strict=True)
-        return [[float(output.prompt_logprobs[at][row[at]].logprob) for at in scored] for output, row, scored in rows]
+        logs = []
+        for output, sequence, start in zip(outputs, sequences, starts, strict=True):
+            row = []
+            for place in range(start + 1, len(sequence)):
+                row.append(float(output.prompt_logprobs[place][sequence[place]].logprob))
+            logs.append(row)
+        return logs
+
+    def _label_log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> Logs:
+        """Return log-probabilities of labels' tokens, from one request for each distinct beginning of a sequence."""
+        wanted = _wanted(sequences, starts)
+        beginnings = list(wanted)
+        rows = self._next(beginnings, [sorted(tokens) for tokens in wanted.values()])
+        log_probabilities_after = dict(zip(beginnings, rows, strict=True))
+        logs = []
+        for sequence, start in zip(sequences, starts, strict=True):
+            row = []
+            for place in range(start + 1, len(sequence)):
+                row.append(log_probabilities_after[sequence[:place]][sequence[place]])
+            logs.append(row)
+        return logs
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Run requests in the order of their prefixes; return the outputs in the order given."""
         order = sorted(range(len(sequences)), key=sequences.__getitem__)
-        prompts = [{"prompt_token_ids": list(sequences[number])} for number in order]
-        parameters = [_vllm().SamplingParams(**{"temperature": 0.0, **settings[number]}) for number in order]
+        prompts = [{"prompt_token_ids": list(sequences[index])} for index in order]
+        parameters = [_vllm().SamplingParams(**{"temperature": 0.0, **settings[index]}) for index in order]
         outputs = self.engine.generate(prompts, parameters, use_tqdm=False)
         self._count(sequences, [output.outputs[0].token_ids for output in outputs])
-        placed: list[Any] = [None] * len(sequences)
-        for number, output in zip(order, outputs, strict=True):
-            placed[number] = output
-        return placed
+        outputs_as_given: list[Any] = [None] * len(sequences)
+        for index, output in zip(order, outputs, strict=True):
+            outputs_as_given[index] = output
+        return outputs_as_given
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _NextTokenRequest:
+    """A request for the log-probabilities of some tokens after a sequence.
+
+    Attributes:
+        sequence_index: The index of the sequence.
+        tokens: The tokens, in order.
+    """
+
+    sequence_index: int
+    tokens: list[int]
+
+
+def _filled_up(tokens: Sequence[int], width: int) -> list[int]:
+    """Return tokens, followed by as many of the smallest other ones as are missing to a width."""
+    filled = list(tokens)
+    token = 0
+    while len(filled) < width:
+        if token not in tokens:
+            filled.append(token)
+        token += 1
+    return filled
 
 
 def _text(output: Any) -> Text:
@@ -265,12 +315,15 @@ def _wanted(sequences: Sequence[Tokens], starts: Sequence[int]) -> dict[Tokens, 
 def _choice(choices: Sequence[str]) -> Any:
     """Return vLLM's parameters of guided decoding, after a check that a library for it is installed."""
     if not any(map(importlib.util.find_spec, GRAMMAR_LIBRARIES)):
-        missing = f"one of the packages {', '.join(GRAMMAR_LIBRARIES)}. Install one: pip install {GRAMMAR_LIBRARIES[0]}"
-        raise MissingDependencyError(f"guided decoding in vLLM needs {missing}")
+        raise MissingDependencyError(
+            f"guided decoding in vLLM needs one of the packages {', '.join(GRAMMAR_LIBRARIES)}. Install one: pip "
+            f"install {GRAMMAR_LIBRARIES[0]}"
+        )
     return require("vllm.sampling_params", "vllm", FEATURE).StructuredOutputsParams(choice=list(choices))
 
 
 def _vllm() -> Any:
+    """Return the package ``vllm``; an error that says how to install it if it is missing."""
     try:
         return require("vllm", "vllm", FEATURE)
     except MissingDependencyError as error:

@@ -27,7 +27,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from logging import INFO, WARNING
 from typing import Any
 
@@ -67,6 +67,10 @@ TAIL = 64
 """Tokens at the end of a long prompt that are compared instead."""
 LOGITS = 1 << 27
 """Most logits that a plain call may compute."""
+EXACT_ROUNDING = 1e-4
+"""What rounding may do to a log-probability in float32, for logits that differ from their mean by up to 1."""
+HALF_ROUNDING = 3e-2
+"""The same in number types of 16 bits."""
 
 Tokens = tuple[int, ...]
 _log = logger(__name__)
@@ -113,36 +117,61 @@ class BatchRunner:
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
         """
-        can, before = self.forward.can, self.computed
+        can = self.forward.can
         needed = sequences if can.reason else without_last(sequences, wanted_from)
-        if can.reason or can.checked >= min(len(sequences), 2):
-            return self.compute(needed, wanted_from, read)
+        sequences_to_check = min(len(sequences), 2)
+        if can.reason or can.checked >= sequences_to_check:
+            self.compute(needed, wanted_from, read)
+            return
+
+        deviation = self._compute_and_compare(needed, wanted_from, read)
+        can.checked = sequences_to_check
+        if deviation <= 1.0:
+            return
+        name = type(self.forward.model).__name__
+        problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
+        if self.forward.compiled is not None:
+            # The identity says that compiled layers are used, so the run cannot go on without them.
+            can.checked = 0
+            raise RunEndingError(
+                f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out"
+            )
+        _log.warning("%s: %s; each prompt is run alone", name, problem)
+        can.run_alone(problem)
+        self.release()
+        self.run(sequences, wanted_from, read)
+
+    def _compute_and_compare(
+        self, needed: Sequence[Tokens], wanted_from: Sequence[int], read: Callable[[Any, Picks], None]
+    ) -> float:
+        """Compute and read sequences, and compare one of them with a plain call of the model.
+
+        Returns:
+            The difference in units of what rounding may do.
+        """
+        computed_before = self.computed
         # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
         number = max(range(len(needed)), key=lambda number: (-len(needed[number]), needed[number]))
-        seen: list[Any] = []
+        last_states: list[Any] = []
 
-        def watch(hidden: Any, picks: Picks) -> None:
+        def read_and_watch(hidden: Any, picks: Picks) -> None:
             read(hidden, picks)
-            seen.extend([hidden[list(picks[number][-1:])]] if number in picks else [])
+            if number in picks:
+                last_index = picks[number][-1]
+                last_states.append(hidden[[last_index]])
 
-        self.compute(needed, wanted_from, watch)
-        prompt, hidden = needed[number], seen[-1]
-        if len(prompt) > min(LOGITS // can.vocabulary, max(LONG, (self.computed - before) / 10)):
+        self.compute(needed, wanted_from, read_and_watch)
+        prompt = needed[number]
+        hidden = last_states[-1]
+        # Of a long prompt, a plain call would cost too much or give too many logits: the ends of some are compared.
+        a_tenth_of_run = (self.computed - computed_before) / 10
+        longest_compared = min(LOGITS // self.forward.can.vocabulary, max(LONG, a_tenth_of_run))
+        if len(prompt) > longest_compared:
             tails = sorted(row[-TAIL:] for row in needed[:3])
-            prompt, hidden = tails[-1], self.last(tails, self.compute)[-1:]
-        deviation = _deviation(self.forward, hidden, self.forward.plain_logits(prompt)[-1])
-        can.checked = min(len(sequences), 2)
-        if deviation > 1.0:
-            name = type(self.forward.model).__name__
-            problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
-            if self.forward.compiled is not None:  # the identity says that they are used
-                can.checked = 0
-                problem = f"got compile=True, but with compiled layers of {name} {problem}. Leave the option out"
-                raise RunEndingError(problem)
-            _log.warning("%s: %s; each prompt is run alone", name, problem)
-            can.run_alone(problem)
-            self.release()
-            self.run(sequences, wanted_from, read)
+            prompt = tails[-1]
+            hidden = self.last(tails, self.compute)[-1:]
+        plain_logits = self.forward.plain_logits(prompt)[-1]
+        return _deviation(self.forward, hidden, plain_logits)
 
     def compute(
         self,
@@ -151,13 +180,28 @@ class BatchRunner:
         read: Callable[[Any, Picks], None],
         alone: bool = False,
     ) -> None:
-        """Compute and read sequences unchecked; ``alone``: each in a row of its own, in plain batches."""
-        shares = self.prefix_reuse and self.forward.can.sharing and not alone
+        """Compute and read sequences unchecked; see :meth:`run` for the arguments.
+
+        Args:
+            sequences: Token sequences, none empty.
+            wanted_from: For each, the first position whose hidden state is wanted.
+            read: Called with the states of a batch and the indexes of each sequence.
+            alone: Whether each is in a row of its own, in plain batches.
+        """
+        may_share = self.prefix_reuse and self.forward.can.sharing and not alone
 
         def attempt(todo: list[int]) -> Iterator[int]:
-            for share in (True, False):
-                part = [i for i in todo if (shares and len(sequences[i]) <= self.forward.exact_to) is share]
-                for rows, hidden in self._computed(self.plan(sequences, wanted_from, part, share), share):
+            sharing: list[int] = []
+            separate: list[int] = []
+            for number in todo:
+                # In longer sequences, windows of attention would be counted wrongly in a shared row.
+                if may_share and len(sequences[number]) <= self.forward.exact_to:
+                    sharing.append(number)
+                else:
+                    separate.append(number)
+            for numbers, share in ((sharing, True), (separate, False)):
+                planned_rows = self.plan(sequences, wanted_from, numbers, share)
+                for rows, hidden in self._computed(planned_rows, share):
                     picks, states = self._select(rows, hidden)
                     read(states, picks)
                     yield from picks
@@ -213,87 +257,135 @@ class BatchRunner:
             Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
             one of these numbers occurs in exactly one row.
         """
-        row_tokens, cache_from = (self.budget, self.cache_from) if share else (0, math.inf)
-        weight = self.forward.can.attention_weight
-        numbers: dict[tuple[int, ...], list[int]] = {}
+        row_tokens: int = 0
+        cache_from = math.inf
+        if share:
+            row_tokens = self.budget
+            cache_from = self.cache_from
+        numbers: dict[Tokens, list[int]] = {}
         for number in todo:
             numbers.setdefault(sequences[number], []).append(number)
+        # Sequences that begin alike are neighbours. ``shared[i]`` is how many tokens the sequence i shares with the one
+        # before, and ``limits[i]`` is where its first wanted position is.
         ordered = sorted(numbers)
         limits = [min(wanted_from[number] for number in numbers[sequence]) for sequence in ordered]
-        shared = [0] + [shared_length(a, b) for a, b in pairwise(ordered)]
+        shared = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
 
-        pools: dict[tuple[int, ...], list[tuple[int, ...]]] = {}  # prefix -> its sequences, in order
-        parts: list[tuple[int, int, tuple[int, ...]]] = [(0, len(ordered), ())] if ordered else []
-        while parts:
-            low, high, prefix = parts.pop()
-            base, inner = len(prefix), shared[low + 1 : high]
-            least = min(inner, default=len(ordered[low]))
-            size = sum(len(sequence) - base for sequence in ordered[low:high]) - sum(length - base for length in inner)
-            fits = size <= row_tokens or not inner
-            common = min(least, *limits[low:high])
+        sequences_by_prefix: dict[Tokens, list[Tokens]] = {}
+        # Ranges of neighbours that are still to be placed, with the cached prefix that they have so far. The last range
+        # is taken first, so they are pushed in reverse order.
+        ranges: list[tuple[int, int, Tokens]] = []
+        if ordered:
+            ranges.append((0, len(ordered), ()))
+        while ranges:
+            low, high, prefix = ranges.pop()
+            base = len(prefix)
+            shared_inside = shared[low + 1 : high]
+            least_shared = min(shared_inside, default=len(ordered[low]))
+            # The positions of one row with all of them, after the prefix.
+            size = sum(len(sequence) - base for sequence in ordered[low:high])
+            size -= sum(length - base for length in shared_inside)
+            fits = size <= row_tokens or not shared_inside
+
+            # The prefix may end before the first wanted position at the latest.
+            common = min(least_shared, *limits[low:high])
             # A cached prefix saves computing it even where all would fit in one row.
-            cached = min(shared_length(self.held, ordered[low]), common)
-            longer = common if not fits and common - base >= cache_from else cached
+            longer = min(shared_length(self.held, ordered[low]), common)
+            if not fits and common - base >= cache_from:
+                longer = common
             if longer - base >= cache_from:
-                parts.append((low, high, ordered[low][:longer]))
+                ranges.append((low, high, ordered[low][:longer]))
             elif fits or cache_from == math.inf:
-                pools.setdefault(prefix, []).extend(ordered[low:high])
-            else:  # nothing long is shared by all: go down to the parts that share more
-                cuts = [low, *(i for i in range(low + 1, high) if shared[i] == least), high]
-                parts.extend((a, b, prefix) for a, b in reversed(list(pairwise(cuts))))
-        return [
-            lay_out(members, numbers, wanted_from, prefix)
-            for prefix, pool in sorted(pools.items())
-            for members in joined(pool, len(prefix), row_tokens, weight, cost)
-        ]
+                sequences_by_prefix.setdefault(prefix, []).extend(ordered[low:high])
+            else:
+                # Nothing long is shared by all: go down to the ranges that share more.
+                cuts = [index for index in range(low + 1, high) if shared[index] == least_shared]
+                parts = list(pairwise([low, *cuts, high]))
+                for part_low, part_high in reversed(parts):
+                    ranges.append((part_low, part_high, prefix))
+
+        attention_weight = self.forward.can.attention_weight
+        rows = []
+        for prefix, members in sorted(sequences_by_prefix.items()):
+            for row_members in joined(members, len(prefix), row_tokens, attention_weight, cost):
+                rows.append(lay_out(row_members, numbers, wanted_from, prefix))
+        return rows
 
     def _computed(self, rows: Sequence[TrieRow], share: bool) -> Iterator[tuple[Sequence[TrieRow], Any]]:
-        """Compute rows in batches."""
-        forward, flat = self.forward, share and self.forward.can.flat
-        first = [row for row in rows if not row.prefix]
-        groups = [[row for row in first if row.is_chain is plain] for plain in (True, False)]
-        ways = [(forward.flat, first)] if flat else [(forward.padded, group) for group in groups]
-        calls = [(way, batch) for way, group in ways for batch in self.batches(group, flat)]
-        calls += [(self._over_prefix, [row]) for row in rows[len(first) :]]
-        for way, batch in calls:
-            hidden = way(batch)
+        """Compute rows in batches; yield each batch with its hidden states, (rows, positions, width)."""
+        forward = self.forward
+        is_flat = share and forward.can.flat
+        # Rows at the beginning of sequences come first, then those after a cached prefix.
+        first_rows = [row for row in rows if not row.prefix]
+        rows_after_prefix = rows[len(first_rows) :]
+        calls: list[tuple[Callable[[Sequence[TrieRow]], Any], list[TrieRow]]] = []
+        if is_flat:
+            for batch in self.batches(first_rows, is_flat):
+                calls.append((forward.flat, batch))
+        else:
+            # Plain sequences need no mask, so they are not mixed with trees.
+            for is_chain in (True, False):
+                group = [row for row in first_rows if row.is_chain is is_chain]
+                for batch in self.batches(group, is_flat):
+                    calls.append((forward.padded, batch))
+        for row in rows_after_prefix:
+            calls.append((self._over_prefix, [row]))
+
+        for call, batch in calls:
+            hidden = call(batch)
             self.computed += sum(len(row.tokens) for row in batch)
             yield batch, hidden
 
     def _over_prefix(self, rows: Sequence[TrieRow]) -> Any:
+        """Return the hidden states of rows that follow the same cached prefix."""
         return self.forward.padded(rows, self.cached(rows[0].prefix))
 
     def batches(self, rows: Sequence[TrieRow], flat: bool) -> Iterator[list[TrieRow]]:
-        """Rows of about the same length, longest first, each batch within the budget.
+        """Yield batches of rows of about the same length, longest first, each batch within the budget.
 
         Once a batch is large enough to keep the machine busy, it is closed rather than padded. A flat batch needs no
         padding.
         """
         batch: list[TrieRow] = []
         for row in sorted(rows, key=lambda row: -len(row.tokens)):
-            size = len(row.tokens)
-            longest = len(batch[0].tokens) if batch else size
-            # Models that stretch their positions for long input do so for the whole batch.
-            close = bool(self.forward.can.reason) or (longest > self.forward.same_to and size != longest)
-            if flat:
-                close = close or sum(len(row.tokens) for row in batch) + size > self.budget
-            else:
-                close = close or (len(batch) + 1) * longest > self.budget
-                close = close or (len(batch) * longest * BUSY_SHARE >= self.budget and size < longest * LEAST_FILL)
-            if batch and close:
+            if batch and self._must_close(batch, len(row.tokens), flat):
                 yield batch
                 batch = []
             batch.append(row)
         if batch:
             yield batch
 
+    def _must_close(self, batch: Sequence[TrieRow], next_size: int, flat: bool) -> bool:
+        """Return whether a batch is complete without the next row, which is not longer than the ones before.
+
+        Args:
+            batch: The rows of the batch, longest first.
+            next_size: Number of positions of the next row.
+            flat: Whether the rows follow each other in one sequence, without padding.
+        """
+        longest = len(batch[0].tokens)
+        if self.forward.can.reason:  # each prompt is run alone
+            return True
+        # Models that stretch their positions for long input do so for the whole batch.
+        if longest > self.forward.same_to and next_size != longest:
+            return True
+        if flat:
+            size = sum(len(row.tokens) for row in batch)
+            return size + next_size > self.budget
+        if (len(batch) + 1) * longest > self.budget:
+            return True
+        is_busy = len(batch) * longest * BUSY_SHARE >= self.budget
+        return is_busy and next_size < longest * LEAST_FILL
+
     def cached(self, prefix: Tokens) -> Any:
         """Return the cache, grown or cut to a prefix."""
         if self._cache is None:
-            self._cache = require("transformers", "hf", FEATURE).DynamicCache()  # without windows
+            # Made without a configuration, it keeps all positions, also of layers with windows.
+            self._cache = require("transformers", "hf", FEATURE).DynamicCache()
         self.held = prefix[: shared_length(self.held, prefix)]
-        if (extra := int(self._cache.get_seq_length()) - len(self.held)) > 0:
-            self._cache.crop(-extra)
+        superfluous = int(self._cache.get_seq_length()) - len(self.held)
+        if superfluous > 0:
+            self._cache.crop(-superfluous)
         while len(self.held) < len(prefix):
             piece = prefix[len(self.held) : len(self.held) + self.budget]
             self.forward.call([piece], cache=self._cache)
@@ -302,16 +394,28 @@ class BatchRunner:
         return self._cache
 
     def _select(self, rows: Sequence[TrieRow], hidden: Any) -> tuple[Picks, Any]:
-        """The wanted positions of a batch, each once, and the indexes of each sequence among them."""
-        # One after the other in one sequence, or one below the other.
-        sizes = [len(row.tokens) if len(hidden) == 1 else hidden.shape[1] for row in rows]
-        places: dict[int, int] = {}
+        """Return the indexes of each sequence among the wanted positions, and the states at these, each once.
+
+        Args:
+            rows: The rows of a batch.
+            hidden: Its hidden states, (1, positions of all rows, width) or (rows, positions with padding, width).
+        """
+        # Positions are counted over all rows of the batch.
+        index_by_position: dict[int, int] = {}
         picks: dict[int, tuple[int, ...]] = {}
-        for row, start in zip(rows, accumulate(sizes, initial=0), strict=False):
-            for number, own in row.picks.items():
-                picks[number] = tuple(places.setdefault(start + place, len(places)) for place in own)
+        row_start = 0
+        for row in rows:
+            for number, places in row.picks.items():
+                indexes = []
+                for place in places:
+                    index = index_by_position.setdefault(row_start + place, len(index_by_position))
+                    indexes.append(index)
+                picks[number] = tuple(indexes)
+            # The rows follow each other in one sequence, or are one below the other with padding.
+            row_start += len(row.tokens) if len(hidden) == 1 else hidden.shape[1]
         with torch.inference_mode():
-            return picks, hidden.flatten(0, 1)[torch.tensor(list(places), device=hidden.device)]
+            positions = torch.tensor(list(index_by_position), device=hidden.device)
+            return picks, hidden.flatten(0, 1)[positions]
 
     # Results
 
@@ -324,9 +428,12 @@ class BatchRunner:
         states: dict[int, Any] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
-            states.update((number, hidden[indexes[-1]]) for number, indexes in picks.items())
+            for number, indexes in picks.items():
+                states[number] = hidden[indexes[-1]]
 
-        (run or self.run)(sequences, [len(row) - 1 for row in sequences], read)
+        if run is None:
+            run = self.run
+        run(sequences, [len(sequence) - 1 for sequence in sequences], read)
         return torch.stack([states[number] for number in range(len(sequences))])
 
     def log_probabilities(self, sequences: Sequence[Tokens], wanted_from: Sequence[int]) -> list[list[float]]:
@@ -340,9 +447,13 @@ class BatchRunner:
         results: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
-            # The state at the last position predicts what follows the sequence, which is not needed.
-            wanted = {number: list(zip(own, targets[number], strict=False)) for number, own in picks.items()}
-            pairs = sorted({pair for own in wanted.values() for pair in own})
+            # For each sequence, the indexes of states with the tokens that follow. The state at the last position
+            # predicts what follows the sequence, which is not needed.
+            wanted = {}
+            for number, indexes in picks.items():
+                wanted[number] = list(zip(indexes, targets[number], strict=False))
+            # Sequences that begin alike share pairs, and each is computed once.
+            pairs = sorted({pair for pairs_of_sequence in wanted.values() for pair in pairs_of_sequence})
             check_range([token for _, token in pairs], self.forward.can.vocabulary)
             values: list[float] = []
             with torch.inference_mode():
@@ -351,8 +462,9 @@ class BatchRunner:
                     inside = (places >= start) & (places < start + len(logits))
                     rows = places[inside] - start
                     values += (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().tolist()
-            numbers = dict(zip(pairs, values, strict=True))
-            results.update((number, [numbers[pair] for pair in own]) for number, own in wanted.items())
+            value_by_pair = dict(zip(pairs, values, strict=True))
+            for number, pairs_of_sequence in wanted.items():
+                results[number] = [value_by_pair[pair] for pair in pairs_of_sequence]
 
         self.run(sequences, wanted_from, read)
         return [results[number] for number in range(len(sequences))]
@@ -497,7 +609,10 @@ class BatchRunner:
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
-    """Largest difference of one position's log-probabilities to those of a plain call, for its likeliest tokens.
+    """Return the largest difference of one position's log-probabilities to those of a plain call.
+
+    The 16 likeliest tokens are compared in two ways: over the whole vocabulary, and among themselves, read off their
+    rows of the output matrix alone as labels are.
 
     Args:
         forward: The model.
@@ -509,13 +624,25 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     """
     spread = float((plain - plain.mean()).abs().max())
     if not math.isfinite(spread):
-        return 0.0  # an error later: scores that are not finite have no meaning
+        # Scores that are not finite are an error later, with the reason.
+        return 0.0
     top = plain.topk(min(16, len(plain))).indices
     with torch.inference_mode():
-        whole, rows = forward.logits(hidden)[0].log_softmax(-1), forward.logits(hidden, top.tolist())[0]
-    pairs = (whole[top], plain.log_softmax(-1)[top]), (rows.log_softmax(-1), plain[top].log_softmax(-1))
-    error = max(float((computed.double().cpu() - expected.double().cpu()).abs().max()) for computed, expected in pairs)
-    return error / ((1e-4 if forward.is_exact else 3e-2) * max(1.0, spread)) if math.isfinite(error) else math.inf
+        over_vocabulary = forward.logits(hidden)[0].log_softmax(-1)[top]
+        among_top = forward.logits(hidden, top.tolist())[0].log_softmax(-1)
+    error = max(
+        _largest_difference(over_vocabulary, plain.log_softmax(-1)[top]),
+        _largest_difference(among_top, plain[top].log_softmax(-1)),
+    )
+    if not math.isfinite(error):
+        return math.inf
+    rounding = EXACT_ROUNDING if forward.is_exact else HALF_ROUNDING
+    return error / (rounding * max(1.0, spread))
+
+
+def _largest_difference(computed: Any, expected: Any) -> float:
+    """Return the largest absolute difference of two tensors."""
+    return float((computed.double().cpu() - expected.double().cpu()).abs().max())
 
 
 # What a model does right
@@ -619,18 +746,31 @@ class Ending:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of a continuation, cut before the first end token and the first stop string.
+        """Return the text of a continuation, cut before the first end token and the first stop string.
 
         A last character of which some bytes are missing is left out, with its tokens, as vLLM does.
         """
-        size = next((place for place, token in enumerate(tokens) if token in self.end_tokens), len(tokens))
-        while (text := self._decoded(tokens[:size])).endswith("\ufffd"):
+        size = len(tokens)
+        for index, token in enumerate(tokens):
+            if token in self.end_tokens:
+                size = index
+                break
+        text = self._decoded(tokens[:size])
+        while text.endswith("\ufffd"):
             size -= 1
-        return text[: min((text.index(string) for string in self.stop if string in text), default=len(text))]
+            text = self._decoded(tokens[:size])
+
+        end = len(text)
+        for stop_string in self.stop:
+            if stop_string in text:
+                end = min(end, text.index(stop_string))
+        return text[:end]
 
     def complete(self, tokens: Sequence[int]) -> bool:
         """Whether nothing that follows can change the text."""
         if tokens[-1] in self.end_tokens:
             return True
-        text = self._decoded(tokens) if self.stop else ""
-        return any(string in text for string in self.stop)
+        if not self.stop:
+            return False
+        text = self._decoded(tokens)
+        return any(stop_string in text for stop_string in self.stop)
