@@ -88,9 +88,15 @@ class ScoreRows(Sequence[list[float]]):
     def __getitem__(self, index: slice) -> ScoreRows: ...
 
     def __getitem__(self, index: int | slice) -> list[float] | ScoreRows:
-        """Return the scores of a query, or those of successive queries."""
+        """Return the scores of a query, or those of successive queries.
+
+        Raises:
+            ValueError: A slice leaves out queries, or turns their order.
+        """
         if isinstance(index, slice):
-            start, stop, _ = index.indices(len(self))
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError(f"rows of scores have slices of successive rows only: got the step {step}")
             return ScoreRows(self._numbers[start * self._width : stop * self._width], self._width)
         number = range(len(self))[index]
         scores: list[float] = list(self._numbers[number * self._width : (number + 1) * self._width])

@@ -261,8 +261,10 @@ class ConfidenceSequence:
     def _scaled_draws(self, values: Sequence[float | None]) -> list[_Draw]:
         """Return the draws of a round, with values scaled to [0, 1].
 
-        The centre of a data set is the mean of its drawn values and of some pseudo-rows with the mean over all data
-        sets. This mean contains one pseudo-row of 0.5.
+        The centre is what is expected of the next value of a data set, from the values drawn before. With n values of
+        the data set, which have the sum S, and the mean m of all values drawn and of one value of 0.5::
+
+            centre = (_POOLED_ROWS m + S) / (_POOLED_ROWS + n)
         """
         pooled_mean = (0.5 + sum(self._sums)) / (1 + self._n_drawn)
         draws = []

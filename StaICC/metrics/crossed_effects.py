@@ -359,7 +359,7 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
     ``6 ((a - b)^2 (s + 1) - a b (s + 2)) / (a b (s + 2) (s + 3))``.
 
     Args:
-        mean_square: The mean square, divided by the number of outcomes.
+        mean_square: The mean square on the scale of a mean of the effects: their variance, divided by their number.
         n_effects: Number of effects.
         degrees_of_freedom: Degrees of freedom of the mean square.
         mean: The mean of the outcomes.

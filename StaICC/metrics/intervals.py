@@ -426,7 +426,8 @@ def _combined_distance(
 
     For uncorrelated parts, MOVER takes the root of the sum of the squared distances of the parts. Here, each squared
     distance is split. One share is explained by the influences of the rows on the part: the rows correlate the parts,
-    so their influences are added before squaring. The other share is independent of the other parts.
+    so their influences are added before squaring. The other share is independent of the other parts. It is at least the
+    one of the pseudo-rows (:func:`_square_from_pseudo_rows`), which stand for rows that a small sample may lack.
 
     Args:
         parts: The parts.
@@ -1119,10 +1120,11 @@ def _skewed_mean_interval(
 
 
 def _shrinkages(values: Sequence[float], below: Sequence[float], above: Sequence[float]) -> list[float]:
-    """Return how far the limits of each data set are drawn to the middle, as a share of the distance to it.
+    """Return the shrinkage of each data set: how far a Wilson interval draws its limits to the middle.
 
-    For a share p, the skewness of the limits is ``s (1 - 2 p)`` and the product of their distances ``s p (1 - p)``. The
-    first one gives a lower bound of the shrinkage s, the second one gives s if p is no end of the range.
+    Let p be the score of a data set, such as an accuracy, and s its shrinkage. The limits have the distances b and a
+    from p, for which ``a - b = s (1 - 2 p)`` and ``a b = s p (1 - p)``. From the first equation, s is at least
+    ``|a - b|``. The second one gives s, unless p is 0 or 1.
 
     Args:
         values: The score of each data set.

@@ -185,7 +185,7 @@ class Place:
 
 
 def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
-    """Return the places of a leaderboard.
+    """Return the places of a leaderboard: results of one benchmark that are copies of each other share a place.
 
     Args:
         runs: The results of each run, by benchmark.
@@ -193,15 +193,16 @@ def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
     Returns:
         The places. Each result is in exactly one.
     """
-    results_by_labels: dict[str, dict[str, Result]] = {}
+    # Copies have equal labels. The key holds the benchmark too, of which a run has one result.
+    result_by_run_by_labels: dict[str, dict[str, Result]] = {}
     for run in sorted(runs):
         for result in runs[run].values():
-            results_of_runs = results_by_labels.setdefault(labels_key(result), {})
-            results_of_runs[run] = result
+            result_by_run = result_by_run_by_labels.setdefault(labels_key(result), {})
+            result_by_run[run] = result
 
     places = []
-    for results_of_runs in results_by_labels.values():
-        places += _places_of_equal_labels(results_of_runs)
+    for result_by_run in result_by_run_by_labels.values():
+        places += _places_of_equal_labels(result_by_run)
     return places
 
 

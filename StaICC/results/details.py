@@ -337,7 +337,11 @@ class EarlyStopping(SavedRecord):
         )
 
     def check_saved(self, where: str) -> None:
-        """Raise a SchemaError for another rule, and for a wrong number of rounds."""
+        """Check the values that a file has.
+
+        Raises:
+            SchemaError: The rule is unknown, or the number of rounds is not from 1 to that of all rounds.
+        """
         is_known_rule = self.rule in ("precision", "race")
         is_possible_round = 1 <= self.rounds <= self.all_rounds
         if not is_known_rule or not is_possible_round:

@@ -172,7 +172,7 @@ def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[
     for dataset, details in result.details.items():
         facts = _dataset_facts(result, dataset, signature)
         prompts = written.get(dataset, ())
-        if isinstance(prompts, str):
+        if isinstance(prompts, str):  # the reason why the prompts of this data set cannot be written
             prompts = ()
         remaining_prompts = iter(prompts)
 

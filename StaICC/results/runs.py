@@ -58,10 +58,11 @@ def _has_several_runs(group: ResultGroup) -> bool:
 
 
 def _named_results(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
-    """Yield the name of the run of each single result, with the result.
+    """Yield each single result with the name of its run.
 
     Args:
-        name: The name of the run, if there is one only.
+        name: The name of the file, which is that of the run if the file has one run. If a group has several runs, such
+            as two models, the name of its part is added.
         result: A result, or a group of results.
     """
     if isinstance(result, Result):

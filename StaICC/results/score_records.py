@@ -29,7 +29,7 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 
     Args:
         values: The scores of a data set, or the means.
-        prefix: What the keys begin with: that of the object that holds the values, with a dot.
+        prefix: The key of the object that holds the values, with a dot behind it; empty for the outermost object.
     """
     for key, value in values.items():
         name = f"{prefix}{key}"
