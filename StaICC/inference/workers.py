@@ -166,7 +166,10 @@ def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
     if remote.is_copy:
         again, read, generated = (after - before for after, before in zip(usage(function), used_before, strict=True))
         used = (again, read, generated)
-    is_cut = len(predictions) < len(chunk) and not ends(predictions, on_error)
+    run_ends = ends(predictions, on_error)
+    if run_ends and not remote.is_copy:
+        remote.stopped = True  # here, so that no thread begins another chunk before the run hears of it
+    is_cut = len(predictions) < len(chunk) and not run_ends
     return _Solved(predictions, used, seconds, is_cut)
 
 

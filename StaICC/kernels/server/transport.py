@@ -393,6 +393,12 @@ class Requests:
             self._calls.add(ending)
         return ending
 
+    def end_calls(self, error: RunEndingError) -> None:
+        """Let the calls of all threads request nothing more, because of a fault that every request would meet."""
+        with self._calls_lock:
+            for call in self._calls:
+                call.end(error)
+
     def interrupt(self) -> None:
         """Let the calls of all threads request nothing more; their requests in flight are finished."""
         with self._calls_lock:
@@ -441,9 +447,7 @@ class Requests:
         except Exception as error:
             redacted_error = _redacted(error)
             if isinstance(redacted_error, RunEndingError):
-                with self._calls_lock:
-                    for call in self._calls:
-                        call.end(redacted_error)
+                self.end_calls(redacted_error)
             return redacted_error
 
 
@@ -538,7 +542,7 @@ class Transport(Requests):
         """
         attempt = 0
         while True:
-            outcome = self._attempt_when_free(api, payload, is_retry=attempt > 0)
+            outcome = self._attempt_when_free(api, payload, attempt)
             if not isinstance(outcome, _Fault):
                 with self._lock:
                     self._faults_in_a_row = 0
@@ -547,18 +551,32 @@ class Transport(Requests):
                 self._faults_in_a_row += 1
             wait = self._wait(outcome, attempt, payload)
             if wait is None:
-                message = f"{self._options.base_url}: {outcome.reason}"
-                if attempt > 0:
-                    message += f" ({attempt + 1} requests)"
-                raise outcome.error(message)
+                raise self._error_of(outcome, attempt)
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
             self.ending.wait(wait)
 
-    def _attempt_when_free(self, api: Api, payload: Mapping[str, Any], is_retry: bool) -> dict[str, Any] | _Fault:
+    def _error_of(self, fault: _Fault, attempt: int) -> OutputError:
+        """Return the error of a request that is not sent again.
+
+        Args:
+            fault: Why the last attempt failed.
+            attempt: Its number, from 0.
+        """
+        message = f"{self._options.base_url}: {fault.reason}"
+        if attempt > 0:
+            message += f" ({attempt + 1} requests)"
+        return fault.error(message)
+
+    def _attempt_when_free(self, api: Api, payload: Mapping[str, Any], attempt: int) -> dict[str, Any] | _Fault:
         """Send a request once, when fewer than ``concurrency`` are in flight and the server asks for no wait.
 
         Between two attempts others are sent, so a wait before a retry keeps nobody else waiting.
+
+        Args:
+            api: Which of the server's interfaces.
+            payload: The request, without the model.
+            attempt: The number of this attempt, from 0.
 
         Raises:
             RunEndingError: Nothing more is requested.
@@ -573,8 +591,13 @@ class Transport(Requests):
                     break
                 ending.wait(seconds_left)
             with self._lock:
-                self.counts.update(requests=1, retries=int(is_retry))
-            return self._attempt(api, payload)
+                self.counts.update(requests=1, retries=int(attempt > 0))
+            outcome = self._attempt(api, payload)
+            if isinstance(outcome, _Fault) and not outcome.may_pass:
+                error = _redacted(self._error_of(outcome, attempt))
+                if isinstance(error, RunEndingError):
+                    self.end_calls(error)  # here, before another request takes the place of this one
+            return outcome
 
     def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
         """Return the seconds until the next attempt; None if there is none.
