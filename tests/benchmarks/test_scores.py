@@ -127,6 +127,23 @@ def test_accuracy_has_baselines_and_an_interval(own: Dataset, truth: list[int], 
     assert interval.low <= result["Averaged results"]["accuracy"] <= interval.high
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_baselines_of_the_mean_are_the_means_of_those_of_data_sets_with_other_numbers_of_labels(
+    make_own: Callable[..., Dataset], reverse: bool
+) -> None:
+    datasets = [make_own(1, "two"), make_own(1, "five", labels=tuple("abcde"))]
+    if reverse:
+        datasets.reverse()
+    result = Normal(datasets=datasets)(lambda prompt, label_space: 0)
+    of_mean = result.means.baselines["normal"]
+    of_datasets = {name: details.baselines["normal"] for name, details in result.details.items()}
+    assert {name: one.uniform for name, one in of_datasets.items()} == {"two": 1 / 2, "five": 1 / 5}
+    assert of_mean.uniform == pytest.approx((1 / 2 + 1 / 5) / 2)
+    assert of_mean.max_random == pytest.approx(of_mean.uniform)  # the expected accuracy of one guesser
+    assert of_mean.majority == pytest.approx((of_datasets["two"].majority + of_datasets["five"].majority) / 2)
+    assert of_mean.queries == of_datasets["two"].queries + of_datasets["five"].queries
+
+
 def test_one_guess_for_each_row_has_a_p_value_of_its_own() -> None:
     benchmark = Normal(datasets=["mini"])
     queries = benchmark.experimentor[0].all_queries()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from StaICC import Diagnosis, Normal
-from StaICC.benchmarks.findings import Recomputed, status_of
+from StaICC.benchmarks.findings import Contradicted, Recomputed, status_of
 from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.dataset import Dataset
@@ -78,6 +78,20 @@ def test_scores_counts_bounds_and_examples(policy: Any) -> None:
     plain = result.to_dict()
     plain["details"]["mini"]["unparsed"].pop()
     assert not all(finding.status == Recomputed() for finding in verify(Result.from_dict(plain)))
+
+
+@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("metric", ["accuracy", "macro_F1"])
+def test_a_changed_bound_of_excluded_replies_is_contradicted(metric: str, end: int) -> None:
+    """A file cannot say that its score hardly depends on the replies that it leaves out."""
+    result = Normal(datasets=["mini"], limit=40, unparsed="excluded")(text_inference(Writer()))
+    plain = json.loads(json.dumps(result.to_dict()))
+    score = result.averaged[metric]
+    assert plain["details"]["mini"]["bounds"][metric][end] != pytest.approx(score)
+    plain["details"]["mini"]["bounds"][metric][end] = score
+    status = status_of(verify(Result.from_dict(plain)))
+    assert isinstance(status, Contradicted)
+    assert status.difference.startswith(f"details / mini / bounds / {metric} / {end}: saved {score!r:.80}, recomputed")
 
 
 @pytest.mark.parametrize("policy", ["wrong", "excluded"])

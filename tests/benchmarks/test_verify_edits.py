@@ -87,7 +87,9 @@ def test_every_kind_of_field_is_detected(share: int) -> None:
     for path, _ in edits.leaves(document()):
         kinds[edits.kind_of(path)].append(path)
     assert len(kinds) > 400
-    ways = [check_edit(document(), rng.choice(paths), rng) for paths in list(kinds.values())[::share]]
+    # The environment has the versions of all imported packages, so these come last: the others are always the same.
+    in_order = sorted(kinds, key=lambda kind: "environment" in kind)
+    ways = [check_edit(document(), rng.choice(kinds[kind]), rng) for kind in in_order[::share]]
     assert ways.count("named") > 300 / share
     assert ways.count("refused") < 60 / share
 

@@ -131,6 +131,15 @@ def test_warnings_survive_a_file_and_its_verification(tmp_path: Path) -> None:
     assert all(note in str(loaded) for note in notes)
 
 
+def test_a_warning_names_the_conditions_in_which_it_holds_and_counts_their_predictions() -> None:
+    ordinary = [outcome(rows_of(scored), name=name) for name in ("plain", "last")]
+    same = [outcome([[0.7, 0.3]] * 40, name=name) for name in ("noisy", "noisier")]
+    assert find_warnings([ordinary[0], same[0], ordinary[1]]) == (f"{SAME} (condition noisy)",)
+    both = SAME.replace("40", "80")
+    assert find_warnings([ordinary[0], *same]) == (f"{both} (conditions noisy, noisier)",)
+    assert find_warnings(same) == (both,)
+
+
 # -- renamed labels, accuracies below chance, echoes and leaks: of broken models, not of honest ones
 
 

@@ -205,6 +205,30 @@ def test_failed_queries_are_compared_at_their_worst_and_values_are_those_of_the_
     assert of_all.overall.values[0] == pytest.approx(incomplete.averaged["consistency"])
 
 
+def test_a_reply_without_a_label_counts_as_wrong_in_its_own_condition_only() -> None:
+    """Of a query that is right with one template, and has no label with another, one prediction of two is wrong."""
+    benchmark = StaICC.Generalisation(datasets=["mini"], limit=20, draws=2, templates=2, unparsed="wrong")
+    first_condition, *others = benchmark[0].conditions()
+    truth_of_prompt = {
+        str(query.prompt): query.label for condition in (first_condition, *others) for query in condition.queries
+    }
+    silent = {str(query.prompt) for query in first_condition.queries if query.row % 2 == 0}
+
+    def right_or_silent(prompt: str, label_space: list[str]) -> str:
+        return "I cannot tell." if prompt in silent else label_space[truth_of_prompt[prompt]]
+
+    def right(prompt: str, label_space: list[str]) -> str:
+        return label_space[truth_of_prompt[prompt]]
+
+    first, second = benchmark(right_or_silent), benchmark(right)
+    expected = 1 - len(silent) / len(truth_of_prompt)
+    assert 0.8 < expected < 0.9
+    (line,) = compare(first, second).datasets
+    assert line.values == pytest.approx((expected, 1.0))
+    assert line.values[0] == pytest.approx(first.averaged["accuracy"])
+    assert line.missing == (0, 0)
+
+
 @pytest.mark.parametrize("benchmark", [StaICC.Normal, StaICC.PosteriorBias])
 @pytest.mark.parametrize("order", [("green", "blue", "red"), ("blue", "red", "green")])
 def test_labels_in_another_order_are_found_by_name(benchmark: Any, order: tuple[str, ...]) -> None:

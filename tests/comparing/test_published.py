@@ -149,3 +149,16 @@ def test_long_icl_by_rounds() -> None:
     assert [second.reason, other.reason] == ["too long", "this data set is not in the tables of the paper"]
     assert "this result has numbers" in str(next(iter(compare_with_published(long_icl("numbers")))).reason)
     assert "are for instruct = False" in str(next(iter(compare_with_published(long_icl(instruct=True)))).reason)
+
+
+@pytest.mark.parametrize(
+    ("failed_dataset", "reason"),
+    [("banking77", "3 queries without a prediction are left out of this result"), ("goemotions", None)],
+)
+def test_failed_queries_of_another_data_set_do_not_matter_to_a_round(failed_dataset: str, reason: str | None) -> None:
+    """Rounds are compared data set by data set: one with all predictions is comparable, whatever failed elsewhere."""
+    result = long_icl()
+    result.divided[failed_dataset]["rounds"] = {"1R": {"asked": 500, "answered": 497}}
+    first, *_ = compare_with_published(result)
+    assert (first.dataset, first.metric, first.reason) == ("banking77", "1R", reason)
+    assert len(first.figures) == (15 if reason is None else 0)
