@@ -319,7 +319,7 @@ def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
 def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem]) -> LabelLimits:
     """Return the limits with those of one more round."""
     most_true = limits.true
-    most_predicted = _MOST_LABELS_OF_A_REPLY
+    most_predicted = max(limits.predicted, _MOST_LABELS_OF_A_REPLY)
     for _, true_count, predicted_count, _ in items:
         if true_count is not None and predicted_count is not None:
             most_true = max(most_true, float(true_count))

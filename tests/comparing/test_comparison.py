@@ -23,6 +23,7 @@ from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.missing_queries import MEANING, difference_outcome
 from StaICC.comparing.rank_bounds import p_value_bounds
 from StaICC.comparing.ranking import Rank, rank, standings
+from StaICC.comparing.run_records import LabelLimits, _larger_limits
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, verdict_of
 from StaICC.comparing.verdicts import Tested as WasTested
 from StaICC.datasets.dataset import Dataset
@@ -722,3 +723,14 @@ def test_ranks_over_templates_and_draws() -> None:
         ranks = [1 + sum(other[n] > value for other in sums.values()) for n, value in enumerate(own)]
         assert len(ranks) == 2
         assert found[name] == (min(ranks), max(ranks))
+
+
+def test_the_limits_of_micro_f1_are_those_of_all_rounds_in_any_order() -> None:
+    """An earlier round with more predicted labels was forgotten, so the limit was too small."""
+    many = [(0, 3, 150, 2)]
+    few = [(1, 5, 20, 2)]
+    for rounds in ([many, few], [few, many]):
+        limits = LabelLimits(1.0, 1.0)
+        for items in rounds:
+            limits = _larger_limits(limits, items)
+        assert limits == LabelLimits(true=5.0, predicted=150.0)
