@@ -929,27 +929,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if masses:
             mean = math.fsum(masses) / len(masses)
             if mean >= MUCH_WITHOUT_TEXT:
-                warnings.append(self._warning_without_text(masses, mean))
+                prompt_ends_in_blank = self.api == "completions" and self.last_blank == "prompt"
+                warnings.append(_warning_without_text(masses, prompt_ends_in_blank))
         if any(is_unmeasured(answer) for answer in answers):
             warnings.append(CANNOT_COUNT)
         return warnings
-
-    def _warning_without_text(self, masses: Sequence[float], mean: float) -> str:
-        """Return the warning about next tokens without visible text.
-
-        Args:
-            masses: For each prompt, the total probability of these tokens.
-            mean: The mean of these.
-        """
-        advice = ""
-        if self.api == "completions" and self.last_blank == "prompt":
-            advice = ". With last_blank='label' the model can write the blank and the label in one token"
-        prompts_mostly_without = sum(mass > _MOSTLY for mass in masses)
-        return (
-            f"next tokens without visible text, such as blanks and line breaks, have probability {mean:.2f} on "
-            f"average, and more than {_MOSTLY} in {prompts_mostly_without} of {len(masses)} prompts. They begin no "
-            f"label, and the scores leave them out{advice}"
-        )
 
     def close(self) -> None:
         """Close the connections of this process; the next query opens them again."""
@@ -1071,3 +1055,22 @@ def response_body(record: Mapping[str, Any]) -> Mapping[str, Any]:
             return {"model": message.get("model"), "choices": [choice]}
     failure = record.get("error") or record.get("response") or record.get("result")
     raise EndpointError(f"the request failed: {clip(failure)}")
+
+
+def _warning_without_text(masses: Sequence[float], prompt_ends_in_blank: bool) -> str:
+    """Return the warning about next tokens without visible text.
+
+    Args:
+        masses: For each prompt, the total probability of these tokens.
+        prompt_ends_in_blank: Whether prompts are sent with the blank before the label.
+    """
+    mean = math.fsum(masses) / len(masses)
+    prompts_mostly_without = sum(mass > _MOSTLY for mass in masses)
+    advice = ""
+    if prompt_ends_in_blank:
+        advice = ". With last_blank='label' the model can write the blank and the label in one token"
+    return (
+        f"next tokens without visible text, such as blanks and line breaks, have probability {mean:.2f} on "
+        f"average, and more than {_MOSTLY} in {prompts_mostly_without} of {len(masses)} prompts. They begin no "
+        f"label, and the scores leave them out{advice}"
+    )
