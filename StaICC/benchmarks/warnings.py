@@ -95,10 +95,11 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False, watch
 
 
 def _warning_of_check(check: Check, outcomes: Sequence[Outcome]) -> str | None:
-    """Return the warning of one check over all conditions; ``None`` if it finds nothing in any of them.
+    """Return the warning of one check over all conditions; ``None`` if the check finds nothing in any of them.
 
-    The text is that of the first finding: it may name labels, which can be others in other conditions. Its counts are
-    sums over the conditions with a finding.
+    A warning has one text, that of the first finding. The findings of one check differ only in the labels and numbers
+    that they name. ``{count}`` and ``{total}`` are replaced by sums over the conditions with a finding. The conditions
+    are named at the end, unless all have a finding.
     """
     findings = []
     names = []
@@ -271,7 +272,15 @@ def _ordered(outcome: Outcome) -> Finding | None:
 
 
 def _saturated(outcome: Outcome) -> Finding | None:
-    """Return a finding if the largest probability is 1 to rounding in most predictions."""
+    """Return a finding if at least 90 % of the predictions are saturated.
+
+    A prediction is saturated if its largest probability is 1 in single precision. The true label then has a
+    probability of about 1 or 0, so likelihood and calibration error say no more than the accuracy.
+
+    Returns:
+        The finding. ``None`` if fewer predictions are saturated, if there are fewer than 29 predictions, or if the
+        predictions have no probabilities: they are labels, or their numbers may be probabilities or logits.
+    """
     if outcome.hard:
         return None
     rows = outcome.normalised.probabilities
@@ -303,12 +312,19 @@ def _ambiguous(outcome: Outcome) -> Finding | None:
 # -- checks for a broken model, which compare the predictions with the true labels
 
 
-def _renamed(outcome: Outcome) -> Finding | None:
-    """Return a finding if the labels of the predictions seem to be exchanged.
+def _exchanged_labels(outcome: Outcome) -> Finding | None:
+    """Return a finding if the predicted labels seem to be exchanged; ``None`` if they do not.
 
-    One half of the test rows chooses the renaming of the labels under which predictions and true labels agree most. On
-    the other half, this renaming must raise the accuracy significantly, and to significantly more than chance. That
-    half did not choose the renaming, so the test needs no correction for the number of possible renamings.
+    An example is a model that is right on most rows, but returns label 0 for label 1 and label 1 for label 0. A
+    renaming gives each predicted label a new label. Here it is ``[1, 0]``, and it raises the accuracy.
+
+    The test rows are split into two halves:
+
+    1. The first half chooses the renaming: the one under which predictions and true labels agree most.
+    2. The second half tests it. The renaming must raise the accuracy significantly, and the accuracy after the
+       renaming must be significantly above chance.
+
+    The second half did not choose the renaming, so the test needs no correction for the number of possible renamings.
     """
     rows = _test_rows(outcome)
     if len(rows) < _LEAST_HALVED_ROWS:
@@ -318,7 +334,7 @@ def _renamed(outcome: Outcome) -> Finding | None:
     testing_rows = rows[1::2]
     renaming = _best_renaming(choosing_rows, len(label_space))
     if renaming == list(range(len(label_space))):
-        return None  # Each label keeps its name.
+        return None  # Predictions and true labels agree most if each label keeps its name.
 
     units = _units(testing_rows)
     renamed_units = [_renamed_unit(unit, renaming) for unit in units]
@@ -327,6 +343,7 @@ def _renamed(outcome: Outcome) -> Finding | None:
     after_renaming = _association(renamed_units)
     if gain.standard_errors <= _LEAST_STANDARD_ERRORS or after_renaming.standard_errors <= _LEAST_STANDARD_ERRORS:
         return None
+    # The f-string keeps {{count}} as the placeholder {count}, which find_warnings replaces.
     return Finding(
         len(outcome.rows),
         f"the labels of {{count}} predictions may be exchanged: renaming {_listed_changes(renaming, label_space)} "
@@ -347,15 +364,16 @@ def _listed_changes(renaming: Sequence[int], label_space: Sequence[str]) -> str:
 
 
 def _below_chance(outcome: Outcome) -> Finding | None:
-    """Return a finding if the accuracy is significantly below chance, and no renaming of the labels explains it.
+    """Return a finding if the accuracy is significantly below chance; ``None`` if it is not.
 
-    Chance is the accuracy of the same predictions on permuted test rows.
+    Chance is the mean accuracy of the same predictions over all permutations of the true labels. If exchanged labels
+    explain the low accuracy, :func:`_exchanged_labels` reports them, and this check returns ``None``.
     """
     units = _units(_test_rows(outcome))
     association = _association(units)
     if association.standard_errors >= -_LEAST_STANDARD_ERRORS:
         return None
-    if _renamed(outcome) is not None:
+    if _exchanged_labels(outcome) is not None:
         return None
     accuracy = _mean_matches(units)
     return Finding(
@@ -366,7 +384,18 @@ def _below_chance(outcome: Outcome) -> Finding | None:
 
 
 def _echo(outcome: Outcome) -> Finding | None:
-    """Return a finding if most predictions are the label of the last demonstration, also where this label is wrong."""
+    """Return a finding if most predictions are the label of the last demonstration, also where this label is wrong.
+
+    The check has three conditions:
+
+    1. At least 90 % of all predictions are the label of the last demonstration in their prompt.
+    2. So are at least 90 % of the predictions for queries whose last demonstration has a wrong label. There must be at
+       least 10 such queries.
+    3. Predictions agree with the last demonstrations significantly more often than by chance, and the agreement above
+       chance is at least 90 % of the largest possible one.
+
+    It returns ``None`` also if a prompt has no demonstrations.
+    """
     last_labels = [query.last_label for query in outcome.queries if query.last_label is not None]
     if not last_labels or len(last_labels) < len(outcome.queries):
         return None
@@ -401,13 +430,16 @@ def _echo(outcome: Outcome) -> Finding | None:
 
 
 def _leak(outcome: Outcome) -> Finding | None:
-    """Return a finding if all predictions are right, on more test rows than a model gets right without an error."""
+    """Return a finding if the predictions on at least 256 test rows are all right.
+
+    On so many rows, a good model makes an error. The true labels may be in the prompts.
+    """
     if outcome.sample.n_rows < _LEAST_LEAK_ROWS or outcome.answered != outcome.truth:
         return None
     return Finding(len(outcome.rows), "all {count} predictions are right: does the model see the true labels?")
 
 
-_BROKEN_MODELS: tuple[Check, ...] = (_renamed, _below_chance, _echo, _leak)
+_BROKEN_MODELS: tuple[Check, ...] = (_exchanged_labels, _below_chance, _echo, _leak)
 _CHECKS: tuple[Check, ...] = (_same, _collapsed, _tied, _ordered, _saturated, _ambiguous, *_BROKEN_MODELS)
 """All checks, in the order of their warnings."""
 _NEED_CONTENT: tuple[Check, ...] = (_collapsed, _ordered, *_BROKEN_MODELS)
@@ -418,7 +450,10 @@ _NEED_CONTENT: tuple[Check, ...] = (_collapsed, _ordered, *_BROKEN_MODELS)
 
 
 class _LabelledRow(NamedTuple):
-    """The predictions of the queries of a test row (or of one query), and the label with which they are compared."""
+    """The predictions of a test row, one for each of its queries, and the label with which they are compared.
+
+    The label is the true label. For an echo, a row has one query, and the label is that of its last demonstration.
+    """
 
     predictions: tuple[int, ...]
     label: int
@@ -426,25 +461,29 @@ class _LabelledRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """An independent unit of the permutation test: a test row or a query. Equal units are counted together."""
+    """An independent unit of the permutation test: a test row with all its queries, or a single query.
+
+    Equal units are one object with a count. For example, 30 rows that have the true label 1 and two predictions, 0 and
+    1, are ``_Unit(matches={0: 0.5, 1: 0.5}, label=1, count=30)``.
+    """
 
     matches: Mapping[int, float]
     """For each label, the share of the unit's predictions that are this label; 0 for a label that is left out."""
     label: int
-    """The true label."""
+    """The label with which the predictions are compared, such as the true label."""
     count: int
     """How many equal units there are."""
 
 
 class _Association(NamedTuple):
-    """How much more often predictions match the true labels than permuted ones."""
+    """How much more often predictions match their labels than they match randomly permuted labels."""
 
     chance: float
     """The mean number of matches over all permutations of the labels."""
     excess: float
-    """The mean number of matches of the observed labels, minus :attr:`chance`."""
+    """The mean number of matches with the observed labels, minus :attr:`chance`; negative for fewer than by chance."""
     standard_errors: float
-    """The excess in standard errors."""
+    """The excess divided by its standard error, with the sign of the excess."""
 
 
 def _test_rows(outcome: Outcome) -> list[_LabelledRow]:
@@ -459,7 +498,7 @@ def _test_rows(outcome: Outcome) -> list[_LabelledRow]:
 
 
 def _units(rows: Iterable[_LabelledRow]) -> list[_Unit]:
-    """Return the units of the permutation test, one for all equal rows."""
+    """Return the units of the permutation test. Equal rows are one unit, with their number as its count."""
     units = []
     for row, count in Counter(rows).items():
         matches = {label: number / len(row.predictions) for label, number in Counter(row.predictions).items()}
@@ -479,7 +518,10 @@ def _renamed_unit(unit: _Unit, renaming: Sequence[int]) -> _Unit:
 
 
 def _gain(before: _Unit, after: _Unit) -> _Unit:
-    """Return a unit whose matches are those after a renaming minus those before it.
+    """Return a unit whose matches are the differences that a renaming makes.
+
+    For each label, it is the share of predictions that are this label after the renaming, minus the share before. So
+    the mean number of matches of these units is the accuracy that the renaming gains; it is negative for a loss.
 
     Args:
         before: The unit with its own predictions.
@@ -492,63 +534,80 @@ def _gain(before: _Unit, after: _Unit) -> _Unit:
 
 
 def _mean_matches(units: Sequence[_Unit]) -> float:
-    """Return the mean number of matches with the true labels."""
+    """Return the mean number of matches with the true labels over all units: the accuracy."""
     unit_count = sum(unit.count for unit in units)
     return math.fsum(unit.matches.get(unit.label, 0.0) * unit.count for unit in units) / unit_count
 
 
 def _association(units: Sequence[_Unit]) -> _Association:
-    """Compare the matches with the true labels with the matches with randomly permuted labels.
+    """Return the excess of matches over chance, with its standard error from a permutation test.
 
-    ``m[u, l]`` are the matches of unit ``u`` with label ``l``. All means below weight a label by its share of the
-    ``n`` units. The residual of a unit and a label is ::
+    The null hypothesis is that predictions and labels are independent. Then all permutations of the labels over the
+    ``n`` units are equally likely. Let ``m[u, l]`` be the matches of unit ``u`` with label ``l``. All means over
+    labels weight each label by the share of the units that have it.
 
-        r[u, l] = m[u, l] - mean of m[u, .] - mean of m[., l] + mean of m
+    1. Chance is the mean of ``m[u, l]`` over all units and labels.
+    2. A residual is what is left of a match after the means of its unit and of its label are removed::
 
-    The excess is the mean of ``r[u, label of u]`` over the units. Over permutations of the labels, its variance is the
-    sum over ``u`` of the mean of ``r[u, .] ** 2``, divided by ``n * (n - 1)`` (Hoeffding 1951). If predictions and
-    labels are not independent, the variance of the sample may be larger. The standard error is computed from the
-    larger of the two.
+           r[u, l] = m[u, l] - mean of m[u, .] - mean of m[., l] + chance
+
+    3. The excess is the mean over all units of ``r[u, label of u]``. It is the mean number of observed matches minus
+       chance.
+    4. The variance of the excess over all permutations is the sum over all units of the mean of ``r[u, .] ** 2``,
+       divided by ``n * (n - 1)`` (Hoeffding 1951).
+    5. If predictions and labels are not independent, the sample variance of ``r[u, label of u]`` may be larger. The
+       standard error is computed from the larger sum of squares.
+
+    For example, four units with the predictions 0, 0, 1, 1 and the same labels have a chance of 0.5, an excess of 0.5,
+    and a variance of ``4 * 0.25 / (4 * 3) = 1 / 12``. So the excess is 1.73 standard errors.
 
     Args:
         units: The independent units.
+
+    Returns:
+        The association. Excess and standard errors are 0 if all predictions, or all labels, are the same.
     """
     n = sum(unit.count for unit in units)
     label_share, label_mean = _shares_and_means_of_labels(units)
     chance = math.fsum(share * label_mean[label] for label, share in label_share.items())
     label_variance = math.fsum(share * (label_mean[label] - chance) ** 2 for label, share in label_share.items())
 
-    residuals = []
-    squares = []
+    observed_residuals = []
+    square_sums = []
     for unit in units:
         matches = {label: number for label, number in unit.matches.items() if label in label_share}
         unit_mean = math.fsum(label_share[label] * number for label, number in matches.items())
-        residuals.append(unit.matches.get(unit.label, 0.0) - unit_mean - label_mean[unit.label] + chance)
-        # The mean of r[u, .] ** 2 is computed as if the unit matched no label, and then corrected for each label that
-        # it matches. So labels without a match are not visited.
+        observed_residual = unit.matches.get(unit.label, 0.0) - unit_mean - label_mean[unit.label] + chance
+        observed_residuals.append(observed_residual)
+        # Without any match, r[u, l] would be chance - unit_mean - label_mean[l], and the mean of its squares over the
+        # labels is unit_mean ** 2 + label_variance. The squares of the labels that the unit does match are then
+        # replaced, so labels without a match are not visited.
         terms = [unit_mean**2, label_variance]
         for label, number in matches.items():
             residual_without_match = chance - unit_mean - label_mean[label]
             residual = number + residual_without_match
-            terms.append(label_share[label] * (residual**2 - residual_without_match**2))
-        squares.append(math.fsum(terms) * unit.count)
+            change_of_square = residual**2 - residual_without_match**2
+            terms.append(label_share[label] * change_of_square)
+        mean_square = math.fsum(terms)
+        square_sums.append(mean_square * unit.count)
 
-    permuted_squares = math.fsum(squares)
+    permuted_squares = math.fsum(square_sums)
     counts = [unit.count for unit in units]
-    excess = math.fsum(residual * count for residual, count in zip(residuals, counts, strict=True)) / n
+    excess = math.fsum(residual * count for residual, count in zip(observed_residuals, counts, strict=True)) / n
     if permuted_squares < _SMALLEST_SUM_OF_SQUARES:
         return _Association(chance, 0.0, 0.0)
     sample_squares = math.fsum(
-        (residual - excess) ** 2 * count for residual, count in zip(residuals, counts, strict=True)
+        (residual - excess) ** 2 * count for residual, count in zip(observed_residuals, counts, strict=True)
     )
     standard_error = math.sqrt(max(permuted_squares, sample_squares) / (n * (n - 1)))
     return _Association(chance, excess, excess / standard_error)
 
 
 def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the share of the units with each true label, and the mean of the matches of all units with this label.
+    """Return two numbers for each true label, each as a dictionary by label.
 
-    Labels that are the true label of no unit are left out.
+    The first is the share of the units that have this true label. The second is the mean, over all units, of their
+    matches with this label. Labels that no unit has as its true label are left out.
     """
     n = sum(unit.count for unit in units)
     unit_count = Counter[int]()
@@ -627,11 +686,12 @@ def _rarest_pair(predicted: _FreeLabels, true: _FreeLabels) -> tuple[int, int]:
 
 
 def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
-    """Return for each predicted label its new name: the true label with which it is paired.
+    """Return the renaming of labels under which predictions and true labels agree most: the new label of each label.
 
-    Pairs are chosen greedily, the one with the largest excess first, until each label is in one. The excess of a pair
-    is its frequency minus the frequency that is expected if predictions and true labels are independent. Of pairs
-    with the same excess, those of a label with itself are first.
+    A renaming pairs each predicted label with one true label, its new label. For example, ``[1, 0, 2]`` exchanges the
+    labels 0 and 1. Pairs are chosen greedily, the pair with the largest excess first. The excess of a pair is its
+    frequency minus the frequency that is expected if predictions and true labels are independent. Of pairs with the
+    same excess, pairs of a label with itself are first.
 
     Args:
         rows: The test rows. Each has the same weight, however many predictions it has.
