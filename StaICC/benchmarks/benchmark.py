@@ -121,7 +121,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return self.experimentor[0].starts_noisy
 
     def re_initialize(self, k: int = 4, noisy_channel: bool = False, keep_prompter: bool = False) -> None:
-        """Build the experimentors again.
+        """Make a new experimentor for each data set, with other settings.
 
         Args:
             k: Demonstrations per prompt.

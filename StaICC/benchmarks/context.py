@@ -340,7 +340,7 @@ class RunContext:
 
     @contextlib.contextmanager
     def _identities_verified(self) -> Iterator[None]:
-        """Verify the identities at the end of the run, also after an exception."""
+        """Verify the identities of the inference functions at the end of the run, also after an exception."""
         try:
             yield
         except BaseException as error:
@@ -350,9 +350,10 @@ class RunContext:
 
     @cached_property
     def _store(self) -> PredictionStore:
-        """The store, opened at first use: a run whose settings are refused creates no file.
+        """The store of the run.
 
-        A file that cannot be written is opened for reading, which is enough if all predictions are in it.
+        It is opened at its first use, so a run whose settings are refused creates no file. A file that cannot be
+        written is opened for reading, which is enough if all predictions are in it.
         """
         setting: Any = self._settings.get("store")
         if isinstance(setting, PredictionStore):
@@ -440,7 +441,7 @@ class RunContext:
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def checkpoint(self) -> None:
-        """Move the predictions stored so far from the log of the store into its file, at the end of a data set."""
+        """Move the predictions stored so far from the log of the store into its file. Call it after each data set."""
         for tracked in self._tracked.values():
             if tracked.bound is not None:
                 tracked.bound.store.checkpoint()
@@ -483,7 +484,9 @@ class RunContext:
         return self._track(function).identity
 
     def predictions(self, functions: Mapping[str, Inference | None]) -> Predictions:
-        """Return the provenance of the predictions. Call it after the with-block, whose end makes the records.
+        """Return the provenance of the predictions: which inference function predicted each data set.
+
+        Call it after the with-block of the run, because the end of the block makes the records of the functions.
 
         Args:
             functions: The inference function of each data set, by its name and in the order of the run; ``None`` for

@@ -53,7 +53,7 @@ def warnings_of_settings(experimentor: Experimentor) -> list[str]:
 
 
 def warnings_of_rows(experimentor: Experimentor) -> list[str]:
-    """Return the warnings about the rows of a user's data set and their split.
+    """Return the warnings about the rows of a user's data set, and about their split into three parts.
 
     Args:
         experimentor: The data set with its settings.
@@ -75,7 +75,10 @@ def warnings_of_rows(experimentor: Experimentor) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RowTexts:
-    """The texts of a row, without surrounding spaces and with composed letters (NFC), with its place and label."""
+    """The texts of a row in the form in which they are compared, with the number and the label of the row.
+
+    In this form, texts have no surrounding spaces, and their letters are composed (Unicode NFC).
+    """
 
     texts: tuple[str, ...]
     row: int
@@ -87,7 +90,7 @@ class RowTexts:
 
 
 def texts_of(view: SubsetView) -> list[RowTexts]:
-    """Return the normalised texts of each row of a part of the split."""
+    """Return the texts of each row of a part of the split, in the form in which they are compared."""
     rows = []
     for position, row_number in enumerate(view.indexes):
         row = view.row(position)
@@ -100,7 +103,7 @@ def texts_of(view: SubsetView) -> list[RowTexts]:
 
 
 def _large_k(experimentor: Experimentor) -> str | None:
-    """Return a warning if prompts have more demonstrations than there are rows to draw them from."""
+    """Return a warning if ``k`` is larger than the demonstration set, so that demonstrations repeat; else ``None``."""
     k = experimentor.get_k()
     row_count = len(experimentor.demonstration_set())
     if row_count == 0 or row_count >= k:
@@ -134,7 +137,10 @@ def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
 
 
 def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
-    """Return a warning about few test rows, with the half-width of the 95 % interval of an accuracy of 50 %."""
+    """Return a warning if there are fewer than :data:`FEW_ROWS` test rows; otherwise ``None``.
+
+    The warning says how uncertain an accuracy is: it has the half-width of the 95 % interval of an accuracy of 50 %.
+    """
     tested_row_count = experimentor.row_count
     if tested_row_count >= FEW_ROWS:
         return None
@@ -149,9 +155,10 @@ def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
 
 
 def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
-    """Return a warning about test rows with the texts of an earlier test row.
+    """Return a warning about test rows with the texts of an earlier test row; ``None`` if there are none.
 
-    Such rows are not independent, but intervals are computed as if all test rows were.
+    Intervals are computed as if all test rows were independent. Rows with equal texts are not, so intervals are too
+    narrow.
     """
     seen: set[tuple[str, ...]] = set()
     repeated = []

@@ -248,7 +248,7 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
 
 
 def _csv_line(writer: Any, cells: Sequence[Any]) -> str:
-    """Return cells as a line of CSV, which ends with a line feed.
+    """Return a line of CSV with the given cells and a line feed at its end.
 
     Args:
         writer: A CSV writer whose ``writerow`` returns the line.
@@ -329,7 +329,7 @@ def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[
 
 
 def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a CSV table with the numbers of their last lines; empty cells are left out."""
+    """Yield the rows of a CSV table, each with the number of its last line in the file; empty cells are left out."""
     reader = csv.DictReader(lines)
     try:
         columns = list(reader.fieldnames or ())
@@ -796,10 +796,10 @@ def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unp
 
 
 def _only_field(prediction: object) -> str:
-    """Return the name of the one field of a prediction.
+    """Return the name of the one field of a prediction, such as ``index`` for ``{"index": 2}``.
 
     Raises:
-        OutputError: The prediction is no mapping, or has no field, several fields, or an unknown one.
+        OutputError: The prediction is not a mapping. Or it has no field, several fields, or an unknown field.
     """
     if isinstance(prediction, Mapping):
         names = list(prediction)
@@ -807,7 +807,7 @@ def _only_field(prediction: object) -> str:
             return str(names[0])
         got = ", ".join(map(str, names)) or "none"
     else:
-        got = f"{prediction!r:.60}"
+        got = f"{prediction!r:.60}"  # At most 60 characters, because it may be a long list.
     raise OutputError(f"expected exactly one of {', '.join(_FIELDS)}, got {got}")
 
 

@@ -186,7 +186,7 @@ class StoppingRule:
 
 
 def _check_settings(experimentor: Experimentor, score: str) -> None:
-    """Raise an error if the settings of a data set do not allow to stop early by a score.
+    """Raise an error if a run over a data set with these settings cannot stop early by a score.
 
     Args:
         experimentor: The data set.
@@ -347,7 +347,7 @@ def decide(
     rounds = _Rounds.of(experimentors)
 
     def evaluate(look: range) -> Iterator[list[float | None]]:
-        """Yield the value of each data set in each round of a look; ``None`` if a data set has no more rows."""
+        """Yield for each round of a look the score of one row of each data set; ``None`` if it has no more rows."""
         before_look(look, rounds.queries_of_look(look))
         for round_number in look:
             values: list[float | None] = []
@@ -565,10 +565,10 @@ def _scored(
 
 
 def marked(result: Result, stopping: EarlyStopping) -> Result:
-    """Add to a result and to its signature that the run stopped early, and return the result.
+    """Return a result after the decision to stop early was added to it and to its signature.
 
     Args:
-        result: The result, which is changed.
+        result: The result, which is changed in place.
         stopping: The record of the decision.
     """
     result.stopping = stopping

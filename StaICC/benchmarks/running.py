@@ -147,7 +147,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @property
     def absent(self) -> RunsByDataset:
-        """The data sets of the benchmark whose files are missing, each with an empty run that states it."""
+        """The data sets of the benchmark whose files are missing. Each has an empty run, which says what is missing."""
         return {}
 
     def display_blocks(self) -> list[Block]:
@@ -262,7 +262,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:
-        """Return the inference functions of a call. As in StaICC 0.1.1, the argument has two names.
+        """Return the inference functions of a call, from the one of two arguments that is given; ``None`` for neither.
+
+        The argument has two names, as in StaICC 0.1.1.
 
         Raises:
             ArgumentError: Both are given.

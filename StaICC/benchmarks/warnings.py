@@ -59,7 +59,7 @@ _LEAST_ORDERED_LABELS = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check finds in the predictions of one condition."""
+    """A warning about the predictions of one condition, with the number of predictions that it concerns."""
 
     count: int
     """How many predictions the warning concerns."""
@@ -140,12 +140,13 @@ def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outco
 
 
 def _warning_of_first_queries(outcome: Outcome) -> str | None:
-    """Return the warning that all first queries got one label, which a run logs as soon as they are predicted.
+    """Return the warning that the first queries of a condition all got one label.
 
-    ``None`` means that they got several labels, or that a query failed.
+    A run checks its first queries as soon as they are predicted, and logs this warning then. ``None`` means that they
+    got several labels, or that a query of the condition failed.
     """
     if len(outcome.queries) < len(outcome.condition.queries):
-        # Some queries failed, so the first scored ones are not those that the run watched.
+        # Some queries failed, so the first scored queries may be others than those that the run checked.
         return None
     return one_label_at_first(outcome.queries[:FIRST_QUERIES], outcome.answered[:FIRST_QUERIES])
 
@@ -154,14 +155,17 @@ def _warning_of_first_queries(outcome: Outcome) -> str | None:
 
 
 def _same(outcome: Outcome) -> Finding | None:
-    """Return a finding if the scores of all queries are equal to rounding, although prompts and test rows differ."""
+    """Return a finding if the scores of all queries are equal to rounding, although prompts and test rows differ.
+
+    Scores with two decimals are often equal by chance. They are reported only if the predicted label is wrong on at
+    least 10 test rows.
+    """
     if not _equal_scores(outcome):
         return None
     prompts = {query.prompt for query in outcome.queries}
     if len(prompts) < 2:
         return None
     if _rounded_to_two_decimals(outcome.rows[0]):
-        # Scores with two decimals are often equal by chance, so the predicted label must be wrong on several rows.
         has_enough_rows = _count_rows_with_other_label(outcome) >= _LEAST_OTHER_ROWS
     else:
         has_enough_rows = len({query.row for query in outcome.queries}) > 1
@@ -177,7 +181,10 @@ def _rounded_to_two_decimals(scores: Sequence[float]) -> bool:
 
 
 def _count_rows_with_other_label(outcome: Outcome) -> int:
-    """Return the number of test rows whose true label is not the predicted label of the first query."""
+    """Return the number of test rows whose true label is not the label that the first query got.
+
+    The checks use it if all queries got the same label. It is then the number of rows with a wrong prediction.
+    """
     first_prediction = outcome.answered[0]
     rows = {query.row for query in outcome.queries if query.label != first_prediction}
     return len(rows)
@@ -223,13 +230,16 @@ def _equal(a: float, b: float) -> bool:
 
 
 def _collapsed(outcome: Outcome) -> Finding | None:
-    """Return a finding if all predictions are one label, also on test rows with another true label."""
+    """Return a finding if all predictions are one label, although at least 10 test rows have another true label.
+
+    ``None`` is also returned for fewer than 29 predictions, and for equal scores, which :func:`_same` reports.
+    """
     count = len(outcome.rows)
     if count < _LEAST_PREDICTIONS or len(set(outcome.answered)) > 1:
         return None
     if _count_rows_with_other_label(outcome) < _LEAST_OTHER_ROWS:
         return None
-    if _equal_scores(outcome):  # The check _same reports these.
+    if _equal_scores(outcome):
         return None
     label = outcome.answered[0]
     name = repr(outcome.queries[0].label_space[label])
@@ -239,7 +249,10 @@ def _collapsed(outcome: Outcome) -> Finding | None:
 
 
 def _tied(outcome: Outcome) -> Finding | None:
-    """Return a finding if the two largest scores of some queries are equal to rounding."""
+    """Return a finding if the two largest scores are equal to rounding in at least 1 % of the predictions.
+
+    Labels have no scores, so ``None`` is returned for them.
+    """
     if outcome.hard:
         return None
     tied_count = 0
@@ -300,7 +313,7 @@ def _saturated(outcome: Outcome) -> Finding | None:
 
 
 def _ambiguous(outcome: Outcome) -> Finding | None:
-    """Return a finding if the numbers may be probabilities or logits."""
+    """Return a finding if it is unclear whether the numbers of the predictions are probabilities or logits."""
     if outcome.kind != "ambiguous":
         return None
     return Finding(
@@ -352,7 +365,14 @@ def _exchanged_labels(outcome: Outcome) -> Finding | None:
 
 
 def _listed_changes(renaming: Sequence[int], label_space: Sequence[str]) -> str:
-    """Return the first three labels that a renaming changes, with their new names, and how many more it changes."""
+    """Return the changes of a renaming in words, such as ``'no' to 'yes', 'yes' to 'no'``.
+
+    After three changes, only the number of further ones is stated.
+
+    Args:
+        renaming: The new label of each label.
+        label_space: The names of the labels.
+    """
     changes = []
     for old_label, new_label in enumerate(renaming):
         if old_label != new_label:
@@ -625,10 +645,10 @@ def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float
 
 
 class _FreeLabels:
-    """The labels that are not yet in a pair of predicted and true label, with the frequency of each.
+    """The labels that have no partner yet, while predicted labels are paired with true labels one after the other.
 
     Args:
-        frequencies: The frequency of each label.
+        frequencies: The frequency of each label among the predictions, or among the true labels.
     """
 
     def __init__(self, frequencies: Sequence[int]) -> None:
@@ -642,15 +662,15 @@ class _FreeLabels:
         return label not in self._taken
 
     def take(self, label: int) -> None:
-        """Remove a label, because it is in a pair now."""
+        """Remove a label from the free labels, because it has a partner now."""
         self._taken.add(label)
 
     def first(self) -> int:
-        """Return the smallest label index."""
+        """Return the free label with the smallest index."""
         return self._first_free(self._in_order)
 
     def rarest(self) -> int:
-        """Return the label with the smallest frequency; of several, the smallest index."""
+        """Return the free label with the smallest frequency; of several, the one with the smallest index."""
         return self._first_free(self._rarest_first)
 
     def _first_free(self, labels: deque[int]) -> int:
@@ -661,9 +681,10 @@ class _FreeLabels:
 
 
 def _rarest_pair(predicted: _FreeLabels, true: _FreeLabels) -> tuple[int, int]:
-    """Return the free pair of predicted and true label with the smallest product of frequencies.
+    """Return the pair of a free predicted and a free true label with the smallest product of their frequencies.
 
-    Of several such pairs, it is the first one, by predicted and then by true label.
+    The product is the frequency that is expected if predictions and true labels are independent, up to a factor. Of
+    several pairs with the smallest product, it is the first one, by predicted and then by true label.
 
     Args:
         predicted: The free predicted labels.
