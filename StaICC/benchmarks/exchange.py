@@ -189,7 +189,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a record that holds a prediction."""
+    """What a prediction must be under one field name, such as ``index``."""
 
     type: str
     """The type of its values: ``"numbers"``, ``"index"`` or ``"text"``."""
@@ -375,14 +375,14 @@ def read_predictions(
         batch_reply: :func:`StaICC.kernels.server.batch_files.batch_reply`, for the results of a batch.
 
     Returns:
-        For each id, the prediction under its field, such as ``{"index": 2}``; of a logged sample
-        ``{"logits": [...]}``, the log-probability of each label. For each request of a batch, by :func:`batch_key`, the
-        reply, or the reason why there is none.
+        The prediction for each id, with the name of its field, such as ``{"index": 2}``. A logged sample has
+        ``{"logits": [...]}``, the log-probability of each label. The results of a batch are by :func:`batch_key`: the
+        reply to each request, or a failure with the reason why there is none.
 
     Raises:
         ArgumentError: The folder has no logged samples.
-        SchemaError: A record is damaged, has no id, has that of another one, or is a sample with another prompt than
-            the exported one. A request that failed may appear again.
+        SchemaError: A record is damaged, has no id, has the id of another record, or is a sample with another prompt
+            than the exported one. The id of a failed request may appear twice, because it may have been sent again.
         OSError: A file cannot be read.
     """
     predictions: dict[str, Prediction] = {}
@@ -516,8 +516,9 @@ def score_predictions(
 
     Args:
         benchmark: The benchmark, or group of benchmarks, of the predictions.
-        predictions: For each id (or :func:`batch_key`) the prediction under its field, as returned by
-            :func:`~StaICC.benchmarks.exchange.read_predictions`; a ``Failure`` stands for a missing one.
+        predictions: For each query, under its id or :func:`batch_key`, the prediction with the name of its field, such
+            as ``{"index": 2}``. This is what :func:`~StaICC.benchmarks.exchange.read_predictions` returns. A
+            ``Failure`` stands for a missing prediction.
         partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
@@ -747,7 +748,9 @@ def _score_member(
 def _assemble_runs(
     member: Benchmark, datasets: Sequence[_IdentifiedDataset], given: _GivenPredictions
 ) -> dict[str, DatasetRun]:
-    """Return the scored run over each data set of a benchmark, by name.
+    """Return the scored run over each data set of a benchmark, by the name of the data set.
+
+    If replies were cut off at the maximum number of tokens and have no label, the run has a warning.
 
     Args:
         member: The benchmark.

@@ -113,7 +113,7 @@ class StoppingRule:
     def for_experimentors(
         cls, kind: StoppingKind, target: Any, score: str | None, experimentors: Sequence[Experimentor]
     ) -> StoppingRule:
-        """Return the rule for a benchmark.
+        """Return the stopping rule for a benchmark, after a check that the benchmark allows it.
 
         Args:
             kind: ``"precision"`` for a run, ``"race"`` for a race.
@@ -193,8 +193,8 @@ def _check_settings(experimentor: Experimentor, score: str) -> None:
         score: The key of the score.
 
     Raises:
-        ArgumentError: The score is no standard metric, needs the scores of all rows, or has a baseline of several
-            settings.
+        ArgumentError: The score is not a standard metric. Or it needs label scores, and the predictions of all rows
+            must be known to read these. Or its baseline is the best of several settings.
     """
     is_known = any(metric.name == score and metric.known for metric in experimentor.metric_set.metrics)
     if not is_known:
@@ -281,11 +281,11 @@ class _Rounds:
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
-    """Return a benchmark with the test rows of the first rounds only.
+    """Return a copy of a benchmark with the test rows of the first rounds only.
 
     Args:
-        benchmark: The benchmark.
-        rounds: Number of rounds.
+        benchmark: The full benchmark.
+        rounds: The number of rounds, which is the largest number of test rows of a data set.
     """
     restricted = []
     for experimentor in benchmark.experimentor:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The precision at which a run stops early."""
+    """The goal of a run that stops early: a score is known with this precision."""
 
     precision: float | None
     """Half the width of the confidence interval of the score."""
@@ -476,7 +476,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
 
     def common_fields(self, runs: RunsByDataset | None, predictions: Predictions | None) -> dict[str, str | None]:
-        """Return the fields of the signature that all benchmarks have.
+        """Return the fields of the signature that all benchmarks have. A field with the value ``None`` is left out.
 
         Args:
             runs: As for :meth:`signature`.

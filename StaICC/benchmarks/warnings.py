@@ -125,14 +125,20 @@ def _warning_of_check(check: Check, outcomes: Sequence[Outcome]) -> str | None:
 
 
 def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the conditions that are checked: those with predictions.
+    """Return the conditions that a check examines.
 
-    A check for a broken model leaves out conditions whose demonstrations have wrong labels, because a good model may
-    follow them, and conditions without demonstrations. If no other conditions exist, it checks all.
+    Most checks examine all conditions with predictions. A check for a broken model examines only those whose
+    demonstrations have their true labels: a good model may follow wrong labels. If there is no such condition, it also
+    examines all conditions with predictions.
+
+    Args:
+        check: The check.
+        outcomes: The conditions with their predictions.
     """
     with_predictions = [outcome for outcome in outcomes if outcome.queries]
     if check not in _BROKEN_MODELS:
         return with_predictions
+    # The label of the last demonstration is None if labels of demonstrations are wrong, or if there are none.
     with_true_demonstrations = [outcome for outcome in with_predictions if outcome.queries[0].last_label is not None]
     if with_true_demonstrations:
         return with_true_demonstrations
@@ -143,7 +149,7 @@ def _warning_of_first_queries(outcome: Outcome) -> str | None:
     """Return the warning that the first queries of a condition all got one label.
 
     A run checks its first queries as soon as they are predicted, and logs this warning then. ``None`` means that they
-    got several labels, or that a query of the condition failed.
+    got several labels, that they are few or have one true label, or that a query of the condition failed.
     """
     if len(outcome.queries) < len(outcome.condition.queries):
         # Some queries failed, so the first scored queries may be others than those that the run checked.
@@ -271,7 +277,11 @@ def _tied(outcome: Outcome) -> Finding | None:
 
 
 def _ordered(outcome: Outcome) -> Finding | None:
-    """Return a finding if the scores of every query rise in the order of the labels, or those of every query fall."""
+    """Return a finding if the scores of every query rise from label to label, or if those of every query fall.
+
+    For example, the scores 0.1, 0.2, 0.3 and 0.4 rise. There must be at least 4 labels, because the scores of fewer
+    labels are often in order by chance.
+    """
     rows = outcome.rows
     if outcome.hard or len(rows[0]) < _LEAST_ORDERED_LABELS:
         return None
@@ -507,7 +517,11 @@ class _Association(NamedTuple):
 
 
 def _test_rows(outcome: Outcome) -> list[_LabelledRow]:
-    """Return the predictions of each test row with its true label, sorted by true label and row."""
+    """Return the predictions of each test row with its true label.
+
+    The rows are sorted by true label, then by row number. So every second row is a half of the test set with nearly the
+    same frequencies of the true labels.
+    """
     predictions_by_row: dict[tuple[int, int], list[int]] = {}
     for query, predicted in zip(outcome.queries, outcome.answered, strict=True):
         predictions_by_row.setdefault((query.label, query.row), []).append(predicted)
@@ -527,11 +541,11 @@ def _units(rows: Iterable[_LabelledRow]) -> list[_Unit]:
 
 
 def _renamed_unit(unit: _Unit, renaming: Sequence[int]) -> _Unit:
-    """Return a unit with renamed predictions.
+    """Return a unit whose predicted labels are renamed. Its true label is unchanged.
 
     Args:
         unit: The unit.
-        renaming: The new label of each label, each once.
+        renaming: The new label of each label. No two labels have the same new label.
     """
     matches = {renaming[predicted]: share for predicted, share in unit.matches.items()}
     return _Unit(matches, unit.label, unit.count)
@@ -732,7 +746,7 @@ def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
             pair_frequencies[predicted, row.label] += weight
 
     def rank(pair: tuple[int, int]) -> tuple[int, bool, int, int]:
-        """Return the key by which pairs are sorted, so that the pair with the largest excess is the first."""
+        """Return the sort key of a pair of predicted and true label. The best pair has the smallest key."""
         predicted, true = pair
         expected = predicted_frequencies[predicted] * true_frequencies[true]
         excess = pair_frequencies[pair] * len(rows) - expected
