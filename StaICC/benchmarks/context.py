@@ -140,7 +140,9 @@ class _TrackedFunction:
         self._pinned = True
 
     def verify(self) -> str | None:
-        """Compute the identity again, and return an error message if it changed; ``None`` if the run may end well.
+        """Return the error message of a run in which the identity changed; ``None`` if there is no error.
+
+        The identity is computed again, and compared with that at the start of the run:
 
         * The identity did not change: the method returns ``None``.
         * It changed in a run with a store: the predictions that the run stored are removed. The message has their
@@ -219,9 +221,9 @@ class RunContext:
     """The context manager of one run: it opens the store, keeps the workers, and checks identities.
 
     The identity of each inference function is computed when the run starts and again when it ends. If it changed, the
-    predictions that the run stored are removed, and the run fails. (A function without a complete identity that
-    changes in a run without a store is only reported, in the log and in its record: it may load what it needs when it
-    is first called.)
+    predictions that the run stored are removed, and the run fails. There is one exception: a run without a store, and a
+    function whose identity is incomplete. Such a function may load what it needs when it is first called, so the change
+    is only logged and recorded.
 
     Args:
         batched: Whether the function is called with the list of all prompts.
@@ -231,7 +233,7 @@ class RunContext:
         ArgumentError: The settings do not go together.
 
     Attributes:
-        warnings: Warnings of what went wrong in this run, in order. Those about its data, prompts and predictions are
+        warnings: Warnings of what went wrong in this run, in order. Warnings about data, prompts and predictions are
             not among them.
         logged: The warnings that were logged. Runs that share this set log each warning once.
         progress: Called with the progress of the run; ``None`` if it is not shown.
@@ -297,9 +299,12 @@ class RunContext:
     def _open(self) -> Iterator[None]:
         """Open what the run needs, and close it at the end of the run, also after an exception.
 
-        The end of the run has four steps, in this order: it stops to show the progress, because the other steps may
-        log; it closes the workers; it verifies the identities, which may remove predictions from the store; it closes
-        the store. A step is taken also if one before it fails.
+        The end of the run has four steps, in this order. A step is taken also if a step before it fails.
+
+        1. The progress is no longer shown, because the other steps may log.
+        2. The workers are closed.
+        3. The identities are verified, which may remove predictions from the store.
+        4. The store is closed.
         """
         with (  # Closed from the last line to the first.
             self._opened_store,
@@ -504,7 +509,7 @@ class RunContext:
 class Predictions:
     """The provenance of the predictions of a run: for each data set, the inference function that made them.
 
-    A data set without a record has given predictions, which no inference function of this run made.
+    A data set without a record has given predictions, which no inference function of this run computed.
     """
 
     records: Mapping[str, RunRecord] = field(default_factory=dict)

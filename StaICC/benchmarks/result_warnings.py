@@ -28,8 +28,8 @@ def dataset_warnings(name: str, run: DatasetRun) -> list[str]:
     """Return the warnings about prompts and predictions of a data set, each with the name of the data set in front.
 
     Args:
-        name: The data set.
-        run: Its run.
+        name: The name of the data set.
+        run: The run over the data set.
     """
     return [f"{name}: {warning}" for warning in (*run.warnings, *run.model_warnings)]
 
@@ -85,9 +85,9 @@ def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query]
     """Log the warnings about the prompts of a data set, before the first of them is predicted.
 
     Args:
-        name: The data set.
+        name: The name of the data set.
         function: The inference function.
-        queries: Its queries.
+        queries: The queries of the data set.
         log: Logs a warning; ``None`` for a run that logs nothing.
     """
     if log is None:

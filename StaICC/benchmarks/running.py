@@ -132,6 +132,8 @@ _E = TypeVar("_E", bound=DatasetTask)
 class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     """A benchmark as a sequence of experimentors, one for each data set.
 
+    An experimentor writes the queries of its data set and scores their predictions.
+
     Attributes:
         experimentor: The experimentors, in order.
     """
