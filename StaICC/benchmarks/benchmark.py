@@ -121,7 +121,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return self.experimentor[0].starts_noisy
 
     def re_initialize(self, k: int = 4, noisy_channel: bool = False, keep_prompter: bool = False) -> None:
-        """Build the experimentors again.
+        """Make a new experimentor for each data set, with other settings.
 
         Args:
             k: Demonstrations per prompt.
@@ -175,7 +175,10 @@ class Benchmark(BaseBenchmark[Experimentor]):
         return context.deliver(results[0])
 
     def collect(self, runs: RunsByDataset, *arguments: Any, **settings: Any) -> Result:
-        """Build the result of the runs over all data sets, with the metrics of the user's own.
+        """Build the result of the runs over all data sets.
+
+        In addition to the base class, it adds two things for each metric of the user's own: whether higher values are
+        better, and, if the metric is a mean over queries, the score of each query with its range.
 
         The arguments are those of :meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`.
         """
@@ -197,8 +200,9 @@ class Benchmark(BaseBenchmark[Experimentor]):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of this benchmark as JSON values.
 
-        Results save them, and verification makes the benchmark from them again. ``changed`` lists the settings that
-        they cannot describe: the user changed them by hand, or they differ between the data sets.
+        Results save the arguments, and verification makes the benchmark from them again. Some settings cannot be
+        described by arguments, because the user changed them by hand, or because they differ between the data sets.
+        ``changed`` lists the names of these settings.
         """
         by_dataset = [experimentor.arguments() for experimentor in self.experimentor]
         first = by_dataset[0]
@@ -220,11 +224,13 @@ class Benchmark(BaseBenchmark[Experimentor]):
         }
 
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
-        """Return every setting that can change a number of this benchmark.
+        """Return the signature: every setting that can change a score of this benchmark.
 
         Args:
-            runs: The runs over the data sets; without them, the prompts are written to compute their digests.
-            predictions: The provenance of the predictions; without it, the signature has no ``scoring``.
+            runs: The runs over the data sets, which have the digests of their prompts. ``None`` before a run: the
+                prompts are then written to compute their digests.
+            predictions: The provenance of the predictions. ``None`` before a run: the signature then has no
+                ``scoring``.
         """
         from StaICC.results.signature import Signature, common, escaped, short_digest
 
@@ -232,7 +238,7 @@ class Benchmark(BaseBenchmark[Experimentor]):
         fields = {}
         for key in settings_by_dataset[0]:
             fields[key] = common([settings[key] for settings in settings_by_dataset])
-        # A data set with fewer rows than the limit has no limit in its settings. All others have the same one.
+        # A data set with fewer rows than the limit has the limit None. All other data sets have the same limit.
         limits = [settings["limit"] for settings in settings_by_dataset if settings["limit"] is not None]
         fields["limit"] = limits[0] if limits else None
 
@@ -256,9 +262,10 @@ class Benchmark(BaseBenchmark[Experimentor]):
         )
 
     def _origin(self) -> str:
-        """Return where the code of the benchmark is from, for the signature.
+        """Return the origin of the code of the benchmark, for the signature.
 
-        It is the name of a plug-in, a digest of the code of a task of the user's own, or empty for this library.
+        The origin of a plug-in is its name. The origin of a task of the user's own is a digest of its code. The origin
+        of a benchmark of this library is empty.
         """
         from StaICC.inference.identity import code_mark, in_library
 
@@ -269,7 +276,12 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
 
 def _refuse_unknown_settings(benchmark: str, settings: Mapping[str, object]) -> None:
-    """Raise a TypeError if a keyword is no setting of benchmarks."""
+    """Raise a TypeError if a keyword argument of a benchmark is not one of the common settings.
+
+    Args:
+        benchmark: The name of the class, for the message.
+        settings: The keyword arguments.
+    """
     for name in settings:
         if name not in Settings.__annotations__:
             known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
@@ -278,7 +290,14 @@ def _refuse_unknown_settings(benchmark: str, settings: Mapping[str, object]) -> 
 
 
 def _refuse_other_argument_as_k(benchmark: str, k: object) -> None:
-    """Raise an ArgumentError if the first argument of a benchmark is an inference function, or data sets."""
+    """Raise an ArgumentError if the first argument of a benchmark is an inference function, or data sets.
+
+    The first argument is ``k``, the number of demonstrations.
+
+    Args:
+        benchmark: The name of the class, for the message.
+        k: The first argument.
+    """
     if callable(k):
         usage = f"{benchmark}()(function)"
     elif isinstance(k, (str, list, tuple, Dataset)):
@@ -291,14 +310,14 @@ def _refuse_other_argument_as_k(benchmark: str, k: object) -> None:
 
 
 def _query_scores(runs: RunsByDataset, mean: Mean) -> dict[str, dict[str, tuple[float | None, ...] | None]]:
-    """Return the scores of single queries whose mean is a metric, by data set and condition.
+    """Return the score of each query by a metric, by data set and condition. The mean of the scores is the metric.
 
-    A condition on which the metric is undefined has ``None`` instead of scores, and a query without a prediction has
-    the score ``None``.
+    A query without a prediction has the score ``None``. A condition on which the metric is undefined has ``None``
+    instead of a list of scores.
 
     Args:
         runs: The run over each data set, by name.
-        mean: The statistic of the metric.
+        mean: The metric, which is a mean over queries.
     """
     scores = {}
     for name, run in runs.items():
@@ -383,7 +402,12 @@ def classification_scores(outcome: Outcome, metric_set: MetricSet) -> tuple[dict
 
 
 def condition_missing(condition: str, missing: dict[str, str]) -> dict[str, str]:
-    """Return the reasons for undefined metrics of one condition, with its name in front of each key."""
+    """Return the reasons for undefined metrics of one condition, by ``condition.metric``.
+
+    Args:
+        condition: The name of the condition.
+        missing: The reasons, by the name of the metric.
+    """
     return {f"{condition}.{name}": reason for name, reason in missing.items()}
 
 

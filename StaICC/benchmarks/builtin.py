@@ -31,7 +31,7 @@ class _CompositeBenchmark(BenchmarkGroup):
     """
 
     kinds: ClassVar[Sequence[type[Benchmark]]]
-    """The classes of the members. The part of a member has the name that the class gives its results."""
+    """The classes of the members. The name of a member in the group is ``task_name`` of its class, as in results."""
 
     def __init__(
         self,
@@ -106,10 +106,11 @@ _BUILTIN: Sequence[type[Benchmark | BenchmarkGroup]] = (
 
 
 def _other_names() -> dict[str, str]:
-    """Return further names of the benchmarks, each with the name on the command line.
+    """Return further names under which the registry finds benchmarks, each with the name on the command line.
 
-    They are the names of the classes, and the names in results, which are those of StaICC 0.1.1. Both are folded, so
-    that the registry ignores case, hyphens and underscores in them.
+    A benchmark is also found by the name of its class and by its name in results, which is that of StaICC 0.1.1. Both
+    names are folded: case, hyphens and underscores do not count. For example, ``DomainBias`` and ``Domain_bias`` are
+    the benchmark ``domain-bias``.
     """
     names = {}
     for kind in _BUILTIN:

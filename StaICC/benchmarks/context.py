@@ -82,7 +82,10 @@ class EarlySettings:
 
 
 class _TrackedFunction:
-    """One inference function in a run: its identity at the start, its predictions in the store, its counts.
+    """An inference function together with what a run knows of it.
+
+    That is its identity at the start, its predictions in the store, and the numbers of its predictions. If its model
+    is served, the server may name the edition of the model: its version, such as a dated name or a fingerprint.
 
     Args:
         function: The inference function.
@@ -93,7 +96,7 @@ class _TrackedFunction:
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()
-        self.counter = _counter_of(function, self.identity, recheck)
+        self.counter = _new_counter(function, self.identity, recheck)
         self.name_in_store: str | None = None
         self.bound: BoundStore | None = None
         self._served = served_function(function)
@@ -101,6 +104,8 @@ class _TrackedFunction:
 
     def record(self, model_name: str | None) -> RunRecord:
         """Return the record of this function for the provenance of a result.
+
+        Its editions are empty if the model is not served, or if this run sent no request to its server.
 
         Args:
             model_name: The name that the user gave the model; ``None`` for the name of the function.
@@ -119,9 +124,9 @@ class _TrackedFunction:
         )
 
     def pin_edition(self) -> None:
-        """Note the edition that a served model has now, so that another edition later in the run is an error.
+        """Ask the server for the edition of its model, so that a response of another edition is an error.
 
-        Only the first call in a run does something.
+        Only the first call in a run asks. A function whose model is not served has no edition.
 
         Raises:
             EditionError: The store has predictions of another edition.
@@ -135,12 +140,16 @@ class _TrackedFunction:
         self._pinned = True
 
     def verify(self) -> str | None:
-        """Compute the identity again, and return the error message if a change of it ends the run.
+        """Return the error message of a run in which the identity changed; ``None`` if there is no error.
 
-        * The identity did not change: ``None``.
-        * It changed in a run with a store: the predictions that the run stored are removed, and the message says so.
-        * It changed in a run without a store: the message, if the identity is complete. An incomplete identity may
-          change when the function loads what it needs, so its change is only logged and recorded: ``None``.
+        The identity is computed again, and compared with that at the start of the run:
+
+        * The identity did not change: the method returns ``None``.
+        * It changed in a run with a store: the predictions that the run stored are removed. The message has their
+          number.
+        * It changed in a run without a store, and it was complete: the method returns the message.
+        * It changed in a run without a store, and it was incomplete: the function may only have loaded what it needs.
+          So the change is logged and recorded, and the method returns ``None``.
         """
         changes = _changes(self.identity, self._identity_now())
         if not changes:
@@ -158,10 +167,10 @@ class _TrackedFunction:
         return f"{sentence}. The {removed_count} predictions that this run stored are removed."
 
     def _identity_now(self) -> Identity:
-        """Compute the identity again, and return it.
+        """Return the identity of the function, computed again.
 
-        If that fails, for example because a checkpoint was deleted, the old identity is returned. The error is then
-        among its unidentified parts, so that the function counts as changed.
+        If the computation fails, for example because a checkpoint was deleted, the method returns the old identity with
+        the error among its unidentified parts. So the function counts as changed.
         """
         try:
             return identity_of(self.function)
@@ -170,25 +179,34 @@ class _TrackedFunction:
             return replace(self.identity, unidentified=(reason,))
 
 
-def _counter_of(function: Inference, identity: Identity, recheck: bool | None) -> RunCounter:
-    """Return the counter of a function in a run.
+def _new_counter(function: Inference, identity: Identity, recheck: bool | None) -> RunCounter:
+    """Return a new counter of the predictions of a function in a run: computed, reused from the store, or failed.
+
+    The counter also chooses the reused predictions that are rechecked: computed again and compared with those of the
+    store.
 
     Args:
         function: The inference function.
-        identity: Its identity.
-        recheck: The setting of the run; ``None`` rechecks unless requests may cost money.
+        identity: The identity of the function.
+        recheck: Whether reused predictions are rechecked. ``None`` rechecks them unless requests may cost money. If
+            they may, the counter has a remark, with which the result says that nothing was rechecked.
     """
-    rechecked = rechecks(function, recheck)
+    is_rechecked = rechecks(function, recheck)
     remark = ""
-    if recheck is None and not rechecked:
+    if recheck is None and not is_rechecked:
         remark = NOT_RECHECKED
-    return RunCounter(tolerance_of(function), rechecked, unidentified=bool(identity.unidentified), remark=remark)
+    has_unidentified_parts = bool(identity.unidentified)
+    return RunCounter(tolerance_of(function), is_rechecked, unidentified=has_unidentified_parts, remark=remark)
 
 
 def _changes(before: Identity, after: Identity) -> list[str]:
-    """Return the differences of two identities of a function, one phrase each.
+    """Return the differences between two identities of a function, one phrase each; empty if they are equal.
 
-    A reason why the function is not completely identified is a difference if only the second identity has it.
+    An identity lists the reasons why it is incomplete. A reason is a difference if only the second identity has it.
+
+    Args:
+        before: The identity when the run started.
+        after: The identity when the run ended.
     """
     changes = []
     for name, (old_value, new_value) in before.differences(after).items():
@@ -203,9 +221,9 @@ class RunContext:
     """The context manager of one run: it opens the store, keeps the workers, and checks identities.
 
     The identity of each inference function is computed when the run starts and again when it ends. If it changed, the
-    predictions that the run stored are removed, and the run fails. (A function without a complete identity that
-    changes in a run without a store is only reported, in the log and in its record: it may load what it needs when it
-    is first called.)
+    predictions that the run stored are removed, and the run fails. There is one exception: a run without a store, and a
+    function whose identity is incomplete. Such a function may load what it needs when it is first called, so the change
+    is only logged and recorded.
 
     Args:
         batched: Whether the function is called with the list of all prompts.
@@ -215,7 +233,7 @@ class RunContext:
         ArgumentError: The settings do not go together.
 
     Attributes:
-        warnings: Warnings of what went wrong in this run, in order. Those about its data, prompts and predictions are
+        warnings: Warnings of what went wrong in this run, in order. Warnings about data, prompts and predictions are
             not among them.
         logged: The warnings that were logged. Runs that share this set log each warning once.
         progress: Called with the progress of the run; ``None`` if it is not shown.
@@ -281,9 +299,12 @@ class RunContext:
     def _open(self) -> Iterator[None]:
         """Open what the run needs, and close it at the end of the run, also after an exception.
 
-        The end of the run has four steps, in this order: it stops to show the progress, because the other steps may
-        log; it closes the workers; it verifies the identities, which may remove predictions from the store; it closes
-        the store. A step is taken also if one before it fails.
+        The end of the run has four steps, in this order. A step is taken also if a step before it fails.
+
+        1. The progress is no longer shown, because the other steps may log.
+        2. The workers are closed.
+        3. The identities are verified, which may remove predictions from the store.
+        4. The store is closed.
         """
         with (  # Closed from the last line to the first.
             self._opened_store,
@@ -324,7 +345,7 @@ class RunContext:
 
     @contextlib.contextmanager
     def _identities_verified(self) -> Iterator[None]:
-        """Verify the identities at the end of the run, also after an exception."""
+        """Verify the identities of the inference functions at the end of the run, also after an exception."""
         try:
             yield
         except BaseException as error:
@@ -334,9 +355,10 @@ class RunContext:
 
     @cached_property
     def _store(self) -> PredictionStore:
-        """The store, opened at first use: a run whose settings are refused creates no file.
+        """The store of the run.
 
-        A file that cannot be written is opened for reading, which is enough if all predictions are in it.
+        It is opened at its first use, so a run whose settings are refused creates no file. A file that cannot be
+        written is opened for reading, which is enough if all predictions are in it.
         """
         setting: Any = self._settings.get("store")
         if isinstance(setting, PredictionStore):
@@ -346,9 +368,10 @@ class RunContext:
         return self._opened_store.enter_context(store)
 
     def _verify_identities(self, error: BaseException | None) -> None:
-        """Verify the identity of each inference function, and make their records for the result.
+        """Compute the identity of each inference function again, and raise an error if one changed.
 
-        The predictions that the run stored under a changed identity are removed.
+        The predictions that the run stored under a changed identity are removed. If the run is complete, this also
+        makes the record of each function for the result.
 
         Args:
             error: The exception that ended the run; ``None`` if the run is complete.
@@ -423,7 +446,7 @@ class RunContext:
         return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
 
     def checkpoint(self) -> None:
-        """Move the predictions stored so far from the log of the store into its file, at the end of a data set."""
+        """Move the predictions stored so far from the log of the store into its file. Call it after each data set."""
         for tracked in self._tracked.values():
             if tracked.bound is not None:
                 tracked.bound.store.checkpoint()
@@ -444,10 +467,14 @@ class RunContext:
             _LOG.warning("%s", warning)
 
     def _track(self, function: Inference) -> _TrackedFunction:
-        """Return the tracked function of an inference function; the first call makes it and computes its identity.
+        """Return what this run knows of an inference function, as one :class:`_TrackedFunction`.
+
+        The first call for a function makes this object and computes the identity of the function. Later calls return
+        the same object.
 
         Raises:
-            ArgumentError: There is a store, and the function can neither be identified nor has a name for it.
+            ArgumentError: The run has a store, and ``name_in_store`` finds no name for the function: its identity is
+                incomplete, and the user gave no ``model_name``.
         """
         tracked = self._tracked.get(id(function))
         if tracked is None:
@@ -462,7 +489,9 @@ class RunContext:
         return self._track(function).identity
 
     def predictions(self, functions: Mapping[str, Inference | None]) -> Predictions:
-        """Return the provenance of the predictions. Call it after the with-block, whose end makes the records.
+        """Return the provenance of the predictions: which inference function predicted each data set.
+
+        Call it after the with-block of the run, because the end of the block makes the records of the functions.
 
         Args:
             functions: The inference function of each data set, by its name and in the order of the run; ``None`` for
@@ -480,7 +509,7 @@ class RunContext:
 class Predictions:
     """The provenance of the predictions of a run: for each data set, the inference function that made them.
 
-    A data set without a record has given predictions, which no inference function of this run made.
+    A data set without a record has given predictions, which no inference function of this run computed.
     """
 
     records: Mapping[str, RunRecord] = field(default_factory=dict)
@@ -495,12 +524,12 @@ class Predictions:
     """The duration of the run."""
 
     def scoring(self, datasets: Sequence[str]) -> str | None:
-        """Return the field ``scoring`` of the signature, which says how the label scores of all data sets are computed.
+        """Return the field ``scoring`` of the signature, which says how label scores are computed.
 
-        It ends with the version of the parser if labels were read from replies.
+        The field ends with ``;parser=`` and the version of the parser if labels were read from replies.
 
         Args:
-            datasets: The names of the data sets; without any, the field is ``None``.
+            datasets: The names of the data sets. If there are none, the field is ``None``.
         """
         if not datasets:
             return None
@@ -521,9 +550,10 @@ class Predictions:
         return scoring
 
     def provenance(self, answers: Mapping[str, Sequence[Any]], details: Mapping[str, DatasetDetails]) -> Provenance:
-        """Return who predicted each data set, as results save it, with a digest of the failed queries.
+        """Return which models predicted the data sets, as results save it, with a digest of the failed queries.
 
-        All given predictions together have one record. It is identified by their digest.
+        A given prediction was computed elsewhere, so this run knows no model for it. All given predictions together
+        have one record. The digest of these predictions takes the place of the identity of a model.
 
         Args:
             answers: The predictions of each data set, by its name.
@@ -548,7 +578,7 @@ class Predictions:
 
 
 def _record_of_given_predictions(predictions_digest: str) -> RunRecord:
-    """Return the record of predictions that no inference function of this run made.
+    """Return the record of given predictions, which no inference function of this run computed.
 
     Args:
         predictions_digest: The digest of the predictions, which is their identity.

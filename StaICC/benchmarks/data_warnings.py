@@ -53,7 +53,7 @@ def warnings_of_settings(experimentor: Experimentor) -> list[str]:
 
 
 def warnings_of_rows(experimentor: Experimentor) -> list[str]:
-    """Return the warnings about the rows of a user's data set and their split.
+    """Return the warnings about the rows of a user's data set, and about their split into three parts.
 
     Args:
         experimentor: The data set with its settings.
@@ -67,7 +67,7 @@ def warnings_of_rows(experimentor: Experimentor) -> list[str]:
         _repeated_test_texts(test),
         _shared_texts(test, demonstrations, "demonstration"),
         _shared_texts(test, calibration, "calibration"),
-        _several_labels([*test, *demonstrations, *calibration]),
+        _contradictory_labels([*test, *demonstrations, *calibration]),
         _labels_without_test_row(split, experimentor.dataset.card.label_space),
     )
     return [warning for warning in warnings if warning is not None]
@@ -75,7 +75,10 @@ def warnings_of_rows(experimentor: Experimentor) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RowTexts:
-    """The texts of a row, without surrounding spaces and with composed letters (NFC), with its place and label."""
+    """The texts of a row in the form in which they are compared, with the number and the label of the row.
+
+    In this form, texts have no surrounding spaces, and their letters are composed (Unicode NFC).
+    """
 
     texts: tuple[str, ...]
     row: int
@@ -87,7 +90,7 @@ class RowTexts:
 
 
 def texts_of(view: SubsetView) -> list[RowTexts]:
-    """Return the normalised texts of each row of a part of the split."""
+    """Return the texts of each row of a part of the split, in the form in which they are compared."""
     rows = []
     for position, row_number in enumerate(view.indexes):
         row = view.row(position)
@@ -100,7 +103,7 @@ def texts_of(view: SubsetView) -> list[RowTexts]:
 
 
 def _large_k(experimentor: Experimentor) -> str | None:
-    """Return a warning if prompts have more demonstrations than there are rows to draw them from."""
+    """Return a warning if ``k`` is larger than the demonstration set, so that demonstrations repeat; else ``None``."""
     k = experimentor.get_k()
     row_count = len(experimentor.demonstration_set())
     if row_count == 0 or row_count >= k:
@@ -112,7 +115,11 @@ def _large_k(experimentor: Experimentor) -> str | None:
 
 
 def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
-    """Return a warning if the limit leaves labels without a test row, because macro F1 counts their F1 as 0."""
+    """Return a warning if the limit leaves labels without a test row; ``None`` if it leaves none.
+
+    Macro F1 is the mean of F1 over all labels, and F1 of such a label counts as 0. So there is no warning if macro F1
+    is not scored.
+    """
     test = experimentor.triplet_dataset.test
     tested_row_count = experimentor.row_count
     scores_macro_f1 = experimentor.task.scores_metric_set and "macro_F1" in experimentor.metrics
@@ -130,7 +137,10 @@ def _labels_beyond_the_limit(experimentor: Experimentor) -> str | None:
 
 
 def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
-    """Return a warning about few test rows, with the half-width of the 95 % interval of an accuracy of 50 %."""
+    """Return a warning if there are fewer than :data:`FEW_ROWS` test rows; otherwise ``None``.
+
+    The warning says how uncertain an accuracy is: it has the half-width of the 95 % interval of an accuracy of 50 %.
+    """
     tested_row_count = experimentor.row_count
     if tested_row_count >= FEW_ROWS:
         return None
@@ -145,9 +155,10 @@ def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
 
 
 def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
-    """Return a warning about test rows with the texts of an earlier test row.
+    """Return a warning about test rows with the texts of an earlier test row; ``None`` if there are none.
 
-    Such rows are not independent, but intervals are computed as if all test rows were.
+    Intervals are computed as if all test rows were independent. Rows with equal texts are not, so intervals are too
+    narrow.
     """
     seen: set[tuple[str, ...]] = set()
     repeated = []
@@ -165,12 +176,12 @@ def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
 
 
 def _shared_texts(test: Sequence[RowTexts], others: Sequence[RowTexts], part: str) -> str | None:
-    """Return a warning about test texts that are also in another part of the split.
+    """Return a warning about test texts that are also in another part of the split; ``None`` if there are none.
 
     Args:
         test: The test rows.
-        others: The rows of the other part.
-        part: Its name.
+        others: The rows of the other part: the demonstration set or the calibration set.
+        part: The name of the other part, for the message.
     """
     other_texts = {row.texts for row in others}
     shared = [row for row in test if row.texts in other_texts]
@@ -183,8 +194,12 @@ def _shared_texts(test: Sequence[RowTexts], others: Sequence[RowTexts], part: st
     )
 
 
-def _several_labels(rows: Sequence[RowTexts]) -> str | None:
-    """Return a warning about texts that have different labels in different rows, with the first such row."""
+def _contradictory_labels(rows: Sequence[RowTexts]) -> str | None:
+    """Return a warning about equal texts with different labels; ``None`` if there are none.
+
+    The warning has the number of such texts, and the first row with one. The rows may be in different parts of the
+    split.
+    """
     labels_of_texts = defaultdict[tuple[str, ...], set[int]](set)
     for row in rows:
         labels_of_texts[row.texts].add(row.label)
@@ -199,9 +214,9 @@ def _several_labels(rows: Sequence[RowTexts]) -> str | None:
 
 
 def _labels_without_test_row(split: TripletSplit, label_space: Sequence[str]) -> str | None:
-    """Return a warning about labels that no test row has."""
+    """Return a warning about labels that no test row has; ``None`` if there are none or the test rows are few."""
     if len(split.test) < FEW_ROWS:
-        return None  # Few test rows have a warning of their own.
+        return None  # The check _few_rows warns of few test rows.
     missing = _missing_labels(split.test, len(split.test), label_space)
     if not missing:
         return None

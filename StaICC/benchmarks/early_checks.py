@@ -19,10 +19,11 @@ from StaICC.prompting.prompt_writer import Query
 
 
 def early_checks(outputs: Kind, one_label_is_suspicious: bool) -> list[EarlyCheck]:
-    """Return the checks for a data set.
+    """Return the checks of the first predictions for a data set.
 
     Args:
-        outputs: How rows of numbers are read.
+        outputs: How rows of numbers are read: as ``"probabilities"``, as ``"logits"``, or ``"auto"``. Only ``"auto"``
+            needs the check for unclear numbers.
         one_label_is_suspicious: Whether a model that predicts one label for all queries looks broken. It does not if
             the queries have no content.
     """
@@ -35,16 +36,16 @@ def early_checks(outputs: Kind, one_label_is_suspicious: bool) -> list[EarlyChec
 
 
 def one_label_for_all(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
-    """Return a warning if all queries got one label although their true labels differ."""
+    """Return a warning if all queries got one label although their true labels differ; otherwise ``None``."""
     predicted_labels = [_predicted_label(prediction) for prediction in predictions]
     return one_label_at_first(queries, predicted_labels)
 
 
 def unclear_numbers(queries: Sequence[Query], predictions: Sequence[Answer]) -> str | None:
-    """Return a warning if the rows of numbers are not clearly probabilities or logits.
+    """Return a warning if the rows of numbers are not clearly probabilities or logits; otherwise ``None``.
 
-    There is no warning if the queries are too few to tell, if no prediction is a row of numbers, or if the rows have
-    different lengths because the conditions have other label spaces.
+    There is no warning in three other cases: the queries are too few to tell; no prediction is a row of numbers; the
+    rows have different lengths, because conditions have different label spaces.
     """
     if len(queries) < FIRST_QUERIES:
         return None

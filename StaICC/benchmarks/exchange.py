@@ -95,8 +95,8 @@ def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
         'Normal/my%20set/normal/17/0/4a9f6b7f4f08'
     """
     digest = short_digest([as_argument(query.prompt), list(query.label_space)])
-    place = "/".join(quote(name, safe="") for name in (benchmark, dataset, condition))
-    return f"{place}/{query.row}/{query.repeat}/{digest}"
+    names = "/".join(quote(name, safe="") for name in (benchmark, dataset, condition))
+    return f"{names}/{query.row}/{query.repeat}/{digest}"
 
 
 def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[IdentifiedQuery]:
@@ -112,7 +112,7 @@ def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Identi
 
 @dataclass(frozen=True, slots=True)
 class _IdentifiedDataset:
-    """The queries of one data set of a benchmark."""
+    """The conditions of one data set of a benchmark, and their queries with ids."""
 
     conditions: Sequence[Condition]
     queries: Sequence[IdentifiedQuery]
@@ -120,11 +120,11 @@ class _IdentifiedDataset:
 
 
 def _identify_queries(benchmark: Benchmark, experimentor: Experimentor) -> _IdentifiedDataset:
-    """Return the queries of a data set with their ids.
+    """Return the queries of one data set with their ids, condition by condition.
 
     Args:
-        benchmark: The benchmark.
-        experimentor: Its data set.
+        benchmark: The benchmark, whose name is in the ids.
+        experimentor: The data set, which makes the conditions and their queries.
     """
     benchmark_name = benchmark.task.name
     dataset_name = experimentor.name
@@ -170,7 +170,8 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
             "row": query.row,
             "repeat": query.repeat,
             "label_space": list(query.label_space),
-            "prompt": as_argument(query.prompt, with_parts=True),  # Some kernels show the parts of a prompt.
+            # The prompt keeps its parts (instruction, demonstrations, question) for kernels that read them.
+            "prompt": as_argument(query.prompt, with_parts=True),
         }
         if with_truth:
             record["ground_truth"] = query.label
@@ -178,7 +179,7 @@ def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = Fal
 
 
 def batch_key(identified: IdentifiedQuery) -> str:
-    """Return the ``custom_id`` of the request for a query in the batch of a provider: the SHA-256 of its prompt."""
+    """Return the ``custom_id`` of the request for a query in a provider's batch: the SHA-256 of the prompt."""
     prompt = "".join(identified.query.prompt)
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -188,7 +189,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a record that holds a prediction."""
+    """What a prediction must be under one field name, such as ``index``."""
 
     type: str
     """The type of its values: ``"numbers"``, ``"index"`` or ``"text"``."""
@@ -247,7 +248,7 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
 
 
 def _csv_line(writer: Any, cells: Sequence[Any]) -> str:
-    """Return cells as a line of CSV, which ends with a line feed.
+    """Return a line of CSV with the given cells and a line feed at its end.
 
     Args:
         writer: A CSV writer whose ``writerow`` returns the line.
@@ -271,16 +272,16 @@ def _cell_of(value: Any) -> Any:
 
 
 def _refuse_formula(number: int, key: str, value: Any, cell: Any) -> None:
-    """Raise an error if a spreadsheet would run a cell as a formula, so that it cannot be written unchanged.
+    """Raise an error if a spreadsheet would run a cell as a formula. Such a cell cannot be written unchanged.
 
     Args:
-        number: The number of the record.
+        number: The number of the record, for the message.
         key: The name of the column.
-        value: The value.
-        cell: The value as a cell.
+        value: The value in the record.
+        cell: The value as it is written.
 
     Raises:
-        ArgumentError: It would.
+        ArgumentError: A spreadsheet would run the cell as a formula.
     """
     if csv_cell(cell) != cell:
         raise ArgumentError(
@@ -328,7 +329,7 @@ def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[
 
 
 def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows of a CSV table with the numbers of their last lines; empty cells are left out."""
+    """Yield the rows of a CSV table, each with the number of its last line in the file; empty cells are left out."""
     reader = csv.DictReader(lines)
     try:
         columns = list(reader.fieldnames or ())
@@ -345,10 +346,11 @@ def _csv_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[s
 
 
 def prediction_files(path: StrPath) -> list[Path]:
-    """Return the files that have predictions.
+    """Return the files that have predictions: a file itself, or all logged samples in a folder and its subfolders.
 
     Args:
-        path: A file, which is returned, or the folder of ``--output_path``, to which lm_eval logged samples.
+        path: A file, or the folder that lm_eval got as ``--output_path``. Files with logged samples are named
+            ``samples_*.jsonl``.
 
     Raises:
         ArgumentError: The folder has no logged samples.
@@ -373,14 +375,14 @@ def read_predictions(
         batch_reply: :func:`StaICC.kernels.server.batch_files.batch_reply`, for the results of a batch.
 
     Returns:
-        For each id, the prediction under its field, such as ``{"index": 2}``; of a logged sample
-        ``{"logits": [...]}``, the log-probability of each label. For each request of a batch, by :func:`batch_key`, the
-        reply, or the reason why there is none.
+        The prediction for each id, with the name of its field, such as ``{"index": 2}``. A logged sample has
+        ``{"logits": [...]}``, the log-probability of each label. The results of a batch are by :func:`batch_key`: the
+        reply to each request, or a failure with the reason why there is none.
 
     Raises:
         ArgumentError: The folder has no logged samples.
-        SchemaError: A record is damaged, has no id, has that of another one, or is a sample with another prompt than
-            the exported one. A request that failed may appear again.
+        SchemaError: A record is damaged, has no id, has the id of another record, or is a sample with another prompt
+            than the exported one. The id of a failed request may appear twice, because it may have been sent again.
         OSError: A file cannot be read.
     """
     predictions: dict[str, Prediction] = {}
@@ -416,14 +418,15 @@ def _is_logged_sample(record: Mapping[str, Any]) -> bool:
 
 
 def _read_prediction(where: str, record: Mapping[str, Any], file: Path) -> tuple[str, dict[str, Any]]:
-    """Return the id of a record, and those of its fields that hold a prediction.
+    """Return the id of a record, and its prediction under the name of its field, such as ``{"index": 2}``.
 
-    :func:`score_predictions` validates the prediction later.
+    The prediction is not validated here: it may have several fields, or none. :func:`score_predictions` refuses it
+    then.
 
     Args:
         where: File and line, for messages.
         record: The record.
-        file: The file. In CSV, numbers are texts, which are read as JSON.
+        file: The file. All cells of CSV are texts, so numbers and lists are read from them as JSON.
     """
     key = record.get("id")
     if not isinstance(key, str):
@@ -440,7 +443,7 @@ def _read_prediction(where: str, record: Mapping[str, Any], file: Path) -> tuple
 
 
 def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the id of a sample that lm_eval logged, and the log-probability of each label.
+    """Return the id of a sample that lm_eval logged, and its prediction: the log-probability of each label.
 
     Args:
         where: File and line, for messages.
@@ -472,7 +475,10 @@ def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, dict[str, 
 
 
 def _logged_scores(record: Mapping[str, Any]) -> list[float]:
-    """Return the log-probability of each label, which is the first value of each response of the model."""
+    """Return the log-probability of each label, as lm_eval logged it.
+
+    lm_eval logs one response for each label. The first value of a response is the log-probability.
+    """
     responses = record.get("filtered_resps")
     if not responses:
         # Without filters, each request has a list of responses. Here it has a single one.
@@ -481,11 +487,14 @@ def _logged_scores(record: Mapping[str, Any]) -> list[float]:
 
 
 def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
-    """Return the prompt and the label of each request, as a list of two.
+    """Return the arguments of each request of a sample: a list with the prompt and the label.
+
+    lm_eval makes one request for each label. For example, the labels ``no`` and ``yes`` have
+    ``[["a prompt", "no"], ["a prompt", "yes"]]``.
 
     Args:
-        arguments: The arguments of the requests, as lm_eval logs them: lists, or mappings in its newer versions.
-        n_labels: The number of labels, each of which has a request. Further requests are left out.
+        arguments: The arguments as lm_eval logged them: lists, or mappings in newer versions of lm_eval.
+        n_labels: The number of labels. Further requests after those of the labels are left out.
     """
     if isinstance(arguments, dict):
         arguments = list(arguments.values())
@@ -507,8 +516,9 @@ def score_predictions(
 
     Args:
         benchmark: The benchmark, or group of benchmarks, of the predictions.
-        predictions: For each id (or :func:`batch_key`) the prediction under its field, as returned by
-            :func:`~StaICC.benchmarks.exchange.read_predictions`; a ``Failure`` stands for a missing one.
+        predictions: For each query, under its id or :func:`batch_key`, the prediction with the name of its field, such
+            as ``{"index": 2}``. This is what :func:`~StaICC.benchmarks.exchange.read_predictions` returns. A
+            ``Failure`` stands for a missing prediction.
         partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
@@ -551,7 +561,9 @@ def score_predictions(
 def _match_queries(
     queries: Sequence[IdentifiedQuery], predictions: Mapping[str, Prediction], partial: bool
 ) -> dict[str, Prediction]:
-    """Return the prediction of each query, by the id of the query; a failure if it has none.
+    """Return the prediction of each query, by the id of the query. A query without a prediction has a failure.
+
+    A prediction is found under the id of its query, or under the :func:`batch_key` of its prompt.
 
     Args:
         queries: The queries.
@@ -559,7 +571,8 @@ def _match_queries(
         partial: Allow queries without a prediction.
 
     Raises:
-        ArgumentError: A prediction belongs to no query, or a query has none.
+        ArgumentError: A prediction belongs to no query. Or a query has no prediction, and the result may not be
+            partial.
     """
     values: dict[str, Prediction] = {}
     used_keys: set[str] = set()
@@ -587,16 +600,16 @@ def _match_queries(
 
 @dataclass(frozen=True, slots=True)
 class _GivenPredictions:
-    """The predictions of all queries, as a run has them."""
+    """The predictions of all queries after validation, in the form in which an inference function returns them."""
 
     answers: Mapping[str, Answer | Failure]
     """The prediction or failure of each query, by its id."""
     kind: str
-    """``"probabilities"``, ``"logits"``, or ``"labels"`` for all other fields."""
+    """The kind of all predictions: ``"probabilities"``, ``"logits"``, or ``"labels"`` (indexes, names, replies)."""
     n_given: int
     """How many queries have a prediction."""
     replies: frozenset[str]
-    """The ids of the queries whose prediction is a reply."""
+    """The ids of the queries whose prediction is a reply, also of those whose reply has no label."""
     unparsed: Mapping[str, Failure]
     """The failures of the replies without a label, by the id of their query."""
     cut_off: frozenset[str]
@@ -613,7 +626,7 @@ class _GivenPredictions:
 def _read_answers(
     queries: Sequence[IdentifiedQuery], values: Mapping[str, Prediction], unparsed: Unparsed
 ) -> _GivenPredictions:
-    """Return the predictions of all queries, validated and with the labels of replies.
+    """Return the predictions of all queries after validation. A reply is replaced by its label.
 
     Args:
         queries: The queries.
@@ -662,11 +675,11 @@ def _kind_of(example_by_field: Mapping[str, str]) -> str:
     """Return the kind of predictions: ``"probabilities"``, ``"logits"``, or ``"labels"`` for all other fields.
 
     Args:
-        example_by_field: The fields of the predictions, each with the id of a query that has it.
+        example_by_field: For each field of the predictions, the id of a query with this field, for the message.
 
     Raises:
         ArgumentError: There are no predictions.
-        OutputError: They are of different kinds.
+        OutputError: The predictions are of different kinds.
     """
     example_by_kind: dict[str, str] = {}
     for field, key in example_by_field.items():
@@ -684,8 +697,10 @@ def _kind_of(example_by_field: Mapping[str, str]) -> str:
 def _refuse_unparsed(given: _GivenPredictions) -> None:
     """Raise an error if replies without a label count as failed queries.
 
+    They count as failed unless the benchmark has ``unparsed="wrong"`` or ``"excluded"``.
+
     Raises:
-        OutputError: There are such replies.
+        OutputError: A reply without a label counts as a failed query.
     """
     failed_ids = []
     for key, failure in given.unparsed.items():
@@ -707,10 +722,10 @@ def _score_member(
     started: float,
     return_outputs: bool,
 ) -> Result:
-    """Return the result of the predictions of one benchmark.
+    """Return the result of one benchmark from predictions that were computed elsewhere.
 
     Args:
-        member: The benchmark.
+        member: The benchmark: a member of a group, or a single one.
         datasets: The queries of its data sets, in order.
         given: The predictions of all queries.
         started: When the scoring began, by the monotonic clock.
@@ -733,7 +748,9 @@ def _score_member(
 def _assemble_runs(
     member: Benchmark, datasets: Sequence[_IdentifiedDataset], given: _GivenPredictions
 ) -> dict[str, DatasetRun]:
-    """Return the scored run over each data set of a benchmark, by name.
+    """Return the scored run over each data set of a benchmark, by the name of the data set.
+
+    If replies were cut off at the maximum number of tokens and have no label, the run has a warning.
 
     Args:
         member: The benchmark.
@@ -755,7 +772,9 @@ def _assemble_runs(
 
 
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
-    """Return a prediction after validation, as an inference function returns it; a failure for an unparsed reply.
+    """Return a prediction after validation, in the form in which an inference function returns it.
+
+    A reply is replaced by its label, or by a failure if it has no label.
 
     Args:
         query: The query.
@@ -780,10 +799,10 @@ def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unp
 
 
 def _only_field(prediction: object) -> str:
-    """Return the name of the one field of a prediction.
+    """Return the name of the one field of a prediction, such as ``index`` for ``{"index": 2}``.
 
     Raises:
-        OutputError: The prediction is no mapping, or has no field, several fields, or an unknown one.
+        OutputError: The prediction is not a mapping. Or it has no field, several fields, or an unknown field.
     """
     if isinstance(prediction, Mapping):
         names = list(prediction)
@@ -791,12 +810,16 @@ def _only_field(prediction: object) -> str:
             return str(names[0])
         got = ", ".join(map(str, names)) or "none"
     else:
-        got = f"{prediction!r:.60}"
+        got = f"{prediction!r:.60}"  # At most 60 characters, because it may be a long list.
     raise OutputError(f"expected exactly one of {', '.join(_FIELDS)}, got {got}")
 
 
 def _type_of(value: object) -> str:
-    """Return the type of a value as in :class:`_Field`: ``"index"``, ``"text"``, or ``"numbers"`` for anything else."""
+    """Return the type of the value of a prediction.
+
+    Returns:
+        ``"index"`` for a whole number, ``"text"`` for a text, and ``"numbers"`` for anything else, such as a list.
+    """
     if whole_number(value) is not None:
         return "index"
     if isinstance(value, str):

@@ -70,7 +70,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
                 )
 
     def _first_member(self) -> Benchmark:
-        """Return the first member. Its data sets are those of all members."""
+        """Return the first member. All members have the same data sets, so this member stands for all of them."""
         return next(iter(self.members.values()))
 
     def __len__(self) -> int:
@@ -147,7 +147,9 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     __call__ = auto_run
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
-        """Forecast the run of a function, in which each distinct prompt of all members is predicted once.
+        """Forecast the run of a function: queries, tokens, time and cost.
+
+        A prompt that several members have counts once, because the run predicts it once.
 
         Args:
             function: The inference function.
@@ -163,7 +165,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
 
 
 def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
-    """Return the single benchmarks of a group, by the name of their part. A single benchmark is under its own name.
+    """Return the benchmarks of a group, by the name of their part; for a single benchmark, only itself by its name.
 
     Args:
         benchmark: A benchmark or a group of benchmarks.

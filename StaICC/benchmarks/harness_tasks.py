@@ -41,18 +41,18 @@ def _task_name(*names: str) -> str:
 
 
 def _yaml(values: Mapping[str, Any]) -> str:
-    """Return a flat mapping as YAML. Its values are written as JSON, which is valid YAML."""
+    """Return a mapping as YAML, one line for each key. The values are JSON, which is valid YAML."""
     lines = [f"{key}: {json.dumps(value)}\n" for key, value in values.items()]
     return "".join(lines)
 
 
 def _task(name: str, file: str, alias: str) -> dict[str, Any]:
-    """Return the configuration of a task.
+    """Return the configuration of a task of lm-evaluation-harness.
 
     Args:
         name: The name of the task.
-        file: The file of its records.
-        alias: The name that the harness prints.
+        file: The name of the file with the records of its queries.
+        alias: The name that lm-evaluation-harness prints.
     """
     return {
         "task": name,
@@ -100,7 +100,7 @@ def export_tasks(
     for place, records in records_by_place.items():
         title = [place.dataset]
         if n_conditions[place.benchmark, place.dataset] > 1:
-            title.append(place.condition)
+            title.append(place.condition)  # If there is only one condition, its name says nothing.
         name = _task_name(place.benchmark, *title)
         if name in names:
             raise ArgumentError(f"two data sets or conditions have the task name {name}; rename one of them")
@@ -117,7 +117,7 @@ def export_tasks(
 
 
 class _Place(NamedTuple):
-    """The place of a query in a benchmark."""
+    """A condition of a data set of a benchmark, by its three names. Each has one task."""
 
     benchmark: str
     dataset: str
@@ -125,7 +125,7 @@ class _Place(NamedTuple):
 
 
 def _records_by_place(benchmark: Benchmark | BenchmarkGroup) -> dict[_Place, list[dict[str, Any]]]:
-    """Return the records of all queries with their true labels, by benchmark, data set and condition.
+    """Return the records of the queries of each condition, as :func:`prompt_records` yields them with true labels.
 
     Raises:
         ArgumentError: The benchmark uses the noisy channel.
@@ -142,7 +142,7 @@ def _records_by_place(benchmark: Benchmark | BenchmarkGroup) -> dict[_Place, lis
 
 
 def _task_group(name: str, tasks: Sequence[str]) -> dict[str, Any]:
-    """Return the configuration of a group of tasks, whose score is the mean over its tasks.
+    """Return the configuration of a group of tasks. The accuracy of the group is the mean over its tasks.
 
     Args:
         name: The name of the group.
@@ -157,7 +157,7 @@ def _task_group(name: str, tasks: Sequence[str]) -> dict[str, Any]:
 
 
 def _readme(benchmark: Benchmark | BenchmarkGroup, exported: Sequence[str], command: str) -> str:
-    """Return the instructions for exported tasks.
+    """Return the instructions for exported tasks: how to run them, and what the scores of their groups mean.
 
     Args:
         benchmark: The exported benchmark.

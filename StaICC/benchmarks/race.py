@@ -58,17 +58,17 @@ RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result
 StoppingKind = Literal["precision", "race"]
 
 _NumberedQuery = tuple[int, Query]
-"""The number of a data set, and a query of it."""
+"""A query with the number of its data set: its position among the data sets of the benchmark, from 0."""
 _Answers = dict[_NumberedQuery, Answer | Failure]
 """The predictions of one model, by the number of the data set and the query."""
 
 
 def is_within_margin(low: float, high: float, margin: float) -> bool:
-    """Return whether a difference is certainly smaller than a margin in both directions.
+    """Return whether the interval of a difference is within a margin of 0 in both directions.
 
     Args:
-        low: The lower end of its interval.
-        high: The upper end.
+        low: The lower end of the interval.
+        high: The upper end of the interval.
         margin: The margin.
 
     Example:
@@ -113,7 +113,7 @@ class StoppingRule:
     def for_experimentors(
         cls, kind: StoppingKind, target: Any, score: str | None, experimentors: Sequence[Experimentor]
     ) -> StoppingRule:
-        """Return the rule for a benchmark.
+        """Return the stopping rule for a benchmark, after a check that the benchmark allows it.
 
         Args:
             kind: ``"precision"`` for a run, ``"race"`` for a race.
@@ -141,10 +141,16 @@ class StoppingRule:
         return cls(kind, name, target, first.statistics.level)
 
     def gaps(self, sequence: ConfidenceSequence) -> tuple[float, float]:
-        """Return the distances from the mean to its lower and to its upper bound for which the next bets are best.
+        """Return two distances for which the next bets are chosen: from the mean to its lower, and to its upper bound.
 
-        Of a run, both are the precision. Of a race, they are the margin. If a model is clearly ahead, the distance on
-        the side of 0 is its lead less a standard error, because a bound that excludes 0 then decides the race.
+        A bet is a parameter of the confidence sequence, which is valid with any bets. The best bets depend on where a
+        bound must be to end the run:
+
+        * For a run, both distances are the precision.
+        * For a race, both are the margin. If a model leads by more than the margin plus a standard error, a bound that
+          excludes 0 ends the race. The distance to this bound is then the lead minus a standard error.
+
+        For example, with a margin of 0.02, an estimate of 0.10 and a standard error of 0.03, they are 0.07 and 0.02.
 
         Args:
             sequence: The confidence sequence so far.
@@ -180,15 +186,15 @@ class StoppingRule:
 
 
 def _check_settings(experimentor: Experimentor, score: str) -> None:
-    """Raise an error if the settings of a data set do not allow to stop early by a score.
+    """Raise an error if a run over a data set with these settings cannot stop early by a score.
 
     Args:
         experimentor: The data set.
         score: The key of the score.
 
     Raises:
-        ArgumentError: The score is no standard metric, needs the scores of all rows, or has a baseline of several
-            settings.
+        ArgumentError: The score is not a standard metric. Or it needs label scores, and the predictions of all rows
+            must be known to read these. Or its baseline is the best of several settings.
     """
     is_known = any(metric.name == score and metric.known for metric in experimentor.metric_set.metrics)
     if not is_known:
@@ -207,10 +213,11 @@ def _check_settings(experimentor: Experimentor, score: str) -> None:
 
 
 def row_order(experimentor: Experimentor) -> list[int]:
-    """Return the test rows of a data set in the order of evaluation: random, but a function of the data set alone.
+    """Return the test rows of a data set in the order in which they are evaluated.
 
-    The proof of the confidence sequence needs independent orders. The name counts, so that two data sets with equal
-    rows (the same texts with two templates) have different orders.
+    The order is pseudo-random. It is a function of the name and the table of the data set only, so it is the same for
+    all models. It depends on the name because the proof of the confidence sequence needs independent orders: two data
+    sets may have equal rows, such as the same texts with two templates.
 
     Args:
         experimentor: The data set.
@@ -235,7 +242,11 @@ class _Rounds:
 
     @classmethod
     def of(cls, experimentors: Sequence[Experimentor]) -> _Rounds:
-        """Return the rounds over data sets."""
+        """Return the queries of all test rows, by data set and round.
+
+        Args:
+            experimentors: The data sets of the benchmark.
+        """
         queries: dict[tuple[int, int], list[Query]] = {}
         for dataset, experimentor in enumerate(experimentors):
             round_of_row = {row: round_number for round_number, row in enumerate(row_order(experimentor))}
@@ -244,10 +255,10 @@ class _Rounds:
         return cls([experimentor.row_count for experimentor in experimentors], queries)
 
     def queries_of_look(self, look: range) -> list[_NumberedQuery]:
-        """Return the queries of some rounds, data set by data set.
+        """Return the queries of a look, data set by data set, each with the number of its data set.
 
         Args:
-            look: The rounds between two decisions.
+            look: The numbers of the rounds between two decisions whether to go on, such as ``range(8, 16)``.
         """
         queries = []
         for dataset in range(len(self.sizes)):
@@ -257,20 +268,24 @@ class _Rounds:
         return queries
 
     def query_count(self, rounds: int) -> int:
-        """Return the number of queries of the first rounds."""
+        """Return the number of queries in the first rounds, over all data sets.
+
+        Args:
+            rounds: The number of rounds.
+        """
         count = 0
-        for (_, round_number), queries_of_row in self.queries.items():
+        for (_dataset, round_number), queries_of_row in self.queries.items():
             if round_number < rounds:
                 count += len(queries_of_row)
         return count
 
 
 def first_rows(benchmark: _B, rounds: int) -> _B:
-    """Return a benchmark with the test rows of the first rounds only.
+    """Return a copy of a benchmark with the test rows of the first rounds only.
 
     Args:
-        benchmark: The benchmark.
-        rounds: Number of rounds.
+        benchmark: The full benchmark.
+        rounds: The number of rounds, which is the largest number of test rows of a data set.
     """
     restricted = []
     for experimentor in benchmark.experimentor:
@@ -284,13 +299,14 @@ def first_rows(benchmark: _B, rounds: int) -> _B:
 def follow(
     rule: StoppingRule, sizes: Sequence[int], evaluate: Callable[[range], Iterable[Sequence[float | None]]]
 ) -> tuple[ConfidenceSequence, str]:
-    """Evaluate look by look until the rule stops.
+    """Evaluate test rows look by look until the rule stops. A look is the rounds between two decisions.
 
     Args:
         rule: The rule.
-        sizes: The number of rows of each data set.
-        evaluate: Takes the rounds of a look. Returns for each round one value for each data set: the score of its row,
-            of a race the difference of two scores, and ``None`` if the data set has no more rows.
+        sizes: The number of test rows of each data set.
+        evaluate: Takes the numbers of the rounds of a look. Returns for each round one value for each data set. The
+            value is the score of the row; in a race, it is the score of the first model minus that of the second.
+            ``None`` means that the data set has no more rows.
 
     Returns:
         The confidence sequence, and the reason why the rule stopped.
@@ -313,12 +329,15 @@ def decide(
     answers: Sequence[_Answers],
     before_look: Callable[[range, list[_NumberedQuery]], None],
 ) -> EarlyStopping:
-    """Follow a rule over the predictions of one model, or of the two of a race; return the record of the decision.
+    """Return the record of the decision to stop: its reason, and the estimate of the score with its interval.
+
+    The rule is followed look by look over the predictions of one model, or of the two models of a race. A look is
+    :data:`LOOK` rounds, and a round is one test row of each data set.
 
     Args:
         rule: When to stop.
         experimentors: The data sets of the full benchmark.
-        answers: For each model, its predictions so far.
+        answers: The predictions of each model so far. ``before_look`` adds those of the next look.
         before_look: Called with the rounds of each look and their queries, before they are scored. It must add the
             predictions of these queries to ``answers``, or raise an error if there are none.
 
@@ -328,7 +347,7 @@ def decide(
     rounds = _Rounds.of(experimentors)
 
     def evaluate(look: range) -> Iterator[list[float | None]]:
-        """Yield the value of each data set in each round of a look; ``None`` if a data set has no more rows."""
+        """Yield for each round of a look the score of one row of each data set; ``None`` if it has no more rows."""
         before_look(look, rounds.queries_of_look(look))
         for round_number in look:
             values: list[float | None] = []
@@ -364,12 +383,14 @@ def _count_all_queries(experimentors: Sequence[Experimentor]) -> int:
 def _row_score(
     rule: StoppingRule, experimentor: Experimentor, dataset: int, queries: Sequence[Query], answers: Sequence[_Answers]
 ) -> float:
-    """Return the mean score of the queries of a test row; in a race, that of the first model minus that of the second.
+    """Return the score of a test row: the mean over its queries.
+
+    In a race, it is the score of the first model minus that of the second, so it is positive if the first is better.
 
     Args:
         rule: The rule, which names the score.
         experimentor: The data set.
-        dataset: Its number.
+        dataset: The number of the data set, which is in the keys of ``answers``.
         queries: The queries of the row.
         answers: The predictions of each model.
 
@@ -406,10 +427,10 @@ def run_early(
         benchmark: The benchmark.
         rule: When to stop.
         models: For each model, the inference function of each data set.
-        settings: Those of the run.
+        settings: The settings of the run.
 
     Returns:
-        The context of the run, and the result of each model.
+        The context of the run, and the result of each model. A result has the scores of the evaluated rows only.
 
     Raises:
         ArgumentError: The run collects failed queries, or passes complete lists of prompts.
@@ -452,7 +473,15 @@ def _refuse_settings(
     settings: EarlySettings,
     on_error: str,
 ) -> None:
-    """Raise an error for settings under which an evaluated query may have no prediction that was made for it alone.
+    """Raise an error for settings that do not go with early stopping.
+
+    Early stopping needs one prediction for each evaluated query, computed for this query alone.
+
+    Args:
+        benchmark: The benchmark.
+        models: For each model, the inference function of each data set; ``None`` if its predictions are given.
+        settings: The settings of the run.
+        on_error: ``"raise"``, or ``"collect"`` for a run that goes on after a failed query.
 
     Raises:
         ArgumentError: Predictions are given, made for complete lists of prompts, or may be missing.
@@ -474,12 +503,12 @@ def _refuse_settings(
 
 
 def _part_of_look(name: str, benchmark: BaseBenchmark[Experimentor], look: range) -> Part:
-    """Return a look as a part of the run, for messages and progress.
+    """Return the name and the number of a look among all looks, for messages and progress.
 
     Args:
         name: The name of the run.
         benchmark: The benchmark.
-        look: The rounds of the look.
+        look: The numbers of the rounds of the look.
     """
     most_rows = max(experimentor.row_count for experimentor in benchmark)
     return Part(
@@ -492,7 +521,7 @@ def _predictions_of_look(
 ) -> _Answers:
     """Return the predictions of a model for the queries of a look.
 
-    A function that predicts several data sets gets their queries together.
+    If several data sets have the same inference function, it gets their queries in one call.
 
     Args:
         functions: The inference function of each data set.
@@ -536,10 +565,10 @@ def _scored(
 
 
 def marked(result: Result, stopping: EarlyStopping) -> Result:
-    """Add to a result and to its signature that the run stopped early, and return the result.
+    """Return a result after the decision to stop early was added to it and to its signature.
 
     Args:
-        result: The result, which is changed.
+        result: The result, which is changed in place.
         stopping: The record of the decision.
     """
     result.stopping = stopping
@@ -548,21 +577,25 @@ def marked(result: Result, stopping: EarlyStopping) -> Result:
 
 
 def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Sequence[RunsByDataset]) -> EarlyStopping:
-    """Return the record of the decision that follows from the predictions of a run.
+    """Return the decision to stop, computed again from the recorded predictions of a run.
+
+    The saved rule is followed from the first row on, without a call of a model. Verification compares the returned
+    decision with the saved one.
 
     Args:
-        saved: The record of the run, for its rule.
+        saved: The saved decision. Only its rule is used: kind, target and score.
         experimentors: The data sets of the full benchmark.
         runs: For each model, its run over each data set.
 
     Raises:
-        ArgumentError: The rule goes on after the last evaluated row, or its settings are impossible.
+        ArgumentError: The rule does not stop where the run stopped, so it needs a row that has no prediction. Or the
+            rule is impossible for this benchmark.
     """
     rule = StoppingRule.for_experimentors(cast("StoppingKind", saved.rule), saved.target, saved.score, experimentors)
     answers = [_recorded_answers(experimentors, runs_of_model) for runs_of_model in runs]
 
-    def check_predicted(look: range, queries: list[_NumberedQuery]) -> None:
-        """Raise an error if a model has no prediction for a query that the rule needs."""
+    def check_predicted(_look: range, queries: list[_NumberedQuery]) -> None:
+        """Raise an error if a model has no recorded prediction for a query of the next look."""
         for answers_of_model in answers:
             if any(query not in answers_of_model for query in queries):
                 raise ArgumentError("by its rule the run goes on, but further rows have no prediction")
@@ -571,7 +604,7 @@ def replay(saved: EarlyStopping, experimentors: Sequence[Experimentor], runs: Se
 
 
 def _recorded_answers(experimentors: Sequence[Experimentor], runs: RunsByDataset) -> _Answers:
-    """Return the predictions of a run, without those of failed queries.
+    """Return the recorded predictions of one model by data set and query. Failed queries are left out.
 
     Args:
         experimentors: The data sets of the full benchmark.

@@ -1,10 +1,10 @@
-"""Warnings of a result, the same on every path that a run can take.
+"""Warnings of a result.
 
-They follow from data, prompts, inference function and predictions.
+They depend on data, prompts, inference function and predictions only. A benchmark warns of the same alone and as a
+member of a group, and a run whose predictions are all in a store warns of the same as the run that filled the store.
 
-Warnings about predictions are made where these are scored (:mod:`StaICC.benchmarks.evaluation`), so verification makes
-them again. Warnings that only the inference function can make are added here, for the prompts of each data set of each
-benchmark: a member of a group warns as the benchmark alone, and a run from a store as the run that filled it.
+Warnings about predictions are made where the predictions are scored (:mod:`StaICC.benchmarks.evaluation`), so
+verification makes them again. Warnings that need the inference function are added here, data set by data set.
 """
 
 from __future__ import annotations
@@ -28,20 +28,23 @@ def dataset_warnings(name: str, run: DatasetRun) -> list[str]:
     """Return the warnings about prompts and predictions of a data set, each with the name of the data set in front.
 
     Args:
-        name: The data set.
-        run: Its run.
+        name: The name of the data set.
+        run: The run over the data set.
     """
     return [f"{name}: {warning}" for warning in (*run.warnings, *run.model_warnings)]
 
 
 def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_run: Sequence[str]) -> tuple[str, ...]:
-    """Return the warnings of a result, each once. Those that verification can make again come first.
+    """Return the warnings of a result, each once.
+
+    They are in this order: about the data, about the predictions, about the model, about the run. Verification can make
+    the first two kinds again.
 
     Args:
         of_data: The warnings about the data sets.
         runs: The run over each data set, by name.
-        of_the_run: The warnings of what went wrong in the run. For a saved result that is computed again, these are all
-            warnings of the saved one.
+        of_the_run: The warnings of what went wrong in the run. If a saved result is computed again, they are all
+            warnings of the saved result.
     """
     of_predictions = [f"{name}: {warning}" for name, run in runs.items() for warning in run.warnings]
     of_model = [f"{name}: {warning}" for name, run in runs.items() for warning in run.model_warnings]
@@ -51,12 +54,12 @@ def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_
 def with_model_warnings(
     run: DatasetRun, function: Inference, queries: Sequence[Query], answers: Sequence[Answer | Failure]
 ) -> DatasetRun:
-    """Return a run with the warnings that only its inference function can make.
+    """Return a copy of a run with the warnings that need its inference function.
 
     Args:
         run: The run over a data set.
-        function: The inference function.
-        queries: Its queries.
+        function: The inference function of the run.
+        queries: The queries of the run.
         answers: The prediction of each query.
     """
     predicted = answers_by_key(queries, answers)
@@ -65,6 +68,8 @@ def with_model_warnings(
 
 def answers_by_key(queries: Sequence[Query], answers: Sequence[Answer | Failure]) -> dict[PromptKey, Answer | Failure]:
     """Return the prediction of each distinct pair of prompt and label space.
+
+    If several queries have the same pair, it is the prediction of the last of them.
 
     Args:
         queries: The queries.
@@ -80,9 +85,9 @@ def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query]
     """Log the warnings about the prompts of a data set, before the first of them is predicted.
 
     Args:
-        name: The data set.
+        name: The name of the data set.
         function: The inference function.
-        queries: Its queries.
+        queries: The queries of the data set.
         log: Logs a warning; ``None`` for a run that logs nothing.
     """
     if log is None:
@@ -95,11 +100,11 @@ def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query]
 def log_dataset_warnings(
     name: str, run: DatasetRun, function: Inference, answers: Mapping[PromptKey, Answer | Failure], log: Log | None
 ) -> None:
-    """Log the warnings of a data set, and the tokens that the model finds more likely than the labels.
+    """Log the warnings of a data set, with a hint to the tokens that the model finds more likely than the labels.
 
     Args:
-        name: The data set.
-        run: Its run.
+        name: The name of the data set.
+        run: The run over the data set.
         function: The inference function.
         answers: The prediction of each prompt.
         log: Logs a warning; ``None`` for a run that logs nothing.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The precision at which a run stops early."""
+    """The goal of a run that stops early: a score is known with this precision."""
 
     precision: float | None
     """Half the width of the confidence interval of the score."""
@@ -45,7 +45,7 @@ class Goal:
 
 
 class DatasetTask(Protocol):
-    """One data set of a benchmark: writes the queries, and scores their predictions."""
+    """An experimentor: one data set of a benchmark, whose queries it writes and whose predictions it scores."""
 
     free_text: ClassVar[bool] = False
     """Whether predictions may be texts that the task parses."""
@@ -56,12 +56,12 @@ class DatasetTask(Protocol):
 
     @property
     def steps(self) -> int:
-        """The number of parts of a run over this data set, for its progress."""
+        """The number of steps of a run over this data set. The progress of the run is shown step by step."""
         return 1
 
     @property
     def row_scores(self) -> Sequence[str]:
-        """The scores that are means over test rows, so that a run can stop early."""
+        """The keys of the scores that are means over test rows. A run can stop early only by such a score."""
         return ()
 
     def get_label_space(self) -> list[str]:
@@ -84,10 +84,22 @@ class DatasetTask(Protocol):
     def run(
         self, forward_inference: Inference | None, preentered_prediction: Any, options: RunOptions, part: Part
     ) -> DatasetRun:
-        """Predict, or take given predictions, and score them."""
+        """Return the scored run: predict all queries, or take given predictions, and score them.
+
+        Args:
+            forward_inference: The inference function; ``None`` if predictions are given.
+            preentered_prediction: The given predictions, one for each query; ``None`` if there is a function.
+            options: The options of the runner.
+            part: The data set as a part of the run, for messages and progress.
+        """
 
     def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
-        """Score the predictions of all conditions."""
+        """Return the scored run over the predictions of all conditions.
+
+        Args:
+            conditions: The conditions.
+            answers: The predictions of all queries, condition by condition.
+        """
 
     def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
         """Return one record for each query of a run."""
@@ -105,11 +117,11 @@ class DatasetTask(Protocol):
         """The digest by which comparisons recognise the data."""
 
     def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
-        """Return a new prediction in the form in which results record it.
+        """Return a prediction in the form in which results record it, to compare it with the saved one.
 
         Args:
-            number: The number of its query.
-            answer: The prediction.
+            number: The number of its query, counted from 0.
+            answer: The prediction that was computed again.
         """
         return answer
 
@@ -119,6 +131,8 @@ _E = TypeVar("_E", bound=DatasetTask)
 
 class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     """A benchmark as a sequence of experimentors, one for each data set.
+
+    An experimentor writes the queries of its data set and scores their predictions.
 
     Attributes:
         experimentor: The experimentors, in order.
@@ -135,7 +149,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @property
     def absent(self) -> RunsByDataset:
-        """The data sets of the benchmark whose files are missing, each with an empty run that states it."""
+        """The data sets of the benchmark whose files are missing. Each has an empty run, which says what is missing."""
         return {}
 
     def display_blocks(self) -> list[Block]:
@@ -250,7 +264,9 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:
-        """Return the inference functions of a call. As in StaICC 0.1.1, the argument has two names.
+        """Return the inference functions of a call, from the one of two arguments that is given; ``None`` for neither.
+
+        The argument has two names, as in StaICC 0.1.1.
 
         Raises:
             ArgumentError: Both are given.
@@ -329,11 +345,11 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
     def _run_datasets(
         self, functions: Sequence[Any], predictions: Sequence[Any], context: RunContext
     ) -> dict[str, DatasetRun]:
-        """Run the data sets one after the other, and return the run over each of them, by name.
+        """Return the run over each data set, by name. The data sets run one after the other.
 
         Args:
-            functions: The inference function of each data set; ``None`` if its predictions are given.
-            predictions: The given predictions of each data set; ``None`` if it has an inference function.
+            functions: The inference function of each data set; ``None`` for a data set with given predictions.
+            predictions: The given predictions of each data set; ``None`` for a data set with an inference function.
             context: The context of the run.
         """
         from StaICC.inference.runner import Part
@@ -432,7 +448,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         )
 
     def _file_records(self) -> dict[str, Mapping[str, Any]]:
-        """Return the record of the file of each data set that was read from one, by the name of the data set."""
+        """Return the records of the files of data sets, by the name of the data set.
+
+        Data sets that were not read from a file are left out.
+        """
         records: dict[str, Mapping[str, Any]] = {}
         for dataset in self.own_data():
             record = dataset.file_record()
@@ -449,18 +468,17 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     @abstractmethod
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
-        """Return every setting that can change a number of this benchmark.
+        """Return the signature: every setting that can change a score of this benchmark.
 
         Args:
-            runs: The runs over the data sets; without them, the prompts are written to compute their digests.
-            predictions: The provenance of the predictions; without it, the signature has no ``scoring``.
-
-        Returns:
-            The signature.
+            runs: The runs over the data sets, which have the digests of their prompts. ``None`` before a run: the
+                prompts are then written to compute their digests.
+            predictions: The provenance of the predictions. ``None`` before a run: the signature then has no
+                ``scoring``.
         """
 
     def common_fields(self, runs: RunsByDataset | None, predictions: Predictions | None) -> dict[str, str | None]:
-        """Return the fields of the signature that all benchmarks have.
+        """Return the fields of the signature that all benchmarks have. A field with the value ``None`` is left out.
 
         Args:
             runs: As for :meth:`signature`.
@@ -486,7 +504,11 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
 
 def _not_one_source(got: str) -> ArgumentError:
-    """Return the error of a run with neither functions nor predictions, or with both."""
+    """Return the error for a run that got neither inference functions nor predictions, or that got both.
+
+    Args:
+        got: ``"neither"`` or ``"both"``.
+    """
     return ArgumentError(
         f"got {got}, expected an inference function (the function itself, not what it returns), a list with one for "
         "each data set, or preentered_prediction"
@@ -502,7 +524,10 @@ def _prompts_digest(experimentor: DatasetTask) -> str:
 
 
 def _means(runs: RunsByDataset) -> dict[str, float | None]:
-    """Return the mean over data sets of each score that enters means; ``None`` if it is undefined on one of them."""
+    """Return the mean over data sets of each score, by its key. Some scores have no mean and are left out.
+
+    The mean is ``None`` if the score is undefined on a data set.
+    """
     averaged_keys = dict.fromkeys(key for run in runs.values() for key in run.averaged)
     means = {}
     for key in averaged_keys:
@@ -511,7 +536,12 @@ def _means(runs: RunsByDataset) -> dict[str, float | None]:
 
 
 def _timing(runs: RunsByDataset, seconds: float) -> dict[str, float]:
-    """Return the times that the runs over the data sets measured, and the duration of the complete run, in seconds."""
+    """Return the duration of the complete run under ``seconds``, and the times that the data sets measured.
+
+    Args:
+        runs: The run over each data set, by name.
+        seconds: The duration of the complete run.
+    """
     timing: dict[str, float] = {}
     for run in runs.values():
         timing.update(run.timing)

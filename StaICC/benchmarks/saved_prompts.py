@@ -1,4 +1,4 @@
-"""The prompts of a saved result, written again for a reader."""
+"""The prompts of a saved result. The file has no prompts, so they are written again from the data."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def _difference_from_records(details: DatasetDetails, queries: Sequence[Query]) 
     """Return how the queries of a data set differ from those of the run; ``None`` if they are the same.
 
     Args:
-        details: The saved details of the data set.
-        queries: Its queries, written again.
+        details: The details of the data set in the result: the digests of its prompts, and the test row and true label
+            of each query.
+        queries: The queries of the data set, written again.
     """
     comparison = compare_prompts(details, digest_prompts(queries))
     if not comparison.same:
@@ -66,10 +67,10 @@ def _difference_from_records(details: DatasetDetails, queries: Sequence[Query]) 
 
 
 def _pieces(query: Query) -> PromptPieces:
-    """Return a prompt in pieces: instruction, demonstrations, question. In the noisy channel, it is the first label's.
+    """Return the pieces of a prompt: the instruction, each demonstration, and the question.
 
-    The parts of some prompts are not known: a task of the user's own wrote them, or they were cut within a
-    demonstration. Such a prompt is one piece.
+    In the noisy channel, a query has one prompt for each label. The pieces are those of the first label. A prompt is
+    one piece if its parts are unknown: a task of the user's own wrote it, or it was cut within a demonstration.
     """
     parts = query.parts
     if parts is not None:

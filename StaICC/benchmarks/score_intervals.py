@@ -39,9 +39,10 @@ def score_intervals(outcome: Outcome, statistics: Mapping[str, Statistic], level
 def slope_intervals(
     outcomes: Sequence[Outcome], shares: Sequence[float], statistics: Mapping[str, Statistic], level: float
 ) -> Intervals:
-    """Return the intervals of the regression slopes of the classification metrics over conditions, by key.
+    """Return the interval of the regression slope of each classification metric over conditions.
 
-    A metric that needs probabilities is left out if a condition has none.
+    The key of a slope is ``sensitivity.`` and the key of its metric. A metric that needs probabilities is left out if
+    a condition has no probabilities.
 
     Args:
         outcomes: The outcome of each condition.
@@ -66,7 +67,8 @@ def slope_intervals(
 def _read_all(outcomes: Sequence[Outcome], statistic: Statistic) -> list[Sequence[Any]] | None:
     """Return the predictions of each outcome in the form that a statistic reads: labels, rows or probabilities.
 
-    ``None`` means that the statistic reads probabilities, and an outcome has none (:meth:`Outcome.read`).
+    ``None`` means that the statistic reads probabilities, and :meth:`Outcome.read` returned ``None`` for an outcome,
+    because it has no probabilities.
     """
     predictions = []
     for outcome in outcomes:
@@ -115,12 +117,14 @@ def _slope_interval(
 
 
 def aligned(term: MetricTerm, rows: Sequence[Hashable], all_rows: Sequence[Hashable]) -> MetricTerm:
-    """Return the term of a condition with one influence for each test row of all conditions.
+    """Return the estimate of a condition with one influence for each test row of all conditions.
 
-    The influence is 0 for a row without a prediction in this condition.
+    The influence of a row is its contribution to estimate minus truth. Estimates can be combined only if their
+    influences are about the same rows. A row without a prediction in this condition has the influence 0. For example,
+    the influences 0.1 and -0.1 of the rows 2 and 5 become 0.1, 0 and -0.1 for the rows 2, 3 and 5.
 
     Args:
-        term: The term.
+        term: The estimate with its influences.
         rows: The test rows of this condition, in the order of the influences.
         all_rows: The test rows of all conditions.
     """
@@ -129,9 +133,10 @@ def aligned(term: MetricTerm, rows: Sequence[Hashable], all_rows: Sequence[Hasha
 
 
 def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Intervals:
-    """Return the interval of the consistency of predictions over conditions, under its key.
+    """Return the interval of the consistency of predictions over conditions, under the key of the score.
 
-    It is computed from the queries that have a prediction in every condition.
+    The consistency of a query is the share of its most frequent predicted label. Queries without a prediction in some
+    condition are left out.
 
     Args:
         outcomes: The outcomes of the conditions, which have the same queries.

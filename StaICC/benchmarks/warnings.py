@@ -59,7 +59,7 @@ _LEAST_ORDERED_LABELS = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check finds in the predictions of one condition."""
+    """A warning about the predictions of one condition, with the number of predictions that it concerns."""
 
     count: int
     """How many predictions the warning concerns."""
@@ -95,10 +95,11 @@ def find_warnings(outcomes: Sequence[Outcome], content_free: bool = False, watch
 
 
 def _warning_of_check(check: Check, outcomes: Sequence[Outcome]) -> str | None:
-    """Return the warning of one check over all conditions; ``None`` if it finds nothing in any of them.
+    """Return the warning of one check over all conditions; ``None`` if the check finds nothing in any of them.
 
-    The text is that of the first finding: it may name labels, which can be others in other conditions. Its counts are
-    sums over the conditions with a finding.
+    A warning has one text, that of the first finding. The findings of one check differ only in the labels and numbers
+    that they name. ``{count}`` and ``{total}`` are replaced by sums over the conditions with a finding. The conditions
+    are named at the end, unless all have a finding.
     """
     findings = []
     names = []
@@ -124,14 +125,20 @@ def _warning_of_check(check: Check, outcomes: Sequence[Outcome]) -> str | None:
 
 
 def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the conditions that are checked: those with predictions.
+    """Return the conditions that a check examines.
 
-    A check for a broken model leaves out conditions whose demonstrations have wrong labels, because a good model may
-    follow them, and conditions without demonstrations. If no other conditions exist, it checks all.
+    Most checks examine all conditions with predictions. A check for a broken model examines only those whose
+    demonstrations have their true labels: a good model may follow wrong labels. If there is no such condition, it also
+    examines all conditions with predictions.
+
+    Args:
+        check: The check.
+        outcomes: The conditions with their predictions.
     """
     with_predictions = [outcome for outcome in outcomes if outcome.queries]
     if check not in _BROKEN_MODELS:
         return with_predictions
+    # The label of the last demonstration is None if labels of demonstrations are wrong, or if there are none.
     with_true_demonstrations = [outcome for outcome in with_predictions if outcome.queries[0].last_label is not None]
     if with_true_demonstrations:
         return with_true_demonstrations
@@ -139,12 +146,13 @@ def _checked_conditions(check: Check, outcomes: Sequence[Outcome]) -> list[Outco
 
 
 def _warning_of_first_queries(outcome: Outcome) -> str | None:
-    """Return the warning that all first queries got one label, which a run logs as soon as they are predicted.
+    """Return the warning that the first queries of a condition all got one label.
 
-    ``None`` means that they got several labels, or that a query failed.
+    A run checks its first queries as soon as they are predicted, and logs this warning then. ``None`` means that they
+    got several labels, that they are few or have one true label, or that a query of the condition failed.
     """
     if len(outcome.queries) < len(outcome.condition.queries):
-        # Some queries failed, so the first scored ones are not those that the run watched.
+        # Some queries failed, so the first scored queries may be others than those that the run checked.
         return None
     return one_label_at_first(outcome.queries[:FIRST_QUERIES], outcome.answered[:FIRST_QUERIES])
 
@@ -153,14 +161,17 @@ def _warning_of_first_queries(outcome: Outcome) -> str | None:
 
 
 def _same(outcome: Outcome) -> Finding | None:
-    """Return a finding if the scores of all queries are equal to rounding, although prompts and test rows differ."""
+    """Return a finding if the scores of all queries are equal to rounding, although prompts and test rows differ.
+
+    Scores with two decimals are often equal by chance. They are reported only if the predicted label is wrong on at
+    least 10 test rows.
+    """
     if not _equal_scores(outcome):
         return None
     prompts = {query.prompt for query in outcome.queries}
     if len(prompts) < 2:
         return None
     if _rounded_to_two_decimals(outcome.rows[0]):
-        # Scores with two decimals are often equal by chance, so the predicted label must be wrong on several rows.
         has_enough_rows = _count_rows_with_other_label(outcome) >= _LEAST_OTHER_ROWS
     else:
         has_enough_rows = len({query.row for query in outcome.queries}) > 1
@@ -176,7 +187,10 @@ def _rounded_to_two_decimals(scores: Sequence[float]) -> bool:
 
 
 def _count_rows_with_other_label(outcome: Outcome) -> int:
-    """Return the number of test rows whose true label is not the predicted label of the first query."""
+    """Return the number of test rows whose true label is not the label that the first query got.
+
+    The checks use it if all queries got the same label. It is then the number of rows with a wrong prediction.
+    """
     first_prediction = outcome.answered[0]
     rows = {query.row for query in outcome.queries if query.label != first_prediction}
     return len(rows)
@@ -222,13 +236,16 @@ def _equal(a: float, b: float) -> bool:
 
 
 def _collapsed(outcome: Outcome) -> Finding | None:
-    """Return a finding if all predictions are one label, also on test rows with another true label."""
+    """Return a finding if all predictions are one label, although at least 10 test rows have another true label.
+
+    ``None`` is also returned for fewer than 29 predictions, and for equal scores, which :func:`_same` reports.
+    """
     count = len(outcome.rows)
     if count < _LEAST_PREDICTIONS or len(set(outcome.answered)) > 1:
         return None
     if _count_rows_with_other_label(outcome) < _LEAST_OTHER_ROWS:
         return None
-    if _equal_scores(outcome):  # The check _same reports these.
+    if _equal_scores(outcome):
         return None
     label = outcome.answered[0]
     name = repr(outcome.queries[0].label_space[label])
@@ -238,7 +255,10 @@ def _collapsed(outcome: Outcome) -> Finding | None:
 
 
 def _tied(outcome: Outcome) -> Finding | None:
-    """Return a finding if the two largest scores of some queries are equal to rounding."""
+    """Return a finding if the two largest scores are equal to rounding in at least 1 % of the predictions.
+
+    Labels have no scores, so ``None`` is returned for them.
+    """
     if outcome.hard:
         return None
     tied_count = 0
@@ -257,7 +277,11 @@ def _tied(outcome: Outcome) -> Finding | None:
 
 
 def _ordered(outcome: Outcome) -> Finding | None:
-    """Return a finding if the scores of every query rise in the order of the labels, or those of every query fall."""
+    """Return a finding if the scores of every query rise from label to label, or if those of every query fall.
+
+    For example, the scores 0.1, 0.2, 0.3 and 0.4 rise. There must be at least 4 labels, because the scores of fewer
+    labels are often in order by chance.
+    """
     rows = outcome.rows
     if outcome.hard or len(rows[0]) < _LEAST_ORDERED_LABELS:
         return None
@@ -271,7 +295,15 @@ def _ordered(outcome: Outcome) -> Finding | None:
 
 
 def _saturated(outcome: Outcome) -> Finding | None:
-    """Return a finding if the largest probability is 1 to rounding in most predictions."""
+    """Return a finding if at least 90 % of the predictions are saturated.
+
+    A prediction is saturated if its largest probability is 1 in single precision. The true label then has a
+    probability of about 1 or 0, so likelihood and calibration error say no more than the accuracy.
+
+    Returns:
+        The finding. ``None`` if fewer predictions are saturated, if there are fewer than 29 predictions, or if the
+        predictions have no probabilities: they are labels, or their numbers may be probabilities or logits.
+    """
     if outcome.hard:
         return None
     rows = outcome.normalised.probabilities
@@ -291,7 +323,7 @@ def _saturated(outcome: Outcome) -> Finding | None:
 
 
 def _ambiguous(outcome: Outcome) -> Finding | None:
-    """Return a finding if the numbers may be probabilities or logits."""
+    """Return a finding if it is unclear whether the numbers of the predictions are probabilities or logits."""
     if outcome.kind != "ambiguous":
         return None
     return Finding(
@@ -303,12 +335,19 @@ def _ambiguous(outcome: Outcome) -> Finding | None:
 # -- checks for a broken model, which compare the predictions with the true labels
 
 
-def _renamed(outcome: Outcome) -> Finding | None:
-    """Return a finding if the labels of the predictions seem to be exchanged.
+def _exchanged_labels(outcome: Outcome) -> Finding | None:
+    """Return a finding if the predicted labels seem to be exchanged; ``None`` if they do not.
 
-    One half of the test rows chooses the renaming of the labels under which predictions and true labels agree most. On
-    the other half, this renaming must raise the accuracy significantly, and to significantly more than chance. That
-    half did not choose the renaming, so the test needs no correction for the number of possible renamings.
+    An example is a model that is right on most rows, but returns label 0 for label 1 and label 1 for label 0. A
+    renaming gives each predicted label a new label. Here it is ``[1, 0]``, and it raises the accuracy.
+
+    The test rows are split into two halves:
+
+    1. The first half chooses the renaming: the one under which predictions and true labels agree most.
+    2. The second half tests it. The renaming must raise the accuracy significantly, and the accuracy after the
+       renaming must be significantly above chance.
+
+    The second half did not choose the renaming, so the test needs no correction for the number of possible renamings.
     """
     rows = _test_rows(outcome)
     if len(rows) < _LEAST_HALVED_ROWS:
@@ -318,7 +357,7 @@ def _renamed(outcome: Outcome) -> Finding | None:
     testing_rows = rows[1::2]
     renaming = _best_renaming(choosing_rows, len(label_space))
     if renaming == list(range(len(label_space))):
-        return None  # Each label keeps its name.
+        return None  # Predictions and true labels agree most if each label keeps its name.
 
     units = _units(testing_rows)
     renamed_units = [_renamed_unit(unit, renaming) for unit in units]
@@ -327,6 +366,7 @@ def _renamed(outcome: Outcome) -> Finding | None:
     after_renaming = _association(renamed_units)
     if gain.standard_errors <= _LEAST_STANDARD_ERRORS or after_renaming.standard_errors <= _LEAST_STANDARD_ERRORS:
         return None
+    # The f-string keeps {{count}} as the placeholder {count}, which find_warnings replaces.
     return Finding(
         len(outcome.rows),
         f"the labels of {{count}} predictions may be exchanged: renaming {_listed_changes(renaming, label_space)} "
@@ -335,7 +375,14 @@ def _renamed(outcome: Outcome) -> Finding | None:
 
 
 def _listed_changes(renaming: Sequence[int], label_space: Sequence[str]) -> str:
-    """Return the first three labels that a renaming changes, with their new names, and how many more it changes."""
+    """Return the changes of a renaming in words, such as ``'no' to 'yes', 'yes' to 'no'``.
+
+    After three changes, only the number of further ones is stated.
+
+    Args:
+        renaming: The new label of each label.
+        label_space: The names of the labels.
+    """
     changes = []
     for old_label, new_label in enumerate(renaming):
         if old_label != new_label:
@@ -347,15 +394,16 @@ def _listed_changes(renaming: Sequence[int], label_space: Sequence[str]) -> str:
 
 
 def _below_chance(outcome: Outcome) -> Finding | None:
-    """Return a finding if the accuracy is significantly below chance, and no renaming of the labels explains it.
+    """Return a finding if the accuracy is significantly below chance; ``None`` if it is not.
 
-    Chance is the accuracy of the same predictions on permuted test rows.
+    Chance is the mean accuracy of the same predictions over all permutations of the true labels. If exchanged labels
+    explain the low accuracy, :func:`_exchanged_labels` reports them, and this check returns ``None``.
     """
     units = _units(_test_rows(outcome))
     association = _association(units)
     if association.standard_errors >= -_LEAST_STANDARD_ERRORS:
         return None
-    if _renamed(outcome) is not None:
+    if _exchanged_labels(outcome) is not None:
         return None
     accuracy = _mean_matches(units)
     return Finding(
@@ -366,7 +414,18 @@ def _below_chance(outcome: Outcome) -> Finding | None:
 
 
 def _echo(outcome: Outcome) -> Finding | None:
-    """Return a finding if most predictions are the label of the last demonstration, also where this label is wrong."""
+    """Return a finding if most predictions are the label of the last demonstration, also where this label is wrong.
+
+    The check has three conditions:
+
+    1. At least 90 % of all predictions are the label of the last demonstration in their prompt.
+    2. So are at least 90 % of the predictions for queries whose last demonstration has a wrong label. There must be at
+       least 10 such queries.
+    3. Predictions agree with the last demonstrations significantly more often than by chance, and the agreement above
+       chance is at least 90 % of the largest possible one.
+
+    It returns ``None`` also if a prompt has no demonstrations.
+    """
     last_labels = [query.last_label for query in outcome.queries if query.last_label is not None]
     if not last_labels or len(last_labels) < len(outcome.queries):
         return None
@@ -401,13 +460,16 @@ def _echo(outcome: Outcome) -> Finding | None:
 
 
 def _leak(outcome: Outcome) -> Finding | None:
-    """Return a finding if all predictions are right, on more test rows than a model gets right without an error."""
+    """Return a finding if the predictions on at least 256 test rows are all right.
+
+    On so many rows, a good model makes an error. The true labels may be in the prompts.
+    """
     if outcome.sample.n_rows < _LEAST_LEAK_ROWS or outcome.answered != outcome.truth:
         return None
     return Finding(len(outcome.rows), "all {count} predictions are right: does the model see the true labels?")
 
 
-_BROKEN_MODELS: tuple[Check, ...] = (_renamed, _below_chance, _echo, _leak)
+_BROKEN_MODELS: tuple[Check, ...] = (_exchanged_labels, _below_chance, _echo, _leak)
 _CHECKS: tuple[Check, ...] = (_same, _collapsed, _tied, _ordered, _saturated, _ambiguous, *_BROKEN_MODELS)
 """All checks, in the order of their warnings."""
 _NEED_CONTENT: tuple[Check, ...] = (_collapsed, _ordered, *_BROKEN_MODELS)
@@ -418,7 +480,10 @@ _NEED_CONTENT: tuple[Check, ...] = (_collapsed, _ordered, *_BROKEN_MODELS)
 
 
 class _LabelledRow(NamedTuple):
-    """The predictions of the queries of a test row (or of one query), and the label with which they are compared."""
+    """The predictions of a test row, one for each of its queries, and the label with which they are compared.
+
+    The label is the true label. For an echo, a row has one query, and the label is that of its last demonstration.
+    """
 
     predictions: tuple[int, ...]
     label: int
@@ -426,29 +491,37 @@ class _LabelledRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """An independent unit of the permutation test: a test row or a query. Equal units are counted together."""
+    """An independent unit of the permutation test: a test row with all its queries, or a single query.
+
+    Equal units are one object with a count. For example, 30 rows that have the true label 1 and two predictions, 0 and
+    1, are ``_Unit(matches={0: 0.5, 1: 0.5}, label=1, count=30)``.
+    """
 
     matches: Mapping[int, float]
     """For each label, the share of the unit's predictions that are this label; 0 for a label that is left out."""
     label: int
-    """The true label."""
+    """The label with which the predictions are compared, such as the true label."""
     count: int
     """How many equal units there are."""
 
 
 class _Association(NamedTuple):
-    """How much more often predictions match the true labels than permuted ones."""
+    """How much more often predictions match their labels than they match randomly permuted labels."""
 
     chance: float
     """The mean number of matches over all permutations of the labels."""
     excess: float
-    """The mean number of matches of the observed labels, minus :attr:`chance`."""
+    """The mean number of matches with the observed labels, minus :attr:`chance`; negative for fewer than by chance."""
     standard_errors: float
-    """The excess in standard errors."""
+    """The excess divided by its standard error, with the sign of the excess."""
 
 
 def _test_rows(outcome: Outcome) -> list[_LabelledRow]:
-    """Return the predictions of each test row with its true label, sorted by true label and row."""
+    """Return the predictions of each test row with its true label.
+
+    The rows are sorted by true label, then by row number. So every second row is a half of the test set with nearly the
+    same frequencies of the true labels.
+    """
     predictions_by_row: dict[tuple[int, int], list[int]] = {}
     for query, predicted in zip(outcome.queries, outcome.answered, strict=True):
         predictions_by_row.setdefault((query.label, query.row), []).append(predicted)
@@ -459,7 +532,7 @@ def _test_rows(outcome: Outcome) -> list[_LabelledRow]:
 
 
 def _units(rows: Iterable[_LabelledRow]) -> list[_Unit]:
-    """Return the units of the permutation test, one for all equal rows."""
+    """Return the units of the permutation test. Equal rows are one unit, with their number as its count."""
     units = []
     for row, count in Counter(rows).items():
         matches = {label: number / len(row.predictions) for label, number in Counter(row.predictions).items()}
@@ -468,18 +541,21 @@ def _units(rows: Iterable[_LabelledRow]) -> list[_Unit]:
 
 
 def _renamed_unit(unit: _Unit, renaming: Sequence[int]) -> _Unit:
-    """Return a unit with renamed predictions.
+    """Return a unit whose predicted labels are renamed. Its true label is unchanged.
 
     Args:
         unit: The unit.
-        renaming: The new label of each label, each once.
+        renaming: The new label of each label. No two labels have the same new label.
     """
     matches = {renaming[predicted]: share for predicted, share in unit.matches.items()}
     return _Unit(matches, unit.label, unit.count)
 
 
 def _gain(before: _Unit, after: _Unit) -> _Unit:
-    """Return a unit whose matches are those after a renaming minus those before it.
+    """Return a unit whose matches are the differences that a renaming makes.
+
+    For each label, it is the share of predictions that are this label after the renaming, minus the share before. So
+    the mean number of matches of these units is the accuracy that the renaming gains; it is negative for a loss.
 
     Args:
         before: The unit with its own predictions.
@@ -492,63 +568,80 @@ def _gain(before: _Unit, after: _Unit) -> _Unit:
 
 
 def _mean_matches(units: Sequence[_Unit]) -> float:
-    """Return the mean number of matches with the true labels."""
+    """Return the mean number of matches with the true labels over all units: the accuracy."""
     unit_count = sum(unit.count for unit in units)
     return math.fsum(unit.matches.get(unit.label, 0.0) * unit.count for unit in units) / unit_count
 
 
 def _association(units: Sequence[_Unit]) -> _Association:
-    """Compare the matches with the true labels with the matches with randomly permuted labels.
+    """Return the excess of matches over chance, with its standard error from a permutation test.
 
-    ``m[u, l]`` are the matches of unit ``u`` with label ``l``. All means below weight a label by its share of the
-    ``n`` units. The residual of a unit and a label is ::
+    The null hypothesis is that predictions and labels are independent. Then all permutations of the labels over the
+    ``n`` units are equally likely. Let ``m[u, l]`` be the matches of unit ``u`` with label ``l``. All means over
+    labels weight each label by the share of the units that have it.
 
-        r[u, l] = m[u, l] - mean of m[u, .] - mean of m[., l] + mean of m
+    1. Chance is the mean of ``m[u, l]`` over all units and labels.
+    2. A residual is what is left of a match after the means of its unit and of its label are removed::
 
-    The excess is the mean of ``r[u, label of u]`` over the units. Over permutations of the labels, its variance is the
-    sum over ``u`` of the mean of ``r[u, .] ** 2``, divided by ``n * (n - 1)`` (Hoeffding 1951). If predictions and
-    labels are not independent, the variance of the sample may be larger. The standard error is computed from the
-    larger of the two.
+           r[u, l] = m[u, l] - mean of m[u, .] - mean of m[., l] + chance
+
+    3. The excess is the mean over all units of ``r[u, label of u]``. It is the mean number of observed matches minus
+       chance.
+    4. The variance of the excess over all permutations is the sum over all units of the mean of ``r[u, .] ** 2``,
+       divided by ``n * (n - 1)`` (Hoeffding 1951).
+    5. If predictions and labels are not independent, the sample variance of ``r[u, label of u]`` may be larger. The
+       standard error is computed from the larger sum of squares.
+
+    For example, four units with the predictions 0, 0, 1, 1 and the same labels have a chance of 0.5, an excess of 0.5,
+    and a variance of ``4 * 0.25 / (4 * 3) = 1 / 12``. So the excess is 1.73 standard errors.
 
     Args:
         units: The independent units.
+
+    Returns:
+        The association. Excess and standard errors are 0 if all predictions, or all labels, are the same.
     """
     n = sum(unit.count for unit in units)
     label_share, label_mean = _shares_and_means_of_labels(units)
     chance = math.fsum(share * label_mean[label] for label, share in label_share.items())
     label_variance = math.fsum(share * (label_mean[label] - chance) ** 2 for label, share in label_share.items())
 
-    residuals = []
-    squares = []
+    observed_residuals = []
+    square_sums = []
     for unit in units:
         matches = {label: number for label, number in unit.matches.items() if label in label_share}
         unit_mean = math.fsum(label_share[label] * number for label, number in matches.items())
-        residuals.append(unit.matches.get(unit.label, 0.0) - unit_mean - label_mean[unit.label] + chance)
-        # The mean of r[u, .] ** 2 is computed as if the unit matched no label, and then corrected for each label that
-        # it matches. So labels without a match are not visited.
+        observed_residual = unit.matches.get(unit.label, 0.0) - unit_mean - label_mean[unit.label] + chance
+        observed_residuals.append(observed_residual)
+        # Without any match, r[u, l] would be chance - unit_mean - label_mean[l], and the mean of its squares over the
+        # labels is unit_mean ** 2 + label_variance. The squares of the labels that the unit does match are then
+        # replaced, so labels without a match are not visited.
         terms = [unit_mean**2, label_variance]
         for label, number in matches.items():
             residual_without_match = chance - unit_mean - label_mean[label]
             residual = number + residual_without_match
-            terms.append(label_share[label] * (residual**2 - residual_without_match**2))
-        squares.append(math.fsum(terms) * unit.count)
+            change_of_square = residual**2 - residual_without_match**2
+            terms.append(label_share[label] * change_of_square)
+        mean_square = math.fsum(terms)
+        square_sums.append(mean_square * unit.count)
 
-    permuted_squares = math.fsum(squares)
+    permuted_squares = math.fsum(square_sums)
     counts = [unit.count for unit in units]
-    excess = math.fsum(residual * count for residual, count in zip(residuals, counts, strict=True)) / n
+    excess = math.fsum(residual * count for residual, count in zip(observed_residuals, counts, strict=True)) / n
     if permuted_squares < _SMALLEST_SUM_OF_SQUARES:
         return _Association(chance, 0.0, 0.0)
     sample_squares = math.fsum(
-        (residual - excess) ** 2 * count for residual, count in zip(residuals, counts, strict=True)
+        (residual - excess) ** 2 * count for residual, count in zip(observed_residuals, counts, strict=True)
     )
     standard_error = math.sqrt(max(permuted_squares, sample_squares) / (n * (n - 1)))
     return _Association(chance, excess, excess / standard_error)
 
 
 def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the share of the units with each true label, and the mean of the matches of all units with this label.
+    """Return two numbers for each true label, each as a dictionary by label.
 
-    Labels that are the true label of no unit are left out.
+    The first is the share of the units that have this true label. The second is the mean, over all units, of their
+    matches with this label. Labels that no unit has as its true label are left out.
     """
     n = sum(unit.count for unit in units)
     unit_count = Counter[int]()
@@ -566,10 +659,10 @@ def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float
 
 
 class _FreeLabels:
-    """The labels that are not yet in a pair of predicted and true label, with the frequency of each.
+    """The labels that have no partner yet, while predicted labels are paired with true labels one after the other.
 
     Args:
-        frequencies: The frequency of each label.
+        frequencies: The frequency of each label among the predictions, or among the true labels.
     """
 
     def __init__(self, frequencies: Sequence[int]) -> None:
@@ -583,15 +676,15 @@ class _FreeLabels:
         return label not in self._taken
 
     def take(self, label: int) -> None:
-        """Remove a label, because it is in a pair now."""
+        """Remove a label from the free labels, because it has a partner now."""
         self._taken.add(label)
 
     def first(self) -> int:
-        """Return the smallest label index."""
+        """Return the free label with the smallest index."""
         return self._first_free(self._in_order)
 
     def rarest(self) -> int:
-        """Return the label with the smallest frequency; of several, the smallest index."""
+        """Return the free label with the smallest frequency; of several, the one with the smallest index."""
         return self._first_free(self._rarest_first)
 
     def _first_free(self, labels: deque[int]) -> int:
@@ -602,9 +695,10 @@ class _FreeLabels:
 
 
 def _rarest_pair(predicted: _FreeLabels, true: _FreeLabels) -> tuple[int, int]:
-    """Return the free pair of predicted and true label with the smallest product of frequencies.
+    """Return the pair of a free predicted and a free true label with the smallest product of their frequencies.
 
-    Of several such pairs, it is the first one, by predicted and then by true label.
+    The product is the frequency that is expected if predictions and true labels are independent, up to a factor. Of
+    several pairs with the smallest product, it is the first one, by predicted and then by true label.
 
     Args:
         predicted: The free predicted labels.
@@ -627,11 +721,12 @@ def _rarest_pair(predicted: _FreeLabels, true: _FreeLabels) -> tuple[int, int]:
 
 
 def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
-    """Return for each predicted label its new name: the true label with which it is paired.
+    """Return the renaming of labels under which predictions and true labels agree most: the new label of each label.
 
-    Pairs are chosen greedily, the one with the largest excess first, until each label is in one. The excess of a pair
-    is its frequency minus the frequency that is expected if predictions and true labels are independent. Of pairs
-    with the same excess, those of a label with itself are first.
+    A renaming pairs each predicted label with one true label, its new label. For example, ``[1, 0, 2]`` exchanges the
+    labels 0 and 1. Pairs are chosen greedily, the pair with the largest excess first. The excess of a pair is its
+    frequency minus the frequency that is expected if predictions and true labels are independent. Of pairs with the
+    same excess, pairs of a label with itself are first.
 
     Args:
         rows: The test rows. Each has the same weight, however many predictions it has.
@@ -651,7 +746,7 @@ def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
             pair_frequencies[predicted, row.label] += weight
 
     def rank(pair: tuple[int, int]) -> tuple[int, bool, int, int]:
-        """Return the key by which pairs are sorted, so that the pair with the largest excess is the first."""
+        """Return the sort key of a pair of predicted and true label. The best pair has the smallest key."""
         predicted, true = pair
         expected = predicted_frequencies[predicted] * true_frequencies[true]
         excess = pair_frequencies[pair] * len(rows) - expected

@@ -16,9 +16,9 @@ from StaICC.benchmarks.warnings import (
     _association,
     _below_chance,
     _best_renaming,
+    _exchanged_labels,
     _gain,
     _LabelledRow,
-    _renamed,
     _renamed_unit,
     _units,
     find_warnings,
@@ -172,7 +172,7 @@ def test_two_thousand_labels_take_less_than_a_second() -> None:
     exchanged = [(query.label + 1) % width if draw.random() < 0.5 else draw.randrange(width) for query in queries]
     outcome = Outcome(Condition("c", tuple(queries)), exchanged, "auto")
     started = time.perf_counter()
-    renamed = _renamed(outcome)
+    renamed = _exchanged_labels(outcome)
     below = _below_chance(outcome)
     assert time.perf_counter() - started < 1
     assert (renamed, below) == (None, None)  # with few rows of each label, no half of them can choose a renaming

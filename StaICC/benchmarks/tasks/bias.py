@@ -40,17 +40,18 @@ _Released = Callable[[Sequence[int], Sequence[Sequence[float]]], Any]
 """A function of StaICC 0.1.1 that computes a score from the true labels and the rows of all queries."""
 
 
-def _score_of_mean(outcome: Outcome, key: str) -> float:
-    """Return a score of the mean prediction of an outcome.
+def _bias_score(outcome: Outcome, key: str) -> float:
+    """Return a bias score of an outcome, such as the entropy of its mean prediction.
 
     Args:
         outcome: The condition with its predictions.
         key: The key of the score in :data:`~StaICC.metrics.scores.STATISTICS`.
 
     Raises:
-        UndefinedMetricError: There are no predictions, or the score needs probabilities and there are labels only.
+        UndefinedMetricError: There are no predictions, the predictions are labels and the score is an entropy, or
+            numbers cannot be told apart as probabilities or logits.
     """
-    _probabilities(outcome)  # It raises an error if there are none.
+    _probabilities(outcome)  # It raises an error if there are no predictions, or their numbers are ambiguous.
     statistic = STATISTICS[key]
     predictions = outcome.read(statistic)
     if predictions is None:
@@ -67,7 +68,8 @@ def _probabilities(outcome: Outcome) -> Sequence[Sequence[float]]:
     """Return the predictions of an outcome as probabilities, one row for each scored query.
 
     Raises:
-        UndefinedMetricError: There are no predictions, or their numbers may be probabilities or logits.
+        UndefinedMetricError: There are no predictions, or it is unclear whether their numbers are probabilities or
+            logits.
     """
     if not outcome.queries:
         raise UndefinedMetricError(NO_PREDICTIONS)
@@ -78,7 +80,10 @@ def _probabilities(outcome: Outcome) -> Sequence[Sequence[float]]:
 
 
 class _BiasTask(Task, Protocol):
-    """Reports two scores of the mean prediction, and the mean prediction itself."""
+    """A task with one condition, which reports two scores of the bias and the mean prediction over all queries.
+
+    One score is defined in the README of StaICC 0.1.1, the other one in the paper (see the module).
+    """
 
     score_keys: ClassVar[tuple[str, ...]]
     """The keys of the two scores: that of the README, which StaICC 0.1.1 reports, and that of the paper."""
@@ -87,12 +92,13 @@ class _BiasTask(Task, Protocol):
     """The functions of StaICC 0.1.1 for the score of the README and for the mean prediction."""
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the score of the README, the mean prediction, and the score of the paper.
+        """Return the score of the README, the mean prediction (``distribution``), and the score of the paper.
 
-        With the metric set of StaICC 0.1.1, which lacks the score of the paper, the first two are computed as there.
+        The metric set of StaICC 0.1.1 lacks the score of the paper. The other two are then computed by the functions
+        of StaICC 0.1.1.
 
         Args:
-            outcomes: The one outcome of the task.
+            outcomes: The outcomes of the task. There is only one, because the task has one condition.
             scoring: How the task scores.
         """
         outcome = outcomes[0]
@@ -109,21 +115,22 @@ class _BiasTask(Task, Protocol):
             # StaICC 0.1.1 reports 0.0 for the mean of the distributions over data sets.
             return Scores(values, {readme_key: values[readme_key], "distribution": 0.0}, missing)
         values = {
-            readme_key: compute_or_explain(missing, readme_key, _score_of_mean, outcome, readme_key),
+            readme_key: compute_or_explain(missing, readme_key, _bias_score, outcome, readme_key),
             "distribution": compute_or_explain(missing, "distribution", _mean_prediction, outcome),
-            paper_key: compute_or_explain(missing, paper_key, _score_of_mean, outcome, paper_key),
+            paper_key: compute_or_explain(missing, paper_key, _bias_score, outcome, paper_key),
         }
         # Label spaces differ, so there is no mean distribution over data sets.
         averaged = {readme_key: values[readme_key], paper_key: values[paper_key]}
         return Scores(values, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the intervals of the score of the README and the score of the paper.
+        """Return the confidence intervals of the two scores in :attr:`score_keys`, by key.
 
-        A score that is an entropy has none if the predictions are labels, which have no entropy.
+        For example, contextual bias has an interval of ``entropy`` and one of ``contextual_bias``. An entropy needs
+        probabilities, so its interval is left out if the predictions are labels.
 
         Args:
-            outcomes: The one outcome of the task.
+            outcomes: The outcomes of the task. There is only one, because the task has one condition.
             scoring: How the task scores.
         """
         from StaICC.benchmarks import score_intervals
@@ -144,7 +151,10 @@ def _released_distribution(truth: Sequence[int], rows: Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class _PriorBiasTask(_BiasTask):
-    """Predicts queries without content, and reports the entropy of the predictions."""
+    """Predicts queries without content, and reports the entropy of the predictions.
+
+    A query without content has no right label. So a model without bias predicts all labels with equal probability.
+    """
 
     content_free: ClassVar[bool] = True
     released_functions: ClassVar[tuple[_Released, _Released]] = (
@@ -154,7 +164,12 @@ class _PriorBiasTask(_BiasTask):
     repeats: int = 2
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition: Normal's queries with other texts. It has the name of the paper's score."""
+        """Return the one condition of the task: the queries of StaICC-Normal with pseudo-query texts.
+
+        Each prompt keeps its demonstrations. The text of the test row is replaced by a text without content: empty for
+        contextual bias, random words of the demonstration set for domain bias. The name of the condition is the key of
+        the paper's score, such as ``contextual_bias``.
+        """
         _, paper_key = self.score_keys
         texts = self.pseudo_queries(task_input.card, task_input.split.demonstration)
         return [Condition(paper_key, task_input.queries(pseudo=texts))]
@@ -195,7 +210,10 @@ class DomainBiasTask(_PriorBiasTask):
 
 @dataclass(frozen=True, slots=True)
 class PosteriorBiasTask(_BiasTask):
-    """Predicts Normal's queries, and reports how far the mean prediction is from the frequencies of the true labels."""
+    """Predicts the queries of StaICC-Normal, and compares the mean prediction with the true labels.
+
+    The score is the divergence of the mean prediction from the frequencies of the true labels.
+    """
 
     name: ClassVar[str] = benchmark_names.POSTERIOR_BIAS
     score_keys: ClassVar[tuple[str, ...]] = ("DL div.", "empirical_bias")

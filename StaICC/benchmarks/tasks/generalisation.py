@@ -51,18 +51,23 @@ class GeneralisationTask(Task):
         return self.draws
 
     def options(self) -> Mapping[str, Any]:
-        """Return the numbers of draws and of templates, and that of test rows if a larger limit raised it."""
+        """Return the options of the task: the numbers of draws and templates, and ``rows`` if it is not the default.
+
+        ``rows`` is the maximum number of test rows.
+        """
         options = {"draws": self.draws, "templates": self.templates}
         if self.test_rows is not None and self.test_rows != _GENERALISATION_ROWS:
             options["rows"] = self.test_rows
         return options
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition for each draw and template, draw by draw.
+        """Return one condition for each pair of a draw and a template, draw by draw.
+
+        A draw is a list of demonstrations that all test rows share. The conditions are named ``draw1-template1`` and so
+        on.
 
         Raises:
-            ArgumentError: There is one draw only, or the test rows of a draw have different demonstrations. The
-                accuracy of a draw would then not be that of one list of demonstrations.
+            ArgumentError: There is one draw only, or test rows of a draw have different demonstrations.
         """
         row_count = len(task_input.split.test)
         if task_input.repeats < 2 or not _rows_share_lists(task_input.demonstration_lists, row_count):
@@ -80,12 +85,15 @@ class GeneralisationTask(Task):
         return list(map(Condition, names, queries_by_repeat(task_input, prompt_settings)))
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the accuracy over the queries of all conditions."""
+        """Return the accuracy over the queries of all conditions together."""
         values, missing = classification_scores(_pooled(outcomes), metric_set("accuracy"))
         return Scores(values, values, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the interval of the accuracy over test rows. Draws and templates count as fixed, not as random."""
+        """Return the interval of the accuracy for other test rows.
+
+        The draws and templates count as fixed, so the interval does not contain their variance.
+        """
         from StaICC.benchmarks import score_intervals
 
         statistics = {"accuracy": STATISTICS["accuracy"]}
@@ -93,11 +101,11 @@ class GeneralisationTask(Task):
 
 
 def _rows_share_lists(lists: DemonstrationLists, row_count: int) -> bool:
-    """Return whether all test rows of each draw have the same demonstrations.
+    """Return whether, within each draw, all test rows have the same list of demonstrations.
 
     Args:
-        lists: The demonstrations of each prompt, draw by draw.
-        row_count: The number of test rows of a draw.
+        lists: The list of demonstrations of each prompt, draw by draw.
+        row_count: The number of test rows, which is the number of prompts of a draw.
     """
     for number, demonstrations in enumerate(lists):
         first_of_draw = number - number % row_count
@@ -107,7 +115,7 @@ def _rows_share_lists(lists: DemonstrationLists, row_count: int) -> bool:
 
 
 def _pooled(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return one outcome with the queries of all conditions."""
+    """Return one outcome with the queries and predictions of all conditions."""
     queries = [query for outcome in outcomes for query in outcome.condition.queries]
     answers = [answer for outcome in outcomes for answer in outcome.given]
     return Outcome(Condition("all", queries), answers, outcomes[0].outputs)

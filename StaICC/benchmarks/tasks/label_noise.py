@@ -41,13 +41,15 @@ class GLERTask(Task):
         set_integers(self, interpolations=2)
 
     def options(self) -> Mapping[str, Any]:
-        """Return the number of noise rates."""
+        """Return the options of the task: ``interpolations``, the number of noise rates."""
         return {"interpolations": self.interpolations}
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition for each rate of label noise, from 0 to 1.
+        """Return one condition for each noise rate: 0, 0.25, 0.5, 0.75 and 1 by default.
 
-        All conditions draw their noise from one generator, one condition after the other.
+        The noise rate is the share of the demonstrations in a prompt that get a wrong label; their number is rounded
+        down. All conditions share one random generator, so the noise of a condition depends on the conditions before
+        it.
         """
         noise = StableRandom()
         conditions = []
@@ -60,7 +62,8 @@ class GLERTask(Task):
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the metrics of each condition, and the regression line of each metric over the conditions.
 
-        The line has the share of correct demonstration labels on its x-axis. Its slope enters the mean over data sets.
+        The x-axis of the line is the share of correct demonstration labels. A positive slope of the accuracy means that
+        the model learns from these labels. The slope enters the mean over data sets.
         """
         values: dict[str, Any] = {}
         missing: dict[str, str] = {}
@@ -80,7 +83,7 @@ class GLERTask(Task):
         return Scores({**values, "sensitivity": lines}, slopes, missing)
 
     def _line(self, by_condition: Sequence[float | None], scoring: Scoring) -> list[float]:
-        """Return the regression line of a metric over the share of correct labels, as [slope, intercept].
+        """Return the regression line of a metric over the share of correct labels: its slope, then its intercept.
 
         Args:
             by_condition: The value of the metric at each noise rate; ``None`` where it is undefined.
@@ -100,7 +103,7 @@ class GLERTask(Task):
         return list(diagnosis.gler(values, correct_shares))
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the intervals of the slopes."""
+        """Return the confidence intervals of the slopes, by ``sensitivity.`` and the key of the metric."""
         from StaICC.benchmarks import score_intervals
 
         shares = diagnosis.noisy_label_shares(scoring.k, self.interpolations)
@@ -110,11 +113,14 @@ class GLERTask(Task):
 
 
 def queries_by_repeat(task_input: TaskInput, prompts: Sequence[PromptSettings]) -> Iterator[tuple[Query, ...]]:
-    """Yield the queries of one repeat with one settings of the prompts at a time, repeat by repeat.
+    """Yield the queries of each condition, for tasks with one condition for each repeat and each prompt settings.
+
+    With two repeats and the settings A and B, the order is: repeat 0 with A, repeat 0 with B, repeat 1 with A, repeat 1
+    with B. A repeat is one list of demonstrations for each test row.
 
     Args:
         task_input: The data set.
-        prompts: The settings of the prompts.
+        prompts: The prompt settings, such as one for each template.
     """
     queries_of_settings = [task_input.queries(settings) for settings in prompts]
     for repeat in range(task_input.repeats):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NormalTask(Task):
-    """Predicts with the unchanged prompts and scores the classification."""
+    """Predicts the queries with the prompts as the benchmark writes them, and scores the classification."""
 
     name: ClassVar[str] = benchmark_names.NORMAL
     repeats: int = 2
@@ -31,16 +31,16 @@ class NormalTask(Task):
     row_scores: ClassVar[Sequence[str]] = ("accuracy", "averaged_truelabel_likelihood")
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition, with the unchanged prompts."""
+        """Return the one condition, ``normal``, with the queries of all test rows and repeats."""
         return [Condition("normal", task_input.queries())]
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
-        """Return the metrics of the one outcome."""
+        """Return the metrics of the one condition. All of them enter the means over data sets."""
         values, missing = classification_scores(outcomes[0], scoring.metric_set)
         return Scores(values, values, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the intervals of the metrics."""
+        """Return the confidence intervals of the metrics, by key."""
         from StaICC.benchmarks import score_intervals
 
         return score_intervals.score_intervals(outcomes[0], scoring.metric_set.statistics, scoring.statistics.level)

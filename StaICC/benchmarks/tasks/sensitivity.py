@@ -29,14 +29,17 @@ if TYPE_CHECKING:
 
 
 class _ConsistencyTask(Task, Protocol):
-    """Scores how often the conditions agree on a query. A query without a prediction in some condition is left out."""
+    """A task that scores the consistency of predictions over its conditions, which have the same queries.
+
+    A query without a prediction in some condition is left out.
+    """
 
     def prompts(self, task_input: TaskInput) -> Sequence[PromptSettings]:
-        """Return the settings with which the prompts of each query are written; by default those of the benchmark."""
+        """Return the prompt settings with which each query is written; by default only those of the benchmark."""
         return [task_input.settings]
 
     def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
-        """Return one condition for each repeat and each settings of the prompts, repeat by repeat."""
+        """Return one condition for each repeat and each prompt settings, repeat by repeat. Their names are numbers."""
         conditions = []
         for number, queries in enumerate(queries_by_repeat(task_input, self.prompts(task_input))):
             conditions.append(Condition(str(number), queries))
@@ -49,7 +52,7 @@ class _ConsistencyTask(Task, Protocol):
         return Scores({"sensitivity": {"consistency": value}}, {"consistency": value}, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
-        """Return the interval of the consistency, under its key."""
+        """Return the confidence interval of the consistency, under ``sensitivity.consistency``."""
         from StaICC.benchmarks import score_intervals
 
         return score_intervals.consistency_intervals(outcomes, scoring.statistics.level)
@@ -94,7 +97,7 @@ class TemplateSensitivityTask(_ConsistencyTask):
     repeats: int = 1
 
     def prompts(self, task_input: TaskInput) -> Sequence[PromptSettings]:
-        """Return the settings with each template of the orthogonal array."""
+        """Return the prompt settings with each of the nine templates of the orthogonal array."""
         return [template_of_levels(task_input, levels) for levels in L9]
 
 
@@ -103,7 +106,8 @@ def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
 
     Args:
         task_input: The data set, whose card has three alternatives for each part of the template.
-        levels: The row: one digit for each part, the position of the alternative that is taken.
+        levels: The row, such as ``"1012"``. It has one digit for each part of the template: the position of the
+            alternative that is taken, from 0 to 2. The parts are instruction, input prefix, label prefix, label affix.
 
     Raises:
         ArgumentError: The card of the data set has no alternatives.
