@@ -296,16 +296,25 @@ _EACH_INTERVAL = "interval of each score"
 
 
 def _interval_keys(scores: Scores) -> dict[str, str]:
-    """Return for each averaged score the key under which the task gives its interval.
+    """Return for each averaged score the key of its confidence interval.
 
-    It is the key of the score itself. A task may also average a sensitivity, which is nested in the values of the data
-    set: GLER averages ``accuracy`` of ``{"sensitivity": {"accuracy": ...}}``. The key is then ``sensitivity.accuracy``.
+    An averaged score is one that enters the mean over data sets. The key of its interval is usually the key of the
+    score. But a task may average a sensitivity, which says how much a metric changes between conditions. Sensitivities
+    are nested in the values of a data set, so the key of the interval starts with ``sensitivity.``. For example, GLER
+    averages the slope of the accuracy over the noise rates under the key ``accuracy``. Its values have this slope in
+    ``{"sensitivity": {"accuracy": [slope, intercept]}}``, and its interval has the key ``sensitivity.accuracy``.
+
+    Args:
+        scores: The scores of a data set.
+
+    Returns:
+        The key of the interval, by the key of the averaged score.
 
     Raises:
         ArgumentError: The task averages a score that the data set does not have, so no table could show it.
     """
     known_keys = {key for key, value in scores.values.items() if not isinstance(value, Mapping)}
-    for nested_key, _ in single_scores(scores.values):
+    for nested_key, _ in single_scores(scores.values):  # such as "sensitivity.accuracy"
         known_keys.add(nested_key)
     interval_keys = {}
     for key in scores.averaged:
@@ -377,14 +386,18 @@ def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dic
 
 
 def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
-    """Return the number of settings that were tried. The random baseline is the best of as many guessers.
+    """Return how many settings the user tried before reporting the best of them; ``None`` without baselines.
 
-    ``None`` means that the data set has no baselines, because accuracy is not scored. A metric of the user's own may
-    have the name ``accuracy``, but is no accuracy.
+    A setting is a complete configuration of a run, such as a template with a number of demonstrations. The user states
+    the number in :class:`~StaICC.benchmarks.task.Statistics`. The best of ten settings looks better than one setting
+    by chance alone. So it is compared with the best of ten random guessers: the expected maximum of their accuracies.
+
+    Only the accuracy has baselines. ``None`` means that accuracy is not scored. A function of the user's own that is
+    named ``accuracy`` may compute anything, so it does not count as the accuracy.
 
     Args:
-        task: The task.
-        scoring: How it scores.
+        task: The task. Of some tasks, such as those that measure a bias, the accuracy is not scored.
+        scoring: The metrics and options with which it scores.
     """
     if not task.scores_accuracy:
         return None
@@ -396,7 +409,9 @@ def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
 
 
 def _baselines_by_condition(outcomes: Sequence[Outcome], n_tried_settings: int | None) -> dict[str, Baselines]:
-    """Return the baselines of the accuracy of each condition, by name; a condition without predictions has none.
+    """Return the baselines of the accuracy of each condition, by name.
+
+    A condition without predictions has no baselines, and is left out.
 
     Args:
         outcomes: The outcome of each condition.
@@ -415,12 +430,15 @@ def _baselines_by_condition(outcomes: Sequence[Outcome], n_tried_settings: int |
 def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
     """Return the baselines of the accuracy of a condition, or of its mean accuracy over several data sets.
 
+    Baselines predict without a model: random guessing, the most frequent label, and the label of the last
+    demonstration. Each has an accuracy, and a p-value of the accuracy of the run against it.
+
     The accuracy and its baselines are those of all queries. A query without a prediction counts as wrong, so that a
     run cannot improve its p-values by leaving out the queries that it would get wrong.
 
     Args:
         outcomes: The outcome of each data set, with predictions.
-        tried: The number of settings that were tried.
+        tried: The number of settings that were tried (:func:`settings_tried`).
     """
     from StaICC.metrics.fixed_baselines import p_value_against_labels  # only runs need them
     from StaICC.metrics.random_baselines import expected_best, guessing_p_value
@@ -465,11 +483,14 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
 
 
 _Guesses = tuple[tuple[float, int, int], ...]
-"""Groups of equal guesses: how much a right guess adds to the mean accuracy, number of labels, number of guesses."""
+"""Groups of equal random guesses. Each group has three numbers: how much one right guess adds to the mean accuracy, the
+number of labels that a guess chooses from, and the number of guesses."""
 
 
 def _guesses_of_queries(samples: Sequence[Sample]) -> _Guesses:
-    """Return the guesses of a guesser who makes one for each query.
+    """Return the guesses of a random guesser who guesses a label for each query.
+
+    For one data set of 100 queries with 6 labels, they are ``((0.01, 6, 100),)``.
 
     Args:
         samples: All queries of each data set.
@@ -483,7 +504,10 @@ def _guesses_of_queries(samples: Sequence[Sample]) -> _Guesses:
 
 
 def _guesses_of_rows(samples: Sequence[Sample]) -> _Guesses:
-    """Return the guesses of a guesser who makes one for each test row, and repeats it in all queries of the row.
+    """Return the guesses of a random guesser who guesses a label for each test row, and uses it in all of its queries.
+
+    For one data set of 50 test rows with 2 queries each and 6 labels, they are ``((0.02, 6, 50),)``. Test rows with
+    equally many queries are one group.
 
     Args:
         samples: All queries of each data set.
@@ -500,7 +524,9 @@ def _guesses_of_rows(samples: Sequence[Sample]) -> _Guesses:
 def _against_labels(
     samples: Sequence[Sample], correct_by_dataset: Sequence[list[bool]], labels: Sequence[Sequence[int | None]]
 ) -> list[CorrectPredictions]:
-    """Return for each data set which queries the run gets right, and which a baseline without a model.
+    """Return for each data set which queries the run predicts correctly, and which queries a baseline does.
+
+    The baseline predicts fixed labels, such as the most frequent one.
 
     Args:
         samples: All queries of each data set.
@@ -565,9 +591,10 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
 
 
 def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], dict[str, str]]:
-    """Return the intervals of a score from which the interval of its mean is computed.
+    """Return the intervals of a score on the single data sets, from which the interval of its mean is computed.
 
-    An interval that is too unreliable to be reported for one data set can be used for the mean of several.
+    The interval of a data set may be too unreliable to be reported. It is used for the mean over several data sets
+    nevertheless, where such errors average out.
 
     Args:
         key: The score.
@@ -641,7 +668,7 @@ def _highest_mean(key: str, runs: RunsByDataset) -> float:
 def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition, by name.
 
-    A condition of which a data set has no baselines is left out.
+    A condition is left out if it has no baselines on one of the data sets.
     """
     first_run = next(iter(runs.values()))
     baselines = {}

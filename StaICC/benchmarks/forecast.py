@@ -113,11 +113,11 @@ class _Call:
     chunk: Chunk
 
     def forecast(self, kept: tuple[int, ...] = ()) -> Forecast:
-        """Return the forecast of the call.
+        """Return the forecast of the call: its numbers of tokens and positions.
 
         Args:
-            kept: The tokens that a kernel keeps from earlier calls
-                (:func:`~StaICC.inference.forecast.forecast_prompts`).
+            kept: The tokens of the prompt before, whose states the kernel still has. A prompt that begins with the
+                same tokens costs less (:func:`~StaICC.inference.forecast.forecast_prompts`).
         """
         prompts = [prompt for prompt, _ in self.chunk]
         label_space = self.chunk[0][1]
@@ -170,6 +170,9 @@ class Tasks:
     ) -> dict[PromptKey, Answer]:
         """Add the calls for the queries of a part of the run, and return the stored predictions of its prompts.
 
+        A part is a data set, or several that are predicted together. A call is counted as new if the store has no
+        prediction of its prompts, and as a recheck if the run computes stored predictions again to compare them.
+
         Args:
             function: The inference function.
             queries: The queries.
@@ -198,7 +201,12 @@ class Tasks:
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
         """Return the forecast of all calls: tokens, seconds and cost.
 
-        To measure the rate of the function, a probe predicts some prompts.
+        The forecasts of the calls are added, in the order of the run. Each call gets the tokens that the kernel still
+        keeps from the call before (``kept``), because a common beginning of two prompts is computed once. Stored
+        predictions that the run computes again, to compare them, are counted as ``rechecked``.
+
+        The seconds are measured: a probe predicts some prompts that fit into the model. Without a probe they are
+        ``None``, and 0 if there is nothing to compute.
 
         Args:
             options: Duration of the probe, and prices.
@@ -207,24 +215,21 @@ class Tasks:
         total = Forecast(self.query_count, self.distinct_count, self.cached_count)
         total_work = 0
         fitting_calls: list[_Call] = []
-        for call in self._rechecked_calls:
+        calls = [*self._rechecked_calls, *self.new_calls]
+        for number, call in enumerate(calls):
             forecast = call.forecast(kept=total.kept)
-            total += replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
             total_work += call.work(forecast)
             if _fits(forecast):
                 fitting_calls.append(call)
-        for call in self.new_calls:
-            forecast = call.forecast(kept=total.kept)
+            is_recheck = number < len(self._rechecked_calls)
+            if is_recheck:
+                forecast = replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
             total += forecast
-            total_work += call.work(forecast)
-            if _fits(forecast):
-                fitting_calls.append(call)
 
-        nothing_to_compute = not self._rechecked_calls and not self.new_calls
         total = replace(
             total,
             exact=certain and total.tokens is not None,
-            seconds=0.0 if nothing_to_compute else None,
+            seconds=None if calls else 0.0,
         )
         if options.probe_seconds and fitting_calls:
             total = self._with_probe(total, total_work, fitting_calls, options.probe_seconds)
@@ -235,7 +240,8 @@ class Tasks:
     def _with_probe(self, total: Forecast, total_work: int, calls: Sequence[_Call], seconds: float) -> Forecast:
         """Return a forecast with the seconds of all calls, and with their tokens if these are still unknown.
 
-        Both are those of the probe, extrapolated by the work. Tokens stay unknown if the function does not count those
+        Both are measured in the probe and extrapolated by the work (:meth:`_Call.work`). If the probe does a tenth of
+        the work in 3 seconds, all calls take 30 seconds. Tokens stay unknown if the function does not count the tokens
         of its requests.
 
         Args:

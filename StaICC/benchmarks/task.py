@@ -125,8 +125,8 @@ class Outcome:
         self.condition = condition
         self.answers = answers
         self.outputs = outputs
-        self._kind: Kind = outputs
-        self._ambiguous: Normalised | None = None
+        self._reading: Kind = outputs  # how the rows are read: as the argument says, or as decided before assuming rows
+        self._ambiguous_reading: Normalised | None = None  # set if the rows of the model were ambiguous before that
         self.given: Answers = answers
         """The predictions as they are scored: those of the model, and those that are assumed for unparsed replies."""
         if assume is not None:
@@ -157,20 +157,22 @@ class Outcome:
     def _fix_reading_of_rows(self) -> None:
         """Decide whether the rows of the model are probabilities or logits, before rows are assumed for replies.
 
-        So an assumed row does not change how the others are read.
+        So an assumed row does not change how the rows of the model are read. The decision is kept in ``_reading``. If
+        the rows may be either, they stay ambiguous, and ``_ambiguous_reading`` keeps the reason.
         """
         if not self.returned_rows or not any(map(_is_unparsed, self.answers)):
             return
         normalised = normalise(self.returned_rows, self.outputs)
         if normalised.kind == "ambiguous":
-            self._ambiguous = normalised
+            self._ambiguous_reading = normalised
         else:
-            self._kind = normalised.kind
+            self._reading = normalised.kind
 
     def _with_assumed(self, assume: Literal["wrong", "right"]) -> Answers:
-        """Return the predictions with an assumed prediction for each unparsed reply.
+        """Return the predictions, with an assumed prediction in the place of each unparsed reply.
 
-        It is a label, or a row of numbers with the whole probability on this label if the model returns rows.
+        The assumed prediction is a label index. If the model returns rows of numbers, the assumed prediction is a row
+        that gives this label the probability 1: for label 1 of three, ``[0, 1, 0]``, as logits ``[-inf, 0, -inf]``.
 
         Args:
             assume: Whether the label is the true one, or a wrong one.
@@ -187,36 +189,50 @@ class Outcome:
                 label = (query.label + 1) % label_count
             if not answers_are_rows:
                 answers.append(label)
-            elif self._kind == "logits":
+            elif self._reading == "logits":
                 answers.append(_row(label, label_count, others=-math.inf, certain=0.0))
             else:
                 answers.append(_row(label, label_count))
         return answers
 
     def keep_columns(self, scores: ScoreRows | None) -> None:
-        """Replace the queries and their label scores by columns of numbers, so that the prompts can be forgotten.
+        """Replace the queries and their label scores by columns of numbers, which need much less memory.
+
+        This object is changed. Its queries have empty prompts afterwards; all numbers stay the same.
 
         Args:
-            scores: The label scores of all queries; ``None`` if a query has no scores, so that they stay as they are.
+            scores: The label scores of all queries of the condition, as columns. ``None`` keeps the predictions as
+                they are, because a query has no label scores: it failed, or its prediction is a label.
         """
         if scores is not None:
+            # Every query has a row of scores. So these rows are the predictions of the model, the predictions as they
+            # are scored (no reply is unparsed), and the rows of the scored queries (no query failed).
             self.answers = scores
             self.given = scores
             self.rows = scores
         all_queries = ScoredQueries(self.condition.queries)
         all_are_scored = len(self.queries) == len(all_queries)
-        self.queries = all_queries if all_are_scored else ScoredQueries(self.queries)
+        if all_are_scored:
+            self.queries = all_queries
+        else:
+            self.queries = ScoredQueries(self.queries)
         self.condition = Condition(self.condition.name, all_queries)
-        self.__dict__.pop("normalised", None)  # the cached property; it is computed again from the columns if needed
+        # Forget the cached value of the property "normalised", which has long lists, too. The property computes its
+        # value again from the columns when it is read.
+        self.__dict__.pop("normalised", None)
 
     @cached_property
     def normalised(self) -> Normalised:
-        """The predictions as probabilities, or the reason why they have none (:mod:`StaICC.metrics.classification`)."""
-        if self._ambiguous is not None:
-            return self._ambiguous
+        """The predictions as probabilities, or the reason why they have none (:mod:`StaICC.metrics.classification`).
+
+        Logits become probabilities by a softmax, labels become one-hot rows. Rows that may be probabilities or logits
+        are ambiguous, and have no probabilities.
+        """
+        if self._ambiguous_reading is not None:
+            return self._ambiguous_reading  # found before rows were assumed for replies, which must not change it
         if self.hard:
             return normalise(self.rows, "probabilities")  # one-hot rows
-        return normalise(self.rows, self._kind)
+        return normalise(self.rows, self._reading)
 
     @property
     def returned_rows(self) -> list[list[float]]:
@@ -281,6 +297,8 @@ class Outcome:
     def by_query(self, values: Iterable[_T]) -> list[_T | None]:
         """Return one value for each query of the condition; ``None`` for a query that is not scored.
 
+        If the second of three queries failed, the values ``[a, b]`` of the scored ones become ``[a, None, b]``.
+
         Args:
             values: One value for each scored query, in order.
         """
@@ -322,7 +340,10 @@ class Outcome:
 
 
 def _mixed_kinds(answers: Answers) -> OutputError:
-    """Return the error about predictions of which some are labels and some are rows of numbers."""
+    """Return the error about predictions of which some are labels and some are rows of numbers.
+
+    Its message names the first query of each kind. Failed queries are of neither.
+    """
     label_numbers = []
     other_numbers = []
     for number, answer in enumerate(answers):
@@ -338,6 +359,8 @@ def _mixed_kinds(answers: Answers) -> OutputError:
 
 def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
     """Return queries as a sample, with their test rows numbered from 0.
+
+    Queries of the test rows 4, 9 and 4 have the row numbers 0, 1 and 0.
 
     Args:
         queries: The queries.
@@ -359,13 +382,15 @@ def _is_unparsed(answer: Answer | Failure) -> bool:
 
 
 def _row(answer: Answer, label_count: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
-    """Return the row of numbers of a prediction.
+    """Return the row of numbers of a prediction, one number for each label.
+
+    A row of numbers is returned unchanged. A label becomes a one-hot row: label 1 of three is ``[0, 1, 0]``.
 
     Args:
-        answer: A row of numbers, which is returned, or a label index.
+        answer: The prediction: a row of numbers, or a label index.
         label_count: The number of labels.
-        others: Of a label, the number that all other labels get.
-        certain: Of a label, the number that the label itself gets.
+        others: If the prediction is a label, the number that all other labels get.
+        certain: If the prediction is a label, the number that this label gets.
     """
     if isinstance(answer, list):
         return answer
@@ -385,7 +410,9 @@ class Scores:
 
 
 def compute_or_explain(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the value of a function; ``None`` if it is undefined or not finite, with a reason in ``missing``.
+    """Return the value of a function, or ``None`` if the value is undefined or not finite.
+
+    Instead of a value of ``None``, the reason is written into ``missing``.
 
     Args:
         missing: Gets the reason under the key of the value.
