@@ -687,7 +687,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
         details = replace(run.details, data=self.data_digest)
         if self._rows is not None:
-            # The run stopped early: it has no baselines, and its verification reads the queries with their prompts.
+            # The run stopped early. It has no baselines, and keeps its prompts, which its verification reads.
             return replace(run, details=replace(details, baselines={}))
         return _with_columns(replace(run, details=details), answers)
 
@@ -725,19 +725,18 @@ class Experimentor(FixedAttributes, DatasetTask):
         *,
         options: RunOptions | None = None,
     ) -> tuple[dict[str, Any], bool] | tuple[dict[str, Any], bool, dict[str, Any]]:
-        """Run the experiment.
+        """Return the scores of this data set as StaICC 0.1.1 returns them: a tuple instead of a run.
 
         Args:
             forward_inference: The inference function.
-            preentered_prediction: One prediction for each prompt of :meth:`prompt_set` instead.
-            batched_inference: The function takes the list of all prompts and returns the list of predictions.
-            return_outputs: Return the predictions too.
+            preentered_prediction: Instead of the function, one prediction for each prompt of :meth:`prompt_set`.
+            batched_inference: Whether the function takes the list of all prompts and returns the list of predictions.
+            return_outputs: Whether the tuple has the outputs of each query, too.
             options: Options of the run (store, executor, ...).
 
         Returns:
-            The scores under the documented keys, whether every query has a prediction, and with ``return_outputs``
-            a dictionary of ``ground_truth``, ``predictions``, ``predicted_probabilities`` (the rows that the function
-            returned) and ``normalised_probabilities`` (what the metrics read them as; ``None`` if ambiguous).
+            A tuple of two or three items: the scores under the documented keys; whether every query has a prediction;
+            with ``return_outputs``, the outputs by name (:func:`~StaICC.benchmarks.records.outputs_of`).
         """
         from StaICC.benchmarks.records import outputs_of
         from StaICC.inference.runner import RunOptions

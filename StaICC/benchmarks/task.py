@@ -275,10 +275,11 @@ class Outcome:
         return self.normalised.probabilities
 
     def query_scores(self, mean: Mean) -> tuple[float | None, ...] | None:
-        """Return the scores of single queries whose mean is a statistic, one for each query of the condition.
+        """Return the score of each query of the condition, for a statistic that is the mean of such scores.
 
-        The score of a query without a prediction is ``None``. Instead of the scores, ``None`` is returned if the
-        statistic is undefined: no query has a prediction, or the predictions have no probabilities.
+        For the accuracy, a correct prediction has the score 1, a wrong one 0. A query without a prediction has
+        ``None``. If the statistic is undefined, ``None`` is returned instead of the scores: no query has a prediction,
+        or the predictions have no probabilities.
 
         Args:
             mean: The statistic.
@@ -455,12 +456,12 @@ class TaskInput:
         pseudo: Iterator[tuple[str, ...]] | None = None,
         noise: StableRandom | None = None,
     ) -> tuple[Query, ...]:
-        """Return the queries of all test rows within the limit, repeat by repeat.
+        """Return the queries of all test rows within the limit, ordered by repeat, then by test row.
 
         Args:
             settings: Prompt settings instead of :attr:`settings`.
-            pseudo: Texts instead of those of the test rows, one item for each query.
-            noise: Generator of the label noise; a fresh one by default.
+            pseudo: Texts that replace those of the test rows, one item for each query; ``None`` keeps those.
+            noise: Random generator of the label noise; a new one by default.
         """
         settings = settings or self.settings
         renderer = PromptRenderer(self.split, settings)
@@ -566,9 +567,10 @@ class Task(Scorer, Protocol):
         return {}
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]] | None:
-        """Return an endless iterator of query texts that replace those of the test rows, the same at each call.
+        """Return an endless iterator of query texts without content, which replace the texts of the test rows.
 
-        The prompt writer of the experimentor uses them, too. ``None`` (the default) keeps the texts of the test rows.
+        Each call returns an iterator of the same texts. The prompt writer of the experimentor uses them, too. ``None``
+        (the default) keeps the texts of the test rows.
 
         Args:
             card: The card of the data set.
