@@ -212,9 +212,10 @@ def _policy_for_replies(task: Scorer, scoring: Scoring) -> Unparsed:
 
 
 def _bounds_of_scores(reader: _OutcomeReader, scores: Scores) -> dict[str, tuple[float | None, float | None]]:
-    """Return for each averaged score its value if all unparsed replies were wrong, and its value if all were right.
+    """Return two values of each averaged score: with all unparsed replies wrong, and with all of them right.
 
-    A score that is undefined with all of them wrong is left out.
+    For the accuracy, these are the lowest and the highest value that it could have if every reply had a label. A score
+    that is undefined with all unparsed replies wrong is left out.
 
     Args:
         reader: Reads the predictions under both assumptions.
@@ -257,14 +258,15 @@ def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
 def _dropped_by_condition(
     conditions: Sequence[Condition], predictions: Sequence[Answer | Failure]
 ) -> dict[str, tuple[int, int]]:
-    """Return how many prompts lost demonstrations because they were too long, by condition.
+    """Return for each condition how many prompts were too long for the model, and how many demonstrations they lost.
 
     Args:
         conditions: The conditions.
         predictions: The predictions of all conditions, in order.
 
     Returns:
-        For each condition with such prompts their number, and the number of demonstrations that they lost together.
+        Two numbers by the name of the condition: the number of its shortened prompts, and the number of demonstrations
+        that all of these lost together. A condition without shortened prompts is left out.
     """
     dropped = {}
     for condition, answers in zip(conditions, _by_condition(predictions, conditions), strict=True):
@@ -619,7 +621,9 @@ def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], 
 
 
 def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
-    """Return the interval of the mean of a score over data sets. Of a single data set, it is the given one.
+    """Return the interval of the mean of a score over data sets.
+
+    For a single data set, it is the interval of the score there.
 
     Args:
         key: The score.
@@ -650,7 +654,7 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
 
 
 def _highest_mean(key: str, runs: RunsByDataset) -> float:
-    """Return the largest possible mean of a score over data sets.
+    """Return the largest possible mean of a score over data sets, at which its interval ends.
 
     It is 1 for a score of the user's own, whose values :func:`interval_of_mean` scales to the range from 0 to 1. For
     an entropy, it depends on the number of labels of each data set.

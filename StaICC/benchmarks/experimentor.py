@@ -118,8 +118,8 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
 
     Returns:
         Three entries. ``set`` is the argument from which :func:`~StaICC.metrics.metric_set` makes the metrics of this
-        library again. ``names`` lists these metrics. ``own`` lists all others, which are functions of the user's: a
-        file cannot describe them.
+        library again. ``names`` lists these metrics. ``own`` lists all others, such as functions of the user's, which a
+        file cannot describe.
     """
     library_names = []
     other_names = []
@@ -404,7 +404,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         """Set the number of demonstrations per prompt, and draw demonstrations as the benchmark does.
 
         They are drawn from the present demonstration set, for the present test rows. If the user cut one of these sets
-        before, demonstrations from the rows that are gone are not used any more.
+        before, demonstrations from the rows that are gone are not used any more. Demonstrations that were set by hand,
+        in-domain or out-of-domain, are discarded.
 
         Raises:
             ArgumentError: ``k`` is not an integer of at least 0.
@@ -773,7 +774,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         }
 
     def _changed_by_hand(self) -> list[str]:
-        """Return the names of the settings that the user changed and that are no arguments of the constructor."""
+        """Return the names of the settings that the user changed after the experimentor was made.
+
+        No argument of the constructor has these settings, so a benchmark cannot be made again with them.
+        """
         changed = []
         if self.prompt_former.changed:
             changed.append("template")
@@ -804,7 +808,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         return self.card.split == PUBLISHED_SPLIT
 
     def _split_field(self) -> str | None:
-        """Return the split for the signature; ``None`` for the published one."""
+        """Return the field ``split`` of the signature, with the sizes of sets that were cut; ``None`` as published."""
         if self._has_cut_sets():
             sizes = "+".join(str(size) for size in self.triplet_dataset.sizes)
             return f"{self.card.split}-cut-to-{sizes}"
@@ -813,7 +817,11 @@ class Experimentor(FixedAttributes, DatasetTask):
         return str(self.card.split)
 
     def _demonstrations_field(self) -> str | None:
-        """Return the choice of demonstrations for the signature; ``None`` for the published one."""
+        """Return the field ``demonstrations`` of the signature; ``None`` if they are drawn as published.
+
+        Demonstrations that were set by hand have a digest of their positions. Otherwise the field is the name of the
+        mode, such as ``nested`` or ``in-domain``.
+        """
         from StaICC.results.signature import digest
 
         if self._mode == "default":

@@ -202,7 +202,8 @@ class Outcome:
 
         Args:
             scores: The label scores of all queries of the condition, as columns. ``None`` keeps the predictions as
-                they are, because a query has no label scores: it failed, or its prediction is a label.
+                they are. A run passes ``None`` if one of its queries has no label scores: the query failed, or its
+                prediction is a label.
         """
         if scores is not None:
             # Every query has a row of scores. So these rows are the predictions of the model, the predictions as they
@@ -413,7 +414,7 @@ class Scores:
 def compute_or_explain(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the value of a function, or ``None`` if the value is undefined or not finite.
 
-    Instead of a value of ``None``, the reason is written into ``missing``.
+    If it returns ``None``, it also writes the reason into ``missing``.
 
     Args:
         missing: Gets the reason under the key of the value.
