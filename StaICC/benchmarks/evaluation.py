@@ -100,7 +100,7 @@ def evaluate(
     queries = chain.from_iterable(condition.queries for condition in conditions)
     digests = digest_prompts(queries, written)
 
-    outcomes_of_model = outcomes
+    outcomes_of_model = outcomes  # without the predictions that are assumed for unparsed replies
     if unparsed == "wrong" and unparsed_replies:
         # Warnings are about what the model predicted, not about what is assumed for a reply.
         outcomes_of_model = reader.read(assume=None)
@@ -202,9 +202,10 @@ def _by_condition(values: Sequence[_T], conditions: Sequence[Condition]) -> list
 
 
 def _policy_for_replies(task: Scorer, scoring: Scoring) -> Unparsed:
-    """Return how unparsed replies count in the scores of a task.
+    """Return how unparsed replies count in the scores of a task: ``"error"``, ``"wrong"`` or ``"excluded"``.
 
-    A task that does not score accuracy cannot count them as wrong predictions, so it leaves them out.
+    It is the policy of the user, with one exception: a task that does not score accuracy has no wrong predictions, so
+    it leaves unparsed replies out instead of counting them as wrong.
     """
     if scoring.unparsed == "wrong" and not task.scores_accuracy:
         return "excluded"
@@ -246,7 +247,11 @@ def _warning_of_replies(replies: Sequence[FailedQuery], query_count: int, unpars
 
 
 def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Return the mean label mass of each condition, by name; a condition whose predictions record none is left out."""
+    """Return the mean label mass of each condition, by name.
+
+    The label mass of a prediction is the probability that the model gives to all labels together. A condition whose
+    predictions do not record it is left out.
+    """
     masses = {}
     for outcome in outcomes:
         mass = mean_label_mass(outcome.answers)
@@ -278,9 +283,9 @@ def _dropped_by_condition(
 
 
 def _label_space(task: Scorer, conditions: Sequence[Condition]) -> tuple[str, ...]:
-    """Return the label names of the first query.
+    """Return the label names of a data set, which are those of its first query.
 
-    They are empty for a task with free texts, which has no label space, and if there is no query.
+    The tuple is empty for a task with free texts, which has no label space, and if there is no query.
     """
     if task.free_text:
         return ()
@@ -335,10 +340,10 @@ def _interval_keys(scores: Scores) -> dict[str, str]:
 def _intervals(
     task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], keys: Sequence[str], missing: Mapping[str, str]
 ) -> tuple[Intervals, dict[str, str]]:
-    """Return the intervals of the scores of a data set, and the reasons why others have none.
+    """Return the confidence intervals of the scores of a data set, and the reasons why other scores have none.
 
-    Both are empty if no intervals are computed: the options turn them off, or the metrics are those of StaICC 0.1.1,
-    which has no intervals.
+    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none. Both
+    are empty then.
 
     Args:
         task: The task.
@@ -654,7 +659,7 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
 
 
 def _highest_mean(key: str, runs: RunsByDataset) -> float:
-    """Return the largest possible mean of a score over data sets, at which its interval ends.
+    """Return the largest possible mean of a score over data sets.
 
     It is 1 for a score of the user's own, whose values :func:`interval_of_mean` scales to the range from 0 to 1. For
     an entropy, it depends on the number of labels of each data set.

@@ -81,7 +81,7 @@ class ForecastOptions:
 
 
 def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: bool = False, **options: Any) -> Forecast:
-    """Forecast a run; nothing is stored.
+    """Return the forecast of a run: its prompts, tokens, seconds and cost. Nothing is stored.
 
     Args:
         parts: The queries of each part of the run.
@@ -124,10 +124,10 @@ class _Call:
         return forecast_prompts(self.function, prompts, label_space, kept=kept)
 
     def work(self, forecast: Forecast) -> int:
-        """Return the work of the call, a number to which its time is proportional.
+        """Return the work of the call: a number to which its duration is assumed to be proportional.
 
-        It is the number of positions that the model computes plus the number of tokens that it generates. For a
-        function that does not count positions, it is the number of characters of the prompts.
+        The work is the number of positions (tokens of prompts) that the model computes, plus the number of tokens that
+        it generates. For a function that does not count positions, it is the number of characters of the prompts.
 
         Args:
             forecast: The forecast of the call.
@@ -138,7 +138,10 @@ class _Call:
 
 
 def _fits(forecast: Forecast) -> bool:
-    """Return whether the longest prompt of a forecast fits into the model. An unknown length or limit fits."""
+    """Return whether the longest prompt of a forecast is within the limit of the model.
+
+    ``True`` is also returned if the length or the limit is unknown.
+    """
     longest_prompt = forecast.longest_prompt or 0
     limit = forecast.limit or math.inf
     return longest_prompt <= limit
@@ -272,7 +275,7 @@ class Tasks:
 
 @dataclass(slots=True)
 class _Probe:
-    """The work and the time of a probe, which measures the rate of a function."""
+    """The work and the time of a probe, which predicts a few prompts to measure the speed of a function."""
 
     predicted_work: int = 0
     """The work of all prompts that were predicted."""

@@ -50,8 +50,8 @@ class Statistics:
     level: float = 0.95
     """Nominal coverage of the confidence intervals, from 0.5 to 0.9999."""
     tried: int = 1
-    """Number of settings that were tried, of which the result is the best. The random baseline is then the best of as
-    many guessers."""
+    """Number of settings, such as templates, that were tried, if the result is the best of them. It is compared with
+    the best of as many random guessers, because the best of several looks good by chance."""
     intervals: bool = True
     """Whether intervals are computed."""
 
@@ -64,14 +64,17 @@ class Statistics:
             raise ArgumentError(f"intervals must be True or False, not {self.intervals!r}")
 
     def for_signature(self, intervals: bool = True, baselines: bool = True) -> str | None:
-        """Return the options on which the reported intervals and random baselines depend, as text.
+        """Return the options on which the reported intervals and random baselines depend, as a field of the signature.
+
+        An example is ``tried10+`` followed by the version of the intervals and their level.
 
         Args:
             intervals: Whether the benchmark has intervals.
             baselines: Whether the benchmark has random baselines.
 
         Returns:
-            The text. ``None`` if the benchmark has no intervals, and no random baseline of several settings.
+            The text. ``None`` if it would be empty: the benchmark has no intervals, and no random baseline of several
+            settings.
         """
         words = []
         if baselines and self.tried > 1:
@@ -101,14 +104,15 @@ class Condition:
 
 
 def argmax(row: Sequence[float]) -> int:
-    """Return the position of the largest value; of several equal ones, the first."""
+    """Return the position of the largest value, which is the predicted label. Of equal values, the first one counts."""
     return max(range(len(row)), key=row.__getitem__)
 
 
 class Outcome:
     """A condition with its predictions.
 
-    Scores use only queries with a prediction; the others are counted as failed, or as unparsed replies.
+    Scores use only queries with a prediction. The other queries are counted as failed, or as unparsed replies, which
+    are generated texts without a label.
 
     Args:
         condition: The condition.

@@ -52,7 +52,8 @@ RECORDED = (
     "replies, the name of a data file and the texts of its card, and who predicted: model, method and how its scores "
     "are computed"
 )
-"""What only the run can know. It is compared within the file where it is stated twice, but never computed again."""
+"""What only the run can know, so that verification cannot compute it again. If the file states it twice, the two are
+compared."""
 
 
 def verify_file(
