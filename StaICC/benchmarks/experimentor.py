@@ -497,13 +497,15 @@ class Experimentor(FixedAttributes, DatasetTask):
         return min(self.card.split.test, self.task.test_rows)
 
     def reset_demonstration_sampler(self) -> None:
-        """Go back to the benchmark's demonstrations."""
+        """Choose demonstrations as the benchmark does again, instead of by hand, in-domain or out-of-domain."""
         self._mode = self._benchmark_sampler
         self._manual_lists = ()
         self._repeats = None
 
     def demonstration_lists(self) -> DemonstrationLists:
-        """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``.
+        """Return the demonstrations of each prompt, as positions in the demonstration set.
+
+        Prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``, where ``rows`` is the number of test rows.
 
         Raises:
             ArgumentError: The demonstration set was cut, and a demonstration was drawn from the rows that are gone.
@@ -694,9 +696,9 @@ class Experimentor(FixedAttributes, DatasetTask):
 
     @property
     def data_digest(self) -> str:
-        """The digest by which comparisons recognise the data: that of the texts of the test rows.
+        """The digest of the texts of the test rows, by which comparisons recognise that two runs have the same data.
 
-        It does not depend on the labels, which may be renamed or in another order.
+        The digest does not depend on the labels, which may be renamed or in another order.
         """
         from StaICC.results.signature import digest
 
@@ -796,7 +798,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         return isinstance(self.dataset.source, (BuiltIn, ReleasedWheel))
 
     def _has_cut_sets(self) -> bool:
-        """Return whether a set was cut (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`)."""
+        """Return whether the user cut the calibration, demonstration or test set.
+
+        A cut set has fewer rows than the split (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`).
+        """
         split = self.card.split
         uncut_sizes = (split.calibration, split.demonstration, self._uncut_test_rows())
         return self.triplet_dataset.sizes != uncut_sizes
@@ -1065,7 +1070,9 @@ def _report_statistics(
 def _score_in_turn(
     function: Inference, prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], options: RunOptions
 ) -> list[DatasetRun]:
-    """Return the scored run of each experimentor, and log the warnings about its predictions.
+    """Return the scored run of each experimentor, in order, and log the warnings about its predictions.
+
+    The predictions of one experimentor follow those of the one before in the list of all predictions.
 
     Args:
         function: The inference function.

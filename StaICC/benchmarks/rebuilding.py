@@ -107,7 +107,7 @@ def rebuild(
 
 
 def _rebuild_long_icl(result: Result, data_dir: StrPath | None, data_files: Sequence[StrPath]) -> BaseBenchmark[Any]:
-    """Return the benchmark of a result of LongICL, over the data sets for which it has predictions."""
+    """Return the benchmark of a result of LongICL, over the data sets for which the result has predictions."""
     _refuse_changes_by_hand([result])
     evaluated = [name for name, details in result.details.items() if details.asked]
     datasets = [_dataset(result, name, data_files) for name in evaluated]
@@ -154,7 +154,10 @@ def refuse_unknown_arguments(make: Callable[..., Any], arguments: Iterable[str])
 
 
 def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset | str:
-    """Return a data set of a result: the one in its recorded file, or a built-in one; of LongICL its name.
+    """Return a data set of a result, as an argument of its benchmark.
+
+    It is the data set in the recorded file of the user's own data, or a built-in one. For LongICL, which opens its data
+    itself, it is the name of the data set.
 
     Args:
         result: The result.

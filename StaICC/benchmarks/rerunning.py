@@ -26,7 +26,9 @@ from StaICC.results.result import ResultGroup
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """The options of predicting queries of a result again. They are drawn from all parts, data sets and conditions.
+    """Options for predicting some queries of a result again.
+
+    The queries are drawn at random from all parts, data sets and conditions.
 
     Raises:
         ArgumentError: The model is no function, or the number of queries is not positive.
@@ -152,7 +154,10 @@ _Differences = dict[str, tuple[str | None, str | None]]
 
 
 def _different_settings(predictor: Identity, model: Identity) -> _Differences:
-    """Return the settings in which a model differs from that of the run; none for given predictions."""
+    """Return the settings in which a model differs from the model of the run; empty for given predictions.
+
+    A setting says how label scores are computed, such as ``label_scoring``.
+    """
     settings = predictor.settings.keys() | model.settings.keys()
     differences: _Differences = {}
     for name, values in _differences(predictor, model).items():
@@ -162,7 +167,10 @@ def _different_settings(predictor: Identity, model: Identity) -> _Differences:
 
 
 def _differences(predictor: Identity, model: Identity) -> _Differences:
-    """Return all facts and settings in which a model differs from that of the run; none for given predictions."""
+    """Return all facts and settings in which a model differs from the model of the run; empty for given predictions.
+
+    A fact says which model it is, such as ``weights`` or ``dtype``.
+    """
     if GIVEN in predictor.who:
         return {}
     return predictor.differences(model)

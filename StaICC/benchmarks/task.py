@@ -252,7 +252,7 @@ class Outcome:
 
     @property
     def sample_of_all(self) -> Sample:
-        """All queries of the condition as a sample, also those without a prediction."""
+        """All queries of the condition as a sample, including queries without a prediction."""
         queries = self.condition.queries
         return _sample_of(queries, len(queries[0].label_space))
 
@@ -332,12 +332,18 @@ class Outcome:
 
     @property
     def scored_predictions(self) -> list[int | None]:
-        """The predicted label index of each query, also if it is assumed; ``None`` for a query that is not scored."""
+        """The label index with which each query is scored: the predicted one, or the one assumed for an unparsed reply.
+
+        ``None`` for a query that is not scored.
+        """
         return self.by_query(self.answered)
 
     @cached_property
     def predictions(self) -> list[int | None]:
-        """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
+        """The label index that the model predicted for each query of the condition.
+
+        ``None`` for a failed query or an unparsed reply, also if a label is assumed for the reply in the scores.
+        """
         predictions = []
         for answer, predicted in zip(self.answers, self.scored_predictions, strict=True):
             # An assumed prediction is scored, but the model did not make it.

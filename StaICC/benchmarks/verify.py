@@ -63,7 +63,7 @@ def verify_file(
     data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
-    """Verify a saved result, and the digests of its file.
+    """Return the findings about a saved result that is computed a second time, and about the digests of its file.
 
     Args:
         path: The file.
@@ -100,7 +100,7 @@ def verify(
     data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
-    """Compute a result a second time from its own records, and compare the two.
+    """Return the findings about a result that is computed a second time from its own records: the values that differ.
 
     Args:
         result: A result or a group of results.
@@ -409,7 +409,7 @@ def _as_in_the_run(benchmark: Benchmark, result: Result) -> Benchmark:
 
 
 def _part_names(group: ResultGroup, saved: Mapping[str, Any]) -> list[str]:
-    """Return the sorted names of the parts of a group, also of those that the run left out with a reason.
+    """Return the sorted names of the parts of a group, including the parts that the run left out with a reason.
 
     Args:
         group: The group.
@@ -506,18 +506,18 @@ def _members_of(part: Results) -> dict[str, Results]:
 
 
 def _settings_without(result: Result, varied: Sequence[str]) -> dict[str, str | None]:
-    """Return the settings in the signature of a result, without some.
+    """Return the settings in the signature of a result, without those in which the parts of a sweep differ.
 
     Args:
         result: The result.
-        varied: The fields that are left out: the parts of a sweep may differ in them.
+        varied: The names of the fields that are left out.
     """
     return {name: result.signature.fields.get(name) for name in FIELDS if name not in varied}
 
 
 @dataclass(frozen=True, slots=True)
 class _ModelsAndMethod:
-    """Who predicted a result."""
+    """The models and the method that predicted a result."""
 
     predictors: Sequence[Predictor]
     """The models."""
