@@ -100,7 +100,7 @@ def evaluate(
     queries = chain.from_iterable(condition.queries for condition in conditions)
     digests = digest_prompts(queries, written)
 
-    outcomes_of_model = outcomes
+    outcomes_of_model = outcomes  # without the predictions that are assumed for unparsed replies
     if unparsed == "wrong" and unparsed_replies:
         # Warnings are about what the model predicted, not about what is assumed for a reply.
         outcomes_of_model = reader.read(assume=None)
@@ -202,9 +202,10 @@ def _by_condition(values: Sequence[_T], conditions: Sequence[Condition]) -> list
 
 
 def _policy_for_replies(task: Scorer, scoring: Scoring) -> Unparsed:
-    """Return how unparsed replies count in the scores of a task.
+    """Return how unparsed replies count in the scores of a task: ``"error"``, ``"wrong"`` or ``"excluded"``.
 
-    A task that does not score accuracy cannot count them as wrong predictions, so it leaves them out.
+    It is the policy of the user, with one exception: a task that does not score accuracy has no wrong predictions, so
+    it leaves unparsed replies out instead of counting them as wrong.
     """
     if scoring.unparsed == "wrong" and not task.scores_accuracy:
         return "excluded"
@@ -212,9 +213,10 @@ def _policy_for_replies(task: Scorer, scoring: Scoring) -> Unparsed:
 
 
 def _bounds_of_scores(reader: _OutcomeReader, scores: Scores) -> dict[str, tuple[float | None, float | None]]:
-    """Return for each averaged score its value if all unparsed replies were wrong, and its value if all were right.
+    """Return two values of each averaged score: with all unparsed replies wrong, and with all of them right.
 
-    A score that is undefined with all of them wrong is left out.
+    For the accuracy, these are the lowest and the highest value that it could have if every reply had a label. A score
+    that is undefined with all unparsed replies wrong is left out.
 
     Args:
         reader: Reads the predictions under both assumptions.
@@ -245,7 +247,11 @@ def _warning_of_replies(replies: Sequence[FailedQuery], query_count: int, unpars
 
 
 def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Return the mean label mass of each condition, by name; a condition whose predictions record none is left out."""
+    """Return the mean label mass of each condition, by name.
+
+    The label mass of a prediction is the probability that the model gives to all labels together. A condition whose
+    predictions do not record it is left out.
+    """
     masses = {}
     for outcome in outcomes:
         mass = mean_label_mass(outcome.answers)
@@ -257,14 +263,15 @@ def _label_masses(outcomes: Sequence[Outcome]) -> dict[str, float]:
 def _dropped_by_condition(
     conditions: Sequence[Condition], predictions: Sequence[Answer | Failure]
 ) -> dict[str, tuple[int, int]]:
-    """Return how many prompts lost demonstrations because they were too long, by condition.
+    """Return for each condition how many prompts were too long for the model, and how many demonstrations they lost.
 
     Args:
         conditions: The conditions.
         predictions: The predictions of all conditions, in order.
 
     Returns:
-        For each condition with such prompts their number, and the number of demonstrations that they lost together.
+        Two numbers by the name of the condition: the number of its shortened prompts, and the number of demonstrations
+        that all of these lost together. A condition without shortened prompts is left out.
     """
     dropped = {}
     for condition, answers in zip(conditions, _by_condition(predictions, conditions), strict=True):
@@ -276,9 +283,9 @@ def _dropped_by_condition(
 
 
 def _label_space(task: Scorer, conditions: Sequence[Condition]) -> tuple[str, ...]:
-    """Return the label names of the first query.
+    """Return the label names of a data set, which are those of its first query.
 
-    They are empty for a task with free texts, which has no label space, and if there is no query.
+    The tuple is empty for a task with free texts, which has no label space, and if there is no query.
     """
     if task.free_text:
         return ()
@@ -296,16 +303,25 @@ _EACH_INTERVAL = "interval of each score"
 
 
 def _interval_keys(scores: Scores) -> dict[str, str]:
-    """Return for each averaged score the key under which the task gives its interval.
+    """Return for each averaged score the key of its confidence interval.
 
-    It is the key of the score itself. A task may also average a sensitivity, which is nested in the values of the data
-    set: GLER averages ``accuracy`` of ``{"sensitivity": {"accuracy": ...}}``. The key is then ``sensitivity.accuracy``.
+    An averaged score is one that enters the mean over data sets. The key of its interval is usually the key of the
+    score. But a task may average a sensitivity, which says how much a metric changes between conditions. Sensitivities
+    are nested in the values of a data set, so the key of the interval starts with ``sensitivity.``. For example, GLER
+    averages the slope of the accuracy over the noise rates under the key ``accuracy``. Its values have this slope in
+    ``{"sensitivity": {"accuracy": [slope, intercept]}}``, and its interval has the key ``sensitivity.accuracy``.
+
+    Args:
+        scores: The scores of a data set.
+
+    Returns:
+        The key of the interval, by the key of the averaged score.
 
     Raises:
         ArgumentError: The task averages a score that the data set does not have, so no table could show it.
     """
     known_keys = {key for key, value in scores.values.items() if not isinstance(value, Mapping)}
-    for nested_key, _ in single_scores(scores.values):
+    for nested_key, _ in single_scores(scores.values):  # such as "sensitivity.accuracy"
         known_keys.add(nested_key)
     interval_keys = {}
     for key in scores.averaged:
@@ -324,10 +340,10 @@ def _interval_keys(scores: Scores) -> dict[str, str]:
 def _intervals(
     task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], keys: Sequence[str], missing: Mapping[str, str]
 ) -> tuple[Intervals, dict[str, str]]:
-    """Return the intervals of the scores of a data set, and the reasons why others have none.
+    """Return the confidence intervals of the scores of a data set, and the reasons why other scores have none.
 
-    Both are empty if no intervals are computed: the options turn them off, or the metrics are those of StaICC 0.1.1,
-    which has no intervals.
+    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none. Both
+    are empty then.
 
     Args:
         task: The task.
@@ -377,14 +393,18 @@ def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dic
 
 
 def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
-    """Return the number of settings that were tried. The random baseline is the best of as many guessers.
+    """Return how many settings the user tried before reporting the best of them; ``None`` without baselines.
 
-    ``None`` means that the data set has no baselines, because accuracy is not scored. A metric of the user's own may
-    have the name ``accuracy``, but is no accuracy.
+    A setting is a complete configuration of a run, such as a template with a number of demonstrations. The user states
+    the number in :class:`~StaICC.benchmarks.task.Statistics`. The best of ten settings looks better than one setting
+    by chance alone. So it is compared with the best of ten random guessers: the expected maximum of their accuracies.
+
+    Only the accuracy has baselines. ``None`` means that accuracy is not scored. A function of the user's own that is
+    named ``accuracy`` may compute anything, so it does not count as the accuracy.
 
     Args:
-        task: The task.
-        scoring: How it scores.
+        task: The task. Of some tasks, such as those that measure a bias, the accuracy is not scored.
+        scoring: The metrics and options with which it scores.
     """
     if not task.scores_accuracy:
         return None
@@ -396,7 +416,9 @@ def settings_tried(task: Scorer, scoring: Scoring) -> int | None:
 
 
 def _baselines_by_condition(outcomes: Sequence[Outcome], n_tried_settings: int | None) -> dict[str, Baselines]:
-    """Return the baselines of the accuracy of each condition, by name; a condition without predictions has none.
+    """Return the baselines of the accuracy of each condition, by name.
+
+    A condition without predictions has no baselines, and is left out.
 
     Args:
         outcomes: The outcome of each condition.
@@ -415,12 +437,15 @@ def _baselines_by_condition(outcomes: Sequence[Outcome], n_tried_settings: int |
 def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
     """Return the baselines of the accuracy of a condition, or of its mean accuracy over several data sets.
 
+    Baselines predict without a model: random guessing, the most frequent label, and the label of the last
+    demonstration. Each has an accuracy, and a p-value of the accuracy of the run against it.
+
     The accuracy and its baselines are those of all queries. A query without a prediction counts as wrong, so that a
     run cannot improve its p-values by leaving out the queries that it would get wrong.
 
     Args:
         outcomes: The outcome of each data set, with predictions.
-        tried: The number of settings that were tried.
+        tried: The number of settings that were tried (:func:`settings_tried`).
     """
     from StaICC.metrics.fixed_baselines import p_value_against_labels  # only runs need them
     from StaICC.metrics.random_baselines import expected_best, guessing_p_value
@@ -465,11 +490,14 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
 
 
 _Guesses = tuple[tuple[float, int, int], ...]
-"""Groups of equal guesses: how much a right guess adds to the mean accuracy, number of labels, number of guesses."""
+"""Groups of equal random guesses. Each group has three numbers: how much one right guess adds to the mean accuracy, the
+number of labels that a guess chooses from, and the number of guesses."""
 
 
 def _guesses_of_queries(samples: Sequence[Sample]) -> _Guesses:
-    """Return the guesses of a guesser who makes one for each query.
+    """Return the guesses of a random guesser who guesses a label for each query.
+
+    For one data set of 100 queries with 6 labels, they are ``((0.01, 6, 100),)``.
 
     Args:
         samples: All queries of each data set.
@@ -483,7 +511,10 @@ def _guesses_of_queries(samples: Sequence[Sample]) -> _Guesses:
 
 
 def _guesses_of_rows(samples: Sequence[Sample]) -> _Guesses:
-    """Return the guesses of a guesser who makes one for each test row, and repeats it in all queries of the row.
+    """Return the guesses of a random guesser who guesses a label for each test row, and uses it in all of its queries.
+
+    For one data set of 50 test rows with 2 queries each and 6 labels, they are ``((0.02, 6, 50),)``. Test rows with
+    equally many queries are one group.
 
     Args:
         samples: All queries of each data set.
@@ -500,7 +531,9 @@ def _guesses_of_rows(samples: Sequence[Sample]) -> _Guesses:
 def _against_labels(
     samples: Sequence[Sample], correct_by_dataset: Sequence[list[bool]], labels: Sequence[Sequence[int | None]]
 ) -> list[CorrectPredictions]:
-    """Return for each data set which queries the run gets right, and which a baseline without a model.
+    """Return for each data set which queries the run predicts correctly, and which queries a baseline does.
+
+    The baseline predicts fixed labels, such as the most frequent one.
 
     Args:
         samples: All queries of each data set.
@@ -565,9 +598,10 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
 
 
 def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], dict[str, str]]:
-    """Return the intervals of a score from which the interval of its mean is computed.
+    """Return the intervals of a score on the single data sets, from which the interval of its mean is computed.
 
-    An interval that is too unreliable to be reported for one data set can be used for the mean of several.
+    The interval of a data set may be too unreliable to be reported. It is used for the mean over several data sets
+    nevertheless, where such errors average out.
 
     Args:
         key: The score.
@@ -592,7 +626,9 @@ def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], 
 
 
 def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
-    """Return the interval of the mean of a score over data sets. Of a single data set, it is the given one.
+    """Return the interval of the mean of a score over data sets.
+
+    For a single data set, it is the interval of the score there.
 
     Args:
         key: The score.
@@ -641,7 +677,7 @@ def _highest_mean(key: str, runs: RunsByDataset) -> float:
 def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
     """Return the baselines of the mean accuracy of each condition, by name.
 
-    A condition of which a data set has no baselines is left out.
+    A condition is left out if it has no baselines on one of the data sets.
     """
     first_run = next(iter(runs.values()))
     baselines = {}

@@ -54,17 +54,19 @@ METRIC_SETS = ("standard", "0.1.1")
 
 
 def metrics_field(metrics: MetricSet) -> str:
-    """Return the metrics as a field of the signature: equal metrics have equal fields.
+    """Return the field ``metrics`` of a signature: a text that states which metrics a run computed.
 
-    * A metric set of this library has its name: ``standard``.
-    * Metrics that were added to it follow, joined by ``+``, and so do those that were removed:
-      ``standard+mine@1a2b3c4d5e6f+without macro_F1``.
-    * Metrics that were given by their names are listed: ``accuracy+macro_F1``.
-    * Functions are listed after ``custom``: ``custom+mine@1a2b3c4d5e6f``.
+    Equal metrics have equal texts. The words of the text are joined by ``+``:
 
-    A metric of the user's own is written ``name@digest`` with a digest of its code, so that functions of the same name
-    differ. The distribution of a plug-in stands before the digest, and ``unidentified`` after it if the source of the
-    function is not available.
+    * A metric set of this library: ``standard``.
+    * This set, with a metric that the user added: ``standard+mine@1a2b3c4d5e6f``.
+    * This set, without a metric that the user removed: ``standard+without macro_F1``.
+    * Metrics that the user gave by their names: ``accuracy+macro_F1``.
+    * Functions that the user gave: ``custom+mine@1a2b3c4d5e6f``.
+
+    A metric of the user's own is written ``name@digest``. The digest is that of its code, so that two functions of the
+    same name differ. The name of a plug-in is in front of the digest: ``name@plugin-digest``. If the source of the
+    function is not available, the word is ``name@digest-unidentified``.
 
     Args:
         metrics: The metric set.
@@ -78,7 +80,8 @@ def metrics_field(metrics: MetricSet) -> str:
     library_set = _library_set_of(metrics)
     library_metrics = () if library_set is None else library_set.metrics
     set_name = metrics.parts[0]
-    # metric_set("accuracy") gives its set the name of its first metric. The metrics are listed, so it is left out.
+    # metric_set("accuracy") names the set after its first metric. This metric is listed below, so that the name of the
+    # set is left out: "accuracy", not "accuracy+accuracy".
     is_named_after_metric = bool(metrics.metrics) and set_name == metrics.metrics[0].label
     words: list[str] = []
     if library_metrics or not is_named_after_metric:
@@ -90,6 +93,7 @@ def metrics_field(metrics: MetricSet) -> str:
         if metric not in metrics.metrics:
             words.append(f"without {escaped(metric.name)}")
     if metrics.as_released and not library_metrics:
+        # The user gave functions of StaICC 0.1.1. They get the rows of numbers as the inference function returned them.
         words.append("as released")
     return "+".join(words)
 
@@ -97,7 +101,7 @@ def metrics_field(metrics: MetricSet) -> str:
 def _library_set_of(metrics: MetricSet) -> MetricSet | None:
     """Return the metric set of this library to which metrics were added, or from which they were removed.
 
-    ``None`` means that a set was not made from one of this library.
+    ``None`` means that the user gave the names of metrics, or functions.
     """
     for name in METRIC_SETS:
         library_set = metric_set(name)
@@ -113,8 +117,9 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         metrics: The metric set.
 
     Returns:
-        ``set``: the argument from which :func:`~StaICC.metrics.metric_set` makes the metrics of this library;
-        ``names``: the names of these metrics; ``own``: the names of all others, which a file cannot describe.
+        Three entries. ``set`` is the argument from which :func:`~StaICC.metrics.metric_set` makes the metrics of this
+        library again. ``names`` lists these metrics. ``own`` lists all others, such as functions of the user's, which a
+        file cannot describe.
     """
     library_names = []
     other_names = []
@@ -396,7 +401,11 @@ class Experimentor(FixedAttributes, DatasetTask):
         return self._k
 
     def set_k(self, k: int) -> None:
-        """Set the number of demonstrations per prompt, and go back to the benchmark's demonstrations.
+        """Set the number of demonstrations per prompt, and draw demonstrations as the benchmark does.
+
+        They are drawn from the present demonstration set, for the present test rows. If the user cut one of these sets
+        before, demonstrations from the rows that are gone are not used any more. Demonstrations that were set by hand,
+        in-domain or out-of-domain, are discarded.
 
         Raises:
             ArgumentError: ``k`` is not an integer of at least 0.
@@ -451,7 +460,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._draw_by_label("out-of-domain")
 
     def _draw_by_label(self, mode: str) -> None:
-        """Redraw demonstrations by the labels of queries, from those that the default sampler draws.
+        """Redraw demonstrations, with or without the label of the query, from those that the default sampler draws.
 
         Args:
             mode: ``"in-domain"`` or ``"out-of-domain"``.
@@ -472,9 +481,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         self._repeats = None
 
     def _sizes_of_draw(self) -> _DrawnSizes:
-        """Return the sizes of the sets from which, and for which, the demonstrations were drawn.
+        """Return the sizes of the demonstration set and of the test set at the time when demonstrations were drawn.
 
-        As in StaICC 0.1.1, demonstrations are not drawn again when a set is cut. :meth:`set_k` draws them again.
+        The sets may be smaller now. As in StaICC 0.1.1, demonstrations are not drawn again when the user cuts a set;
+        :meth:`set_k` draws them again.
         """
         if self._drawn_sizes is not None:
             return self._drawn_sizes
@@ -487,13 +497,15 @@ class Experimentor(FixedAttributes, DatasetTask):
         return min(self.card.split.test, self.task.test_rows)
 
     def reset_demonstration_sampler(self) -> None:
-        """Go back to the benchmark's demonstrations."""
+        """Choose demonstrations as the benchmark does again, instead of by hand, in-domain or out-of-domain."""
         self._mode = self._benchmark_sampler
         self._manual_lists = ()
         self._repeats = None
 
     def demonstration_lists(self) -> DemonstrationLists:
-        """Return the demonstrations of each prompt; prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``.
+        """Return the demonstrations of each prompt, as positions in the demonstration set.
+
+        Prompt ``i + r * rows`` is for test row ``i`` in repeat ``r``, where ``rows`` is the number of test rows.
 
         Raises:
             ArgumentError: The demonstration set was cut, and a demonstration was drawn from the rows that are gone.
@@ -513,7 +525,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         return lists
 
     def _drawn_lists(self) -> DemonstrationLists:
-        """Return the demonstrations for all repeats of the benchmark."""
+        """Return the demonstrations for all repeats of the benchmark, chosen in the present mode.
+
+        There is one list of positions in the demonstration set for each prompt.
+        """
         if self._mode == "manual":
             return self._manual_lists
         if self._mode in ("in-domain", "out-of-domain"):
@@ -589,7 +604,8 @@ class Experimentor(FixedAttributes, DatasetTask):
     def restricted_to(self, rows: Collection[int]) -> Experimentor:
         """Return a copy of this data set with some of its test rows only, as after early stopping.
 
-        Its runs have no intervals and no baselines, because these assume that the number of rows was fixed before.
+        Runs of the copy have no intervals and no baselines. Both assume that the number of test rows was fixed before
+        the run, but early stopping chooses it by the predictions.
 
         Args:
             rows: The test rows.
@@ -632,16 +648,19 @@ class Experimentor(FixedAttributes, DatasetTask):
         options: RunOptions | None = None,
         part: Part | None = None,
     ) -> DatasetRun:
-        """Predict, or take given predictions, and score them.
+        """Return the scores of this data set, from an inference function or from predictions that were computed before.
+
+        Give one of the two. If both are given, the function is not called.
 
         Args:
-            forward_inference: The inference function.
-            preentered_prediction: Instead of the function, one prediction for each prompt of :meth:`prompt_set`.
-            options: Options of the run.
-            part: Name and number of this data set within a larger run.
+            forward_inference: The inference function, which predicts the label of each prompt.
+            preentered_prediction: The given predictions: one for each prompt of :meth:`prompt_set`, in order.
+            options: Options of the run (store, executor, ...); the defaults if ``None``. Given predictions need none.
+            part: The name of this data set in messages, and for the progress its number among the data sets of a
+                larger run. ``None`` if this data set is run alone.
 
         Returns:
-            Scores and details.
+            The scores, with details such as intervals, baselines and warnings.
 
         Raises:
             ArgumentError: Neither is given, or the predictions do not fit the prompts.
@@ -659,30 +678,27 @@ class Experimentor(FixedAttributes, DatasetTask):
         return run
 
     def assemble(self, conditions: Sequence[Condition], answers: Answers, where: str | None = None) -> DatasetRun:
-        """Score the predictions of all conditions.
+        """Return the scores of the predictions of all conditions, with details such as intervals and baselines.
 
         Args:
             conditions: The conditions.
             answers: The predictions of all conditions, in order.
-            where: Name of this data set's run, for messages.
-
-        Returns:
-            Scores and details.
+            where: Name of this data set's run, for messages; by default the name of the data set.
         """
         from StaICC.benchmarks.evaluation import evaluate
 
         run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
         details = replace(run.details, data=self.data_digest)
         if self._rows is not None:
-            # The run stopped early: it has no baselines, and its verification reads the queries with their prompts.
+            # The run stopped early. It has no baselines, and keeps its prompts, which its verification reads.
             return replace(run, details=replace(details, baselines={}))
         return _with_columns(replace(run, details=details), answers)
 
     @property
     def data_digest(self) -> str:
-        """The digest by which comparisons recognise the data: that of the texts of the test rows.
+        """The digest of the texts of the test rows, by which comparisons recognise that two runs have the same data.
 
-        It does not depend on the labels, which may be renamed or in another order.
+        The digest does not depend on the labels, which may be renamed or in another order.
         """
         from StaICC.results.signature import digest
 
@@ -712,19 +728,18 @@ class Experimentor(FixedAttributes, DatasetTask):
         *,
         options: RunOptions | None = None,
     ) -> tuple[dict[str, Any], bool] | tuple[dict[str, Any], bool, dict[str, Any]]:
-        """Run the experiment.
+        """Return the scores of this data set as StaICC 0.1.1 returns them: a tuple instead of a run.
 
         Args:
             forward_inference: The inference function.
-            preentered_prediction: One prediction for each prompt of :meth:`prompt_set` instead.
-            batched_inference: The function takes the list of all prompts and returns the list of predictions.
-            return_outputs: Return the predictions too.
+            preentered_prediction: Instead of the function, one prediction for each prompt of :meth:`prompt_set`.
+            batched_inference: Whether the function takes the list of all prompts and returns the list of predictions.
+            return_outputs: Whether the tuple has the outputs of each query, too.
             options: Options of the run (store, executor, ...).
 
         Returns:
-            The scores under the documented keys, whether every query has a prediction, and with ``return_outputs``
-            a dictionary of ``ground_truth``, ``predictions``, ``predicted_probabilities`` (the rows that the function
-            returned) and ``normalised_probabilities`` (what the metrics read them as; ``None`` if ambiguous).
+            A tuple of two or three items: the scores under the documented keys; whether every query has a prediction;
+            with ``return_outputs``, the outputs by name (:func:`~StaICC.benchmarks.records.outputs_of`).
         """
         from StaICC.benchmarks.records import outputs_of
         from StaICC.inference.runner import RunOptions
@@ -761,7 +776,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         }
 
     def _changed_by_hand(self) -> list[str]:
-        """Return the names of the settings that the user changed and that are no arguments of the constructor."""
+        """Return the names of the settings that the user changed after the experimentor was made.
+
+        No argument of the constructor has these settings, so a benchmark cannot be made again with them.
+        """
         changed = []
         if self.prompt_former.changed:
             changed.append("template")
@@ -780,7 +798,10 @@ class Experimentor(FixedAttributes, DatasetTask):
         return isinstance(self.dataset.source, (BuiltIn, ReleasedWheel))
 
     def _has_cut_sets(self) -> bool:
-        """Return whether a set was cut (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`)."""
+        """Return whether the user cut the calibration, demonstration or test set.
+
+        A cut set has fewer rows than the split (:meth:`~StaICC.prompting.views.SubsetView.cut_by_index`).
+        """
         split = self.card.split
         uncut_sizes = (split.calibration, split.demonstration, self._uncut_test_rows())
         return self.triplet_dataset.sizes != uncut_sizes
@@ -792,7 +813,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         return self.card.split == PUBLISHED_SPLIT
 
     def _split_field(self) -> str | None:
-        """Return the split for the signature; ``None`` for the published one."""
+        """Return the field ``split`` of the signature, with the sizes of sets that were cut; ``None`` as published."""
         if self._has_cut_sets():
             sizes = "+".join(str(size) for size in self.triplet_dataset.sizes)
             return f"{self.card.split}-cut-to-{sizes}"
@@ -801,7 +822,11 @@ class Experimentor(FixedAttributes, DatasetTask):
         return str(self.card.split)
 
     def _demonstrations_field(self) -> str | None:
-        """Return the choice of demonstrations for the signature; ``None`` for the published one."""
+        """Return the field ``demonstrations`` of the signature; ``None`` if they are drawn as published.
+
+        Demonstrations that were set by hand have a digest of their positions. Otherwise the field is the name of the
+        mode, such as ``nested`` or ``in-domain``.
+        """
         from StaICC.results.signature import digest
 
         if self._mode == "default":
@@ -833,8 +858,8 @@ class Experimentor(FixedAttributes, DatasetTask):
         """
         from StaICC.benchmarks.evaluation import settings_tried
 
-        has_baselines = settings_tried(self.task, self._scoring()) is not None
-        has_intervals = not self.metric_set.as_released  # StaICC 0.1.1 has no intervals.
+        has_baselines = settings_tried(self.task, self._scoring()) is not None  # None: accuracy is not scored.
+        has_intervals = not self.metric_set.as_released  # The metrics of StaICC 0.1.1 have no intervals.
         is_noisy = self.prompt_former.settings.noisy_channel
         return {
             "split": self._split_field(),
@@ -852,21 +877,24 @@ class Experimentor(FixedAttributes, DatasetTask):
 
 
 def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> DatasetRun:
-    """Return a scored run that keeps its queries and label scores as columns of numbers.
+    """Return a scored run with its predictions as columns of numbers, and change its outcomes in the same way.
 
-    The columns take the place of the prompts and of the lists of scores, which need much more memory.
+    The outcomes of the given run are changed, not copied: their queries have no prompts afterwards
+    (:meth:`~StaICC.benchmarks.task.Outcome.keep_columns`). A benchmark keeps the runs over all of its data sets until
+    it ends, and prompts and lists of scores would need much more memory than columns.
 
     Args:
         run: The run.
-        answers: The predictions of all conditions, in order.
+        answers: The predictions of all conditions, in order. They stay a list if one of them has no label scores.
     """
     from StaICC.benchmarks.scored_columns import score_rows
 
-    scores = score_rows(answers)
+    scores = score_rows(answers)  # None if a prediction has no label scores
     start = 0
     for outcome in run.outcomes:
         end = start + len(outcome.answers)
-        outcome.keep_columns(None if scores is None else scores[start:end])
+        scores_of_outcome = None if scores is None else scores[start:end]
+        outcome.keep_columns(scores_of_outcome)
         start = end
     if scores is None:
         return replace(run, answers=answers)
@@ -874,10 +902,11 @@ def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> Datas
 
 
 def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:
-    """Return how replies without a label count while several experimentors share their predictions.
+    """Return how replies without a label are treated while several experimentors share their predictions.
 
-    The policy is ``"error"`` if one experimentor has it, because the run then ends at such a reply. Otherwise it is
-    that of the first; each experimentor counts them later by its own policy.
+    If one experimentor has the policy ``"error"``, it is returned, because the run has to end at such a reply.
+    Otherwise the policy of the first experimentor is returned. It makes no difference then: every other policy keeps
+    the reply, and each experimentor scores it later by its own policy.
     """
     policies = [experimentor.unparsed for experimentor in experimentors]
     if "error" in policies:
@@ -887,20 +916,27 @@ def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedRun:
-    """An experimentor with its queries, before predictions are computed."""
+    """An experimentor with its queries and settings, before predictions are computed."""
 
     name: str
     """The name of its run."""
     experimentor: Experimentor
     settings: Mapping[str, str | None]
-    """The settings for the signature with which the queries were written."""
+    """The settings with which the queries were written, as text by field of the signature."""
     conditions: Sequence[Condition]
     queries: Sequence[Query]
     """The queries of all conditions, in order."""
 
     @classmethod
     def of(cls, name: str, experimentor: Experimentor) -> _PreparedRun:
-        """Write the queries of an experimentor, and return it with them."""
+        """Return an experimentor with its queries, which are written now, and with a record of its settings.
+
+        The record is made before the queries. :meth:`refuse_changes` compares it with the settings after the run.
+
+        Args:
+            name: The name of the run of the experimentor, for messages.
+            experimentor: The experimentor.
+        """
         settings = experimentor.settings_for_signature()
         conditions = experimentor.conditions()
         queries: list[Query] = []
@@ -928,14 +964,19 @@ class _PreparedRun:
 def run_together(
     function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
 ) -> list[DatasetRun]:
-    """Run several experimentors of one data set together, and return the run of each.
+    """Return the scored run of each of several experimentors, which are run together on one data set.
 
-    A query that several of them have is predicted once. In batches, as in StaICC 0.1.1, it is predicted each time.
+    The benchmarks of a group, such as Normal and GLER, each have an experimentor for the data set, and many of their
+    queries are equal. So the queries of all experimentors are predicted in one pass, and each distinct query once.
+
+    With ``options.batched`` the function gets all prompts of a condition in one call, as in StaICC 0.1.1. A query that
+    several conditions have is then predicted in each of them, because a prediction may depend on the other prompts of
+    its call.
 
     Args:
         function: The inference function.
         experimentors: The experimentors, by the name of their run.
-        part: Name and number of this data set within the run.
+        part: The name of this data set in messages, and its number among the data sets of the run, for the progress.
         options: Options of the run.
 
     Raises:
@@ -957,7 +998,7 @@ def run_together(
         options,
         unparsed=strictest_policy(experimentors.values()),
         before_predicting=log_warnings_of_prompts,
-        watched=first.name,
+        watched=first.name,  # the name of the data set, in the warnings of the early checks
         early_checks=early_checks(first.outputs, one_label_is_suspicious=first.task.scores_accuracy),
     )
     answers = _predict_in_one_pass(function, prepared, part, pass_options)
@@ -995,21 +1036,22 @@ def _predict_in_one_pass(
 def _report_statistics(
     prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], part: Part, report: ProgressCallback
 ) -> None:
-    """Report to the progress that all queries are predicted, and that statistics are computed next.
+    """Call the progress callback with the state after the last prediction: the statistics are computed next.
+
+    Equal queries count once, also those of different experimentors.
 
     Args:
         prepared: The experimentors with their queries.
         answers: The predictions of all queries, in order.
         part: Name and number of this data set within the run.
-        report: Called with the progress.
+        report: The progress callback.
     """
     from StaICC.progress import Progress
 
-    remaining_answers = iter(answers)
+    all_queries = [query for run in prepared for query in run.queries]
     answer_by_prompt = {}
-    for run in prepared:
-        for query in run.queries:
-            answer_by_prompt[query.prompt, query.label_space] = next(remaining_answers)
+    for query, answer in zip(all_queries, answers, strict=True):
+        answer_by_prompt[query.prompt, query.label_space] = answer
     n_distinct = len(answer_by_prompt)
     n_failed = sum(isinstance(answer, Failure) for answer in answer_by_prompt.values())
     report(
@@ -1028,7 +1070,9 @@ def _report_statistics(
 def _score_in_turn(
     function: Inference, prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], options: RunOptions
 ) -> list[DatasetRun]:
-    """Return the scored run of each experimentor, and log the warnings about its predictions.
+    """Return the scored run of each experimentor, in order, and log the warnings about its predictions.
+
+    The predictions of one experimentor follow those of the one before in the list of all predictions.
 
     Args:
         function: The inference function.

@@ -13,7 +13,7 @@ from StaICC.results.result import Result, ResultGroup
 ABSENT = object()
 """Stands for the value of a field that does not exist."""
 _MOST_LISTED = 20
-"""Most findings of one kind that are listed: enough to see what they share, few enough to print."""
+"""The maximum number of findings of one kind that are listed: enough to see what they share, few enough to print."""
 
 Results = Result | ResultGroup
 
@@ -128,7 +128,7 @@ def limited(place: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def values_equal(saved: object, recomputed: object) -> bool:
-    """Return whether two plain values are equal.
+    """Return whether a saved and a recomputed value, such as a number or a text, are equal.
 
     Fractions are equal to 9 digits, because platforms round logarithms differently. Unlike in Python, ``True`` does not
     equal ``1`` here.
@@ -141,17 +141,18 @@ def values_equal(saved: object, recomputed: object) -> bool:
 
 
 def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, str] = {}) -> Iterator[Finding]:
-    """Yield a finding for every value within a saved JSON value that is not the same as in the expected one.
+    """Yield a finding for every difference between a saved JSON value and the expected one, key by key, item by item.
 
-    A value that differs is contradicted. A value is unchecked if it has no expected value, or if its expected value is
-    :class:`Unchecked`.
+    A value that differs is contradicted. A value is unchecked if the expected one does not have it, or has an
+    :class:`Unchecked` in its place. Equal values have no finding. For example, the saved ``{"accuracy": 0.5}`` and the
+    expected ``{"accuracy": 0.4}`` give ``Contradicted("accuracy: saved 0.5, recomputed 0.4")``.
 
     Args:
         place: Path of the values; empty for a whole file.
         saved: The value of the file.
         expected: The value that was computed again.
-        unknown: The keys whose values this version or benchmark cannot judge, with the reason. Their differences are
-            unchecked instead of contradicted.
+        unknown: The keys whose values this version or benchmark cannot judge, with the reason. Differences at these
+            keys, and in the values within them, are unchecked instead of contradicted.
     """
     if isinstance(expected, Unchecked):
         yield Unchecked(f"{place}: {expected.reason}")

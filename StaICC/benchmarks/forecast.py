@@ -81,7 +81,7 @@ class ForecastOptions:
 
 
 def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: bool = False, **options: Any) -> Forecast:
-    """Forecast a run; nothing is stored.
+    """Return the forecast of a run: its prompts, tokens, seconds and cost. Nothing is stored.
 
     Args:
         parts: The queries of each part of the run.
@@ -113,21 +113,21 @@ class _Call:
     chunk: Chunk
 
     def forecast(self, kept: tuple[int, ...] = ()) -> Forecast:
-        """Return the forecast of the call.
+        """Return the forecast of the call: its numbers of tokens and positions.
 
         Args:
-            kept: The tokens that a kernel keeps from earlier calls
-                (:func:`~StaICC.inference.forecast.forecast_prompts`).
+            kept: The tokens of the prompt before, whose states the kernel still has. A prompt that begins with the
+                same tokens costs less (:func:`~StaICC.inference.forecast.forecast_prompts`).
         """
         prompts = [prompt for prompt, _ in self.chunk]
         label_space = self.chunk[0][1]
         return forecast_prompts(self.function, prompts, label_space, kept=kept)
 
     def work(self, forecast: Forecast) -> int:
-        """Return the work of the call, a number to which its time is proportional.
+        """Return the work of the call: a number to which its duration is assumed to be proportional.
 
-        It is the number of positions that the model computes plus the number of tokens that it generates. For a
-        function that does not count positions, it is the number of characters of the prompts.
+        The work is the number of positions (tokens of prompts) that the model computes, plus the number of tokens that
+        it generates. For a function that does not count positions, it is the number of characters of the prompts.
 
         Args:
             forecast: The forecast of the call.
@@ -138,7 +138,10 @@ class _Call:
 
 
 def _fits(forecast: Forecast) -> bool:
-    """Return whether the longest prompt of a forecast fits into the model. An unknown length or limit fits."""
+    """Return whether the longest prompt of a forecast is within the limit of the model.
+
+    ``True`` is also returned if the length or the limit is unknown.
+    """
     longest_prompt = forecast.longest_prompt or 0
     limit = forecast.limit or math.inf
     return longest_prompt <= limit
@@ -170,6 +173,9 @@ class Tasks:
     ) -> dict[PromptKey, Answer]:
         """Add the calls for the queries of a part of the run, and return the stored predictions of its prompts.
 
+        A part is a data set, or several that are predicted together. A call is counted as new if the store has no
+        prediction of its prompts, and as a recheck if the run computes stored predictions again to compare them.
+
         Args:
             function: The inference function.
             queries: The queries.
@@ -198,7 +204,12 @@ class Tasks:
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
         """Return the forecast of all calls: tokens, seconds and cost.
 
-        To measure the rate of the function, a probe predicts some prompts.
+        The forecasts of the calls are added, in the order of the run. Each call gets the tokens that the kernel still
+        keeps from the call before (``kept``), because a common beginning of two prompts is computed once. Stored
+        predictions that the run computes again, to compare them, are counted as ``rechecked``.
+
+        The seconds are measured: a probe predicts some prompts that fit into the model. Without a probe they are
+        ``None``, and 0 if there is nothing to compute.
 
         Args:
             options: Duration of the probe, and prices.
@@ -207,24 +218,21 @@ class Tasks:
         total = Forecast(self.query_count, self.distinct_count, self.cached_count)
         total_work = 0
         fitting_calls: list[_Call] = []
-        for call in self._rechecked_calls:
+        calls = [*self._rechecked_calls, *self.new_calls]
+        for number, call in enumerate(calls):
             forecast = call.forecast(kept=total.kept)
-            total += replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
             total_work += call.work(forecast)
             if _fits(forecast):
                 fitting_calls.append(call)
-        for call in self.new_calls:
-            forecast = call.forecast(kept=total.kept)
+            is_recheck = number < len(self._rechecked_calls)
+            if is_recheck:
+                forecast = replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
             total += forecast
-            total_work += call.work(forecast)
-            if _fits(forecast):
-                fitting_calls.append(call)
 
-        nothing_to_compute = not self._rechecked_calls and not self.new_calls
         total = replace(
             total,
             exact=certain and total.tokens is not None,
-            seconds=0.0 if nothing_to_compute else None,
+            seconds=None if calls else 0.0,
         )
         if options.probe_seconds and fitting_calls:
             total = self._with_probe(total, total_work, fitting_calls, options.probe_seconds)
@@ -235,7 +243,8 @@ class Tasks:
     def _with_probe(self, total: Forecast, total_work: int, calls: Sequence[_Call], seconds: float) -> Forecast:
         """Return a forecast with the seconds of all calls, and with their tokens if these are still unknown.
 
-        Both are those of the probe, extrapolated by the work. Tokens stay unknown if the function does not count those
+        Both are measured in the probe and extrapolated by the work (:meth:`_Call.work`). If the probe does a tenth of
+        the work in 3 seconds, all calls take 30 seconds. Tokens stay unknown if the function does not count the tokens
         of its requests.
 
         Args:
@@ -266,7 +275,7 @@ class Tasks:
 
 @dataclass(slots=True)
 class _Probe:
-    """The work and the time of a probe, which measures the rate of a function."""
+    """The work and the time of a probe, which predicts a few prompts to measure the speed of a function."""
 
     predicted_work: int = 0
     """The work of all prompts that were predicted."""

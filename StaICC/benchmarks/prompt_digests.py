@@ -14,7 +14,8 @@ from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.details import DatasetDetails
 
 _LONE_SURROGATES = "surrogatepass"
-"""How texts are encoded: a text may have lone surrogates, which strict UTF-8 refuses, so these are encoded as well."""
+"""The error handler with which texts are encoded. A text may have lone surrogates (halves of a character in UTF-16),
+which UTF-8 refuses by default."""
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -24,7 +25,8 @@ class PromptDigests(NamedTuple):
     of_all: str
     """The digest of the JSON list of all prompts, as :func:`~StaICC.results.signature.digest` computes it."""
     marks: str
-    """The first 32 bits of the digest of each prompt, in order, as base64. They tell which prompt differs."""
+    """The marks of the prompts, in order, as base64. A mark is the first 32 bits of the digest of one prompt. The marks
+    tell which prompt differs, the digest of all prompts tells only that one does."""
 
 
 def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) -> PromptDigests:
@@ -32,8 +34,8 @@ def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) 
 
     Args:
         queries: The queries in order, which may be written one by one.
-        seen: The records of the queries are appended to this list. A caller who needs them too does not write the
-            prompts a second time then, which takes long for long prompts.
+        seen: A list to which the record of each query is appended; ``None`` if the caller needs no records. Without
+            this list, a caller would have to write all prompts a second time, which takes long for long prompts.
     """
     # The JSON list of the prompts is hashed item by item.
     digest_of_list = hashlib.sha256(b"[")
@@ -77,7 +79,9 @@ class PromptComparison:
 
 
 def compare_prompts(details: DatasetDetails, written: PromptDigests) -> PromptComparison:
-    """Compare the prompts of a data set with the saved ones by their digests.
+    """Return whether the prompts of a data set are the saved ones, and the first query whose prompt differs.
+
+    The prompts are compared by their digests: first by the mark of each prompt, then by the digest of all prompts.
 
     Args:
         details: The saved details, with the digests of the run.

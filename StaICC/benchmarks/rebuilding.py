@@ -46,9 +46,10 @@ class UnknownBenchmarkError(ArgumentError):
 
 
 def finding_of_error(place: str, error: Exception) -> Finding:
-    """Return the finding about a value whose computation raised an error.
+    """Return the finding about a saved value that could not be computed again, because an error was raised.
 
-    The value is unchecked if its data or its benchmark are missing. Any other error contradicts it.
+    The value is unchecked if its data or its benchmark are not available. Any other error contradicts it: the file of a
+    run leads to none, so its records are damaged or forged.
 
     Args:
         place: The path of the value.
@@ -71,7 +72,8 @@ def rebuild(
         data_files: Files of the user's own data, and folders that contain them.
 
     Returns:
-        The benchmark, with the benchmark's own templates. Metrics of the user's own are left out.
+        The benchmark, with its published templates. Metrics of the user's own are left out, because the file has only
+        their names.
 
     Raises:
         UnknownBenchmarkError: The file does not record the arguments of the benchmark, or prompts, demonstrations, the
@@ -105,7 +107,7 @@ def rebuild(
 
 
 def _rebuild_long_icl(result: Result, data_dir: StrPath | None, data_files: Sequence[StrPath]) -> BaseBenchmark[Any]:
-    """Return the benchmark of a result of LongICL, over the data sets for which it has predictions."""
+    """Return the benchmark of a result of LongICL, over the data sets for which the result has predictions."""
     _refuse_changes_by_hand([result])
     evaluated = [name for name, details in result.details.items() if details.asked]
     datasets = [_dataset(result, name, data_files) for name in evaluated]
@@ -152,7 +154,10 @@ def refuse_unknown_arguments(make: Callable[..., Any], arguments: Iterable[str])
 
 
 def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset | str:
-    """Return a data set of a result: the one in its recorded file, or a built-in one; of LongICL its name.
+    """Return a data set of a result, as an argument of its benchmark.
+
+    It is the data set in the recorded file of the user's own data, or a built-in one. For LongICL, which opens its data
+    itself, it is the name of the data set.
 
     Args:
         result: The result.
@@ -182,14 +187,16 @@ def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Datase
 def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) -> dict[str, Any]:
     """Return the arguments with which the constructor makes a benchmark, or a group of benchmarks, again.
 
-    They are the arguments of the first part, and those options of all parts that the constructor takes.
+    They are the arguments of the first part, and those options of all parts that the constructor takes. An option is
+    an argument of one benchmark only, such as the number of templates. If parts have different values of an option,
+    that of the first part is taken.
 
     Args:
         parts: The results.
         make: The class of their benchmark, or of the group.
     """
     recorded_options: dict[str, Any] = {}
-    for part in reversed(parts):  # Of an option that several parts have, the value of the first part remains.
+    for part in reversed(parts):  # The first part is last, so that its values remain.
         for name, value in part.arguments["options"].items():
             recorded_options[name] = value
     options = {name: _checked_option(name, value) for name, value in recorded_options.items()}
@@ -215,9 +222,9 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
 
 
 def _checked_option(name: str, value: Any) -> int | str:
-    """Return a recorded option of a task after a check.
+    """Return a recorded option of a task, which is checked before: an integer or a text.
 
-    An integer may be at most :data:`_LARGEST_OPTION`, so that it costs little. A text is checked by the task.
+    An integer may be at most :data:`_LARGEST_OPTION`, so that a forged file costs little time. The task checks a text.
 
     Raises:
         ArgumentError: The option is neither.
@@ -228,7 +235,7 @@ def _checked_option(name: str, value: Any) -> int | str:
 
 
 def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
-    """Return those metrics of a result that are of this library, as a metric set.
+    """Return the metrics of a result as a metric set, without metrics of the user's own.
 
     Args:
         recorded: The metrics as the file records them (:func:`~StaICC.benchmarks.experimentor.metrics_record`).
@@ -243,7 +250,7 @@ def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
 
 
 def _restore_settings(result: Result, experimentor: Experimentor) -> None:
-    """Set the choice of demonstrations of a data set as in the run, because no constructor takes it.
+    """Choose the demonstrations of a data set as in the run: in-domain or out-of-domain, which no constructor takes.
 
     Args:
         result: The result.

@@ -58,7 +58,9 @@ def failed_queries(outcomes: Sequence[Outcome], of_replies: bool) -> tuple[Faile
 
 
 def condition_record(outcome: Outcome, written: Sequence[Written]) -> ConditionRecord:
-    """Return the record of a condition, from which a result can be scored again.
+    """Return the record of a condition: its true labels, predictions and label scores, for a result.
+
+    From these records, a result can be scored again without the model.
 
     Args:
         outcome: The condition with its predictions.
@@ -93,11 +95,11 @@ class ReplyRecord(TypedDict, total=False):
 
 
 def reply_record(answer: Answer | Failure | None) -> ReplyRecord:
-    """Return the generated reply of a query and why it ended.
+    """Return the text that a model generated for a query, and why the text ended.
 
     Args:
-        answer: The prediction, or the failure. It has a reply if it is a text, a label that was read from a reply, or
-            the failure of a reply without a label.
+        answer: The prediction, or the failure; ``None`` if there is neither. Three kinds have a reply: a text, a label
+            that was read from a reply, and the failure of a reply without a label.
 
     Returns:
         The fields ``response`` and ``finish_reason``; no field if there is no reply.
@@ -118,13 +120,13 @@ _FIELD_OF_OUTPUT = {
     "predicted_probabilities": "predicted_probabilities",
     "normalised_probabilities": "normalised_probabilities",
 }
-"""The outputs of a run, each with the field of :func:`records_of` that has its values."""
+"""For each output of a run, the field of :func:`records_of` that has its values."""
 _NAMES_OF_RELEASE = {
     "groundtruth": "ground_truth",
     "predicted": "predictions",
     "prob.": "predicted_probabilities",
 }
-"""The names that StaICC 0.1.1 gives these outputs in its code, each with the documented name."""
+"""For each name of an output in the code of StaICC 0.1.1, the documented name."""
 
 
 class Outputs(dict[str, list[Any]]):
@@ -149,7 +151,7 @@ def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             returned = returned_rows[number]
             normalised = normalised_rows[number]
             if isinstance(answer, Failure):
-                # The outcome may have assumed a row for an unparsed reply, but the model did not return it.
+                # An assumed row of an unparsed reply is not recorded, because the model did not return it.
                 returned = None
                 normalised = None
             records.append(
@@ -169,11 +171,18 @@ def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 
 
 def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:
-    """Return the outputs of all queries, in order; ``None`` where a query failed.
+    """Return the outputs of all queries by name, each as a list with one value for each query, in order.
 
-    ``ground_truth`` and ``predictions`` are label indexes. ``predicted_probabilities`` has the rows that the inference
-    function returned (one-hot rows for labels), ``normalised_probabilities`` what the metrics read them as: ``None``
-    if they may be probabilities or logits.
+    * ``ground_truth``: the true label indexes.
+    * ``predictions``: the predicted label indexes.
+    * ``predicted_probabilities``: the rows of numbers that the inference function returned; one-hot rows for labels.
+    * ``normalised_probabilities``: the same rows as probabilities, as the metrics read them. ``None`` if they may
+      be probabilities or logits.
+
+    A query without a prediction has ``None`` everywhere but in ``ground_truth``.
+
+    Args:
+        outcomes: The outcome of each condition.
     """
     records = records_of(outcomes)
     outputs = Outputs()

@@ -59,11 +59,15 @@ class RerunScore:
 
 
 def possible_labels(answer: Answer | Failure, tolerance: float) -> set[int | None]:
-    """Return the labels that a prediction may name if it is computed again; none for a failed query.
+    """Return the labels that a prediction may have if it is computed again; an empty set for a failed query.
 
-    Two scores may both change by the tolerance, relative to the range of the scores (at least 1). So a label is
-    possible if half of its distance to the highest score, relative to this range, is at most the tolerance. A recheck
-    measures differences in the same way (:func:`StaICC.inference.recheck.difference`).
+    Each score may change by the tolerance times the range of the scores (at least 1). The highest score may fall and
+    another one rise, so a label is possible if
+
+    ``(highest score - score of the label) / 2 / range <= tolerance``.
+
+    For the scores ``[0.5, 0.499, 0.001]`` and the tolerance 0.001, the range is 1, and the labels 0 and 1 are possible.
+    A recheck measures differences in the same way (:func:`StaICC.inference.recheck.difference`).
 
     Args:
         answer: A saved prediction: a label index, or one score for each label.
@@ -84,7 +88,10 @@ def possible_labels(answer: Answer | Failure, tolerance: float) -> set[int | Non
 
 
 def label_of(answer: Answer | Failure) -> int | None:
-    """Return the label that a prediction names: the first one with the highest score; ``None`` if the query failed."""
+    """Return the label of a prediction; ``None`` if the query failed.
+
+    Of label scores, it is the label with the highest score, the first one of several.
+    """
     if isinstance(answer, int):
         return int(answer)
     if isinstance(answer, list):
@@ -94,7 +101,7 @@ def label_of(answer: Answer | Failure) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRerun:
-    """A data set of which some queries were predicted again."""
+    """The saved predictions of all queries of a data set, and the new predictions of some of them."""
 
     truth: Sequence[int]
     """The true label of each query."""
@@ -104,7 +111,7 @@ class DatasetRerun:
     """The new prediction of some queries, by their number; at least one."""
 
     def right(self, answers: Sequence[Answer | Failure]) -> list[bool]:
-        """Return for each query whether its prediction names the true label.
+        """Return for each query whether the label of its prediction is the true one.
 
         Args:
             answers: One prediction for each query.
@@ -114,9 +121,9 @@ class DatasetRerun:
     def accuracy_range(self, tolerance: float) -> tuple[float, float]:
         """Return the lowest and the highest possible accuracy of all queries of the data set.
 
-        A query that was predicted again counts with its new prediction. Any other query has the labels that its saved
-        prediction may name. In the lowest accuracy, it counts as right if the true label is the only one of these. In
-        the highest accuracy, it counts as right if the true label is one of them.
+        A query that was predicted again counts with its new prediction. For any other query, several labels may be
+        possible within the tolerance (:func:`possible_labels`). In the lowest accuracy, the query is right if the true
+        label is the only possible one. In the highest accuracy, the query is right if the true label is possible.
 
         Args:
             tolerance: The largest accepted difference of two predictions.
@@ -139,8 +146,8 @@ class DatasetRerun:
 def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: float) -> RerunScore:
     """Return the accuracies of a result of which some queries were predicted again.
 
-    The accuracy of all queries is the mean of the accuracies of the data sets. That of the queries that were predicted
-    again is their share of right predictions, over all data sets.
+    The accuracy of all queries is the mean of the accuracies of the data sets, as in the result. The accuracy of the
+    queries that were predicted again is the share of right predictions among them, over all data sets together.
 
     Args:
         benchmark: The name of its benchmark.

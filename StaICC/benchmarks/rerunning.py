@@ -26,7 +26,9 @@ from StaICC.results.result import ResultGroup
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """The options of predicting queries of a result again. They are drawn from all parts, data sets and conditions.
+    """Options for predicting some queries of a result again.
+
+    The queries are drawn at random from all parts, data sets and conditions.
 
     Raises:
         ArgumentError: The model is no function, or the number of queries is not positive.
@@ -46,7 +48,7 @@ class Rerun:
 
 
 Prediction = Answer | Failure
-"""The prediction of a query, or its failure."""
+"""The prediction of a query, or its failure. A reply without a label is a failure, too, which has the reply."""
 NewPredictions = dict[RerunSource, dict[int, Prediction]]
 """The new predictions of each data set, by the number of the query in it."""
 
@@ -54,24 +56,27 @@ NewPredictions = dict[RerunSource, dict[int, Prediction]]
 def predict_again(
     rerun: Rerun, name: str, sources: Sequence[RerunSource], whole: Results | None = None
 ) -> Verification:
-    """Predict random queries again, and return the differences that are larger than the tolerance of the model.
+    """Return the findings about random queries of a result, which a model predicts again.
+
+    A new prediction that differs from the saved one by more than the tolerance of the model contradicts it.
 
     Args:
-        rerun: The model, and the number of queries.
-        name: Name of the result.
-        sources: The data sets from which queries are drawn. Those that another model predicted are left out if the
-            result has predictions of several models.
-        whole: The result. With it, the finding has a copy of the result with the new predictions.
+        rerun: The model, the number of queries and the seed.
+        name: The name of the result.
+        sources: The data sets from which queries are drawn. If several models predicted the data sets, those of other
+            models than the given one are left out.
+        whole: The complete result. If it is given, the returned verification has a copy of it with the new predictions
+            and the scores that follow from them. ``None`` makes no copy.
     """
     findings: list[Finding] = []
     candidates: list[tuple[RerunSource, int]] = []
     model = identity_of(rerun.model)
     several_models = _has_several_models(sources)
     for source in sources:
-        refusal = _why_not_again(source, model, several_models)
+        refusal = _why_not_predicted_again(source, model, several_models)
         if refusal is None:
             candidates += [(source, number) for number in range(len(source.run.answers))]
-            remark = _other_model(source, model)
+            remark = _difference_of_model(source, model)
         else:
             remark = f"not predicted again, {refusal}"
         if remark is not None:
@@ -108,7 +113,10 @@ def predict_again(
 
 
 def _has_several_models(sources: Sequence[RerunSource]) -> bool:
-    """Return whether several models predicted the data sets. Given predictions, which name no model, do not count."""
+    """Return whether several models predicted the data sets.
+
+    Given predictions do not count, because they name no model.
+    """
     digests = set()
     for source in sources:
         predictor = source.predictor
@@ -117,13 +125,14 @@ def _has_several_models(sources: Sequence[RerunSource]) -> bool:
     return len(digests) > 1
 
 
-def _why_not_again(source: RerunSource, model: Identity, several_models: bool) -> str | None:
-    """Return why the queries of a data set are not predicted again with a model; ``None`` if they are.
+def _why_not_predicted_again(source: RerunSource, model: Identity, several_models: bool) -> str | None:
+    """Return the reason why a model does not predict queries of a data set again; ``None`` if it does.
 
     Args:
         source: The data set.
         model: The identity of the model.
-        several_models: Whether several models predicted the data sets of the result. Then each data set needs its own.
+        several_models: Whether several models predicted the data sets of the result. Each data set then needs the
+            model that predicted it.
     """
     result = source.scored.result
     predictor = source.predictor
@@ -141,11 +150,14 @@ def _why_not_again(source: RerunSource, model: Identity, several_models: bool) -
 
 
 _Differences = dict[str, tuple[str | None, str | None]]
-"""Names of facts or settings in which two models differ, each with the value in the run and the value now."""
+"""The facts and settings in which two models differ, by name: the value of the model in the run, and the value now."""
 
 
 def _different_settings(predictor: Identity, model: Identity) -> _Differences:
-    """Return the settings in which a model differs from that of the run; none for given predictions."""
+    """Return the settings in which a model differs from the model of the run; empty for given predictions.
+
+    A setting says how label scores are computed, such as ``label_scoring``.
+    """
     settings = predictor.settings.keys() | model.settings.keys()
     differences: _Differences = {}
     for name, values in _differences(predictor, model).items():
@@ -155,14 +167,17 @@ def _different_settings(predictor: Identity, model: Identity) -> _Differences:
 
 
 def _differences(predictor: Identity, model: Identity) -> _Differences:
-    """Return all facts and settings in which a model differs from that of the run; none for given predictions."""
+    """Return all facts and settings in which a model differs from the model of the run; empty for given predictions.
+
+    A fact says which model it is, such as ``weights`` or ``dtype``.
+    """
     if GIVEN in predictor.who:
         return {}
     return predictor.differences(model)
 
 
-def _other_model(source: RerunSource, model: Identity) -> str | None:
-    """Return how a model differs from that of the run; ``None`` if it does not differ."""
+def _difference_of_model(source: RerunSource, model: Identity) -> str | None:
+    """Return a text that says how a model differs from the model of the run; ``None`` if it does not differ."""
     differences = _differences(source.predictor, model)
     if not differences:
         return None
@@ -170,35 +185,35 @@ def _other_model(source: RerunSource, model: Identity) -> str | None:
 
 
 def _as_text(differences: _Differences) -> str:
-    """Return the differences of two models, separated by commas."""
+    """Return the differences of two models as a text, such as ``dtype was float32, is bfloat16``."""
     phrases = [f"{name} was {before}, is {now}" for name, (before, now) in differences.items()]
     return ", ".join(phrases)
 
 
 @dataclass(frozen=True, slots=True)
 class _RepeatedQuery:
-    """A query that was predicted again."""
+    """A query with its two predictions: the one in the result, and the new one."""
 
     place: str
-    """Its data set, condition and number, for findings."""
+    """The data set, the condition and the number of the query in the condition, for findings."""
     number: int
-    """Its number, counted over all conditions of the data set."""
+    """The number of the query, counted from 0 over all conditions of the data set."""
     saved: Prediction
     """The prediction in the result."""
-    again: Prediction
+    new: Prediction
     """The new prediction."""
 
 
 def _predict_queries(
     model: Inference, source: RerunSource, numbers: Sequence[int], context: RunContext
 ) -> list[_RepeatedQuery]:
-    """Return some queries of a data set with their saved and new predictions.
+    """Return some queries of a data set, each with its saved prediction and the new prediction of a model.
 
     Args:
-        model: The model that predicts them again.
+        model: The model that predicts the queries again.
         source: The data set.
-        numbers: The numbers of the queries, counted over all conditions.
-        context: The context of the run.
+        numbers: The numbers of the queries, counted from 0 over all conditions.
+        context: The context in which the queries are predicted.
     """
     experimentor = source.experimentor
     queries: list[Query] = []
@@ -208,7 +223,8 @@ def _predict_queries(
             queries.append(query)
             places.append(f"{source.place} / {condition.name} / query {number_in_condition} (test row {query.row})")
 
-    # A reply without a label is a prediction here, which is compared with the saved one.
+    # With unparsed="wrong", a reply without a label does not end the predictions. It is returned as a failure with the
+    # reply, and compared with the saved prediction, which may be such a reply, too.
     options = replace(context.options_for(model, free_text=experimentor.free_text), unparsed="wrong")
     answers = predict_queries(model, [queries[number] for number in numbers], Part("rerun"), options)
     repeated = []
@@ -218,21 +234,21 @@ def _predict_queries(
                 place=places[number],
                 number=number,
                 saved=source.run.answers[number],
-                again=experimentor.read_again(number, answer),
+                new=experimentor.read_again(number, answer),
             )
         )
     return repeated
 
 
 class _RerunComparison:
-    """Compares new predictions with the saved ones.
+    """The comparison of new predictions with the saved ones, query by query.
 
     Args:
-        declared_tolerance: The largest accepted difference of two predictions that the model declares; ``None`` if it
-            declares none, so that its predictions may change.
+        declared_tolerance: The largest difference of two predictions of a query that the model declares. ``None`` if
+            it declares none: its predictions may change, so a difference is unchecked instead of contradicted.
 
     Attributes:
-        tolerance: The largest accepted difference.
+        tolerance: The largest accepted difference: the declared one, or else a default.
         predictions: The new predictions of queries that failed neither in the run nor now.
         findings: The queries that failed, and those whose predictions differ by more than the tolerance.
         n_differing: How many predictions differ by more than the tolerance.
@@ -248,20 +264,20 @@ class _RerunComparison:
         self._may_change = declared_tolerance is None
 
     def add(self, source: RerunSource, query: _RepeatedQuery) -> None:
-        """Compare the two predictions of a query, and add what was found.
+        """Compare the two predictions of a query, and add the result to the attributes.
 
         Args:
             source: The data set.
             query: The query with both predictions.
         """
-        if _has_failed(query.again):
-            self.findings.append(Unchecked(f"{query.place}: it failed when predicted again: {query.again.reason}"))
+        if _has_failed(query.new):
+            self.findings.append(Unchecked(f"{query.place}: it failed when predicted again: {query.new.reason}"))
             return
         if _has_failed(query.saved):
             self.findings.append(Unchecked(f"{query.place}: it failed in the run: {query.saved.reason}"))
             return
-        self.predictions.setdefault(source, {})[query.number] = query.again
-        distance = difference(_without_reply(query.again), _without_reply(query.saved))
+        self.predictions.setdefault(source, {})[query.number] = query.new
+        distance = difference(_without_reply(query.new), _without_reply(query.saved))
         self.largest_difference = max(self.largest_difference, distance)
         if distance > self.tolerance:
             self.n_differing += 1
@@ -270,7 +286,7 @@ class _RerunComparison:
     def _difference_found(self, query: _RepeatedQuery) -> Finding:
         """Return the finding about a query whose predictions differ by more than the tolerance."""
         text = (
-            f"{query.place}: saved {short_value(query.saved)}, predicted again {short_value(query.again)} "
+            f"{query.place}: saved {short_value(query.saved)}, predicted again {short_value(query.new)} "
             f"(accepted difference: {self.tolerance:g})"
         )
         # The predictions of a model that declares no tolerance may change, so a difference proves nothing.
@@ -280,19 +296,24 @@ class _RerunComparison:
 
 
 def _has_failed(prediction: Prediction) -> TypeGuard[Failure]:
-    """Return whether a query failed. A reply without a label counts as a prediction here."""
+    """Return whether a query failed. A query with a reply without a label has not failed."""
     return isinstance(prediction, Failure) and prediction.reply is None
 
 
 def _without_reply(prediction: Prediction) -> Answer | None:
-    """Return a prediction for a comparison. Replies without a label become ``None``, so that any two are equal."""
+    """Return a prediction in the form in which it is compared; ``None`` for a reply without a label.
+
+    So any two replies without a label are equal, whatever their texts are.
+    """
     if isinstance(prediction, Failure):
         return None
     return prediction
 
 
 def _rerun_scores(predictions: NewPredictions, tolerance: float) -> tuple[RerunScore, ...]:
-    """Return the recomputed accuracy of each result of which queries were predicted again.
+    """Return the accuracies of each result of which queries were predicted again, with the new predictions.
+
+    A result whose benchmark does not average an accuracy has none, and is left out.
 
     Args:
         predictions: The new predictions.
@@ -301,13 +322,13 @@ def _rerun_scores(predictions: NewPredictions, tolerance: float) -> tuple[RerunS
     # Two parts of a group may be equal results, so results are told apart by their identity in memory.
     results: dict[int, ScoredResult] = {}
     datasets_by_result: dict[int, list[DatasetRerun]] = {}
-    for source, again in predictions.items():
+    for source, new_predictions in predictions.items():
         if "accuracy" not in source.scored.result.averaged:
             continue
         truth = [query.label for query in source.experimentor.all_queries()]
         key = id(source.scored)
         results[key] = source.scored
-        datasets_by_result.setdefault(key, []).append(DatasetRerun(truth, source.run.answers, again))
+        datasets_by_result.setdefault(key, []).append(DatasetRerun(truth, source.run.answers, new_predictions))
     scores = []
     for key, scored in results.items():
         scores.append(rerun_score(scored.result.benchmark, datasets_by_result[key], tolerance))
@@ -315,7 +336,9 @@ def _rerun_scores(predictions: NewPredictions, tolerance: float) -> tuple[RerunS
 
 
 def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
-    """Return a result with new predictions instead of the saved ones, and with the scores that follow from them.
+    """Return a copy of a result with new predictions instead of the saved ones, and with the scores that follow.
+
+    A result without new predictions is returned unchanged.
 
     Args:
         result: The result, or a group of results.
@@ -342,7 +365,7 @@ def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
     recomputed.signature = result.signature
     recomputed.stopping = result.stopping
     if any(GIVEN in predictor.who for predictor in result.provenance.predictors):
-        # The identity of given predictions is their digest, which is another one now.
+        # The identity of given predictions is their digest. It changed with the predictions, so the new one is kept.
         recomputed.provenance = replace(recomputed.provenance, method=result.provenance.method)
     else:
         recomputed.provenance = result.provenance

@@ -1,4 +1,8 @@
-"""A saved result that is scored a second time, from its own records."""
+"""A saved result that is scored a second time, from its own records.
+
+Verification (:mod:`StaICC.benchmarks.verify`) compares the scores, means, signature and provenance of the file with
+those that the code of a run computes again from the recorded predictions.
+"""
 
 from __future__ import annotations
 
@@ -49,16 +53,17 @@ class ScoredResult:
     where: str
     """Path of the result within its file."""
     unknown: Mapping[str, str]
-    """The keys of the values that cannot be judged, with the reason (:func:`reasons_for_unknown`)."""
+    """The keys of the saved values that cannot be judged, each with the reason (:func:`reasons_for_unknown`)."""
     sources: list[RerunSource] | None
     """A list to which the data sets that can be predicted again are added; ``None`` if nothing is predicted again."""
     runs: dict[str, DatasetRun] = field(default_factory=dict)
     """The run over each data set that was scored, by name."""
 
     def dataset(self, name: str) -> Verification:
-        """Score the records of a data set again, compare with the saved values, and return what differs.
+        """Return the findings about a data set: which of its saved values differ when they are computed again.
 
-        The prompts of the data set are written again for this. If its records can be scored, its run is added to
+        The prompts of the data set are written again, and their digests are compared with the saved ones. Then the
+        recorded predictions are scored, and the scores are compared. If this is possible, the run is added to
         :attr:`runs`.
 
         Args:
@@ -74,7 +79,7 @@ class ScoredResult:
             absent_run = self._absent_run(name)
             conditions: Sequence[Condition] = ()
             written: list[Written] = []
-            digests = PromptDigests(of_all="", marks="")  # as the run records them of an absent data set
+            digests = PromptDigests(of_all="", marks="")  # A run records empty digests for an absent data set.
             if absent_run is None:
                 conditions = self.benchmark[name].conditions()
                 queries = (query for condition in conditions for query in condition.queries)
@@ -106,7 +111,10 @@ class ScoredResult:
         )
 
     def _absent_run(self, name: str) -> DatasetRun | None:
-        """Return the empty run of a data set whose files are not there; ``None`` for any other data set."""
+        """Return the run without scores of a data set that the run skipped, because its files were missing.
+
+        ``None`` means that the data set has queries in the result, or that the benchmark has its files now.
+        """
         query_count = self.result.details[name].asked
         if query_count != 0:
             return None
@@ -144,10 +152,9 @@ class ScoredResult:
         return run
 
     def _saved_run(self, name: str, written: Sequence[Written]) -> DatasetRun:
-        """Return the run of a data set whose predictions the file does not record.
+        """Return the run of a data set whose predictions are not in the file, with the saved scores.
 
-        Its scores are the saved ones, which nothing computes again. The numbers of queries and the digest of the data
-        are computed again.
+        These scores cannot be computed again. Only the numbers of queries and the digest of the data are.
 
         Args:
             name: The name of the data set.
@@ -162,7 +169,7 @@ class ScoredResult:
         )
         scores = self.result.divided[name]
         averaged = {key: scores.get(key) for key in self.result.averaged}
-        # Some notes of a data set are warnings of the result, where the name of the data set is in front.
+        # Notes of a data set may be repeated among the warnings of the result, with the name of the data set in front.
         warnings = tuple(note for note in details.notes if f"{name}: {note}" in self.result.warnings)
         return DatasetRun(
             values=scores,
@@ -175,37 +182,46 @@ class ScoredResult:
         )
 
     def _compare_dataset(self, name: str, run: DatasetRun) -> Iterator[Finding]:
-        """Compare the saved scores and details of a data set with those of its recomputed run.
+        """Yield the findings of a comparison: the saved scores and details of a data set, and those of its new run.
 
         Args:
             name: The name of the data set.
             run: The run that follows from its records.
         """
-        unrecorded = self._why_unrecorded(name)
+        reason = self._why_scores_unknown(name)
         expected_scores: Mapping[str, Any] | Unchecked = run.values
-        if unrecorded is not None:
-            expected_scores = Unchecked(unrecorded)
+        if reason is not None:
+            expected_scores = Unchecked(reason)
         saved_scores = self.saved[DIVIDED][name]
         yield from compare_values(f"{self.where}{DIVIDED} / {name}", saved_scores, expected_scores, self.unknown)
 
         saved_details = self.saved["details"][name]
         expected_details = run.details.to_dict()
-        for key in _NOT_OF_RECORDS:
+        for key in _DETAILS_NOT_FROM_PREDICTIONS:
             expected_details[key] = saved_details[key]
         yield from compare_values(f"{self.where}details / {name}", saved_details, expected_details, self.unknown)
 
-    def _why_unrecorded(self, name: str) -> str | None:
-        """Return why the scores of a data set cannot be computed from the file; ``None`` if they can."""
+    def _why_scores_unknown(self, name: str) -> str | None:
+        """Return the reason why the scores of a data set cannot be computed from the file; ``None`` if they can.
+
+        There are two reasons. Prompts of a task with free texts were too long and lost demonstrations, on which its
+        scores depend. Or the file has no records of the predictions, for example of queries with several labels.
+
+        Args:
+            name: The name of the data set.
+        """
         details = self.result.details[name]
         if details.dropped and self.benchmark[name].free_text:
             return "prompts lost demonstrations, and the file does not record which ones"
         if self._absent_run(name) is not None:
-            return None
+            return None  # The run skipped the data set. All of its scores are undefined, which needs no predictions.
         experimentor: DatasetTask = self.benchmark[name]
         return experimentor.unrecorded
 
     def shared(self, race: bool) -> Iterator[Finding]:
-        """Compare what the data sets share (means, signature, provenance) with that of the recomputed result.
+        """Yield the findings about what the data sets share: the means, the signature and the provenance.
+
+        The saved values are compared with those of the result that is computed from the recorded predictions.
 
         Args:
             race: Whether the result is one of the two of a race. The caller then compares the decision to stop, which
@@ -213,7 +229,7 @@ class ScoredResult:
         """
         recomputed = self._recomputed_result()
         expected = recomputed.to_dict()
-        for key in _COMPARED_BEFORE:
+        for key in _ENTRIES_NOT_SHARED:
             expected[key] = self.saved[key]
         self._copy_records_of_predictors(expected)
 
@@ -229,9 +245,9 @@ class ScoredResult:
         yield from compare_values(self.where.removesuffix(" / "), saved, expected, self.unknown)
 
     def _recomputed_result(self) -> Result:
-        """Return the result that is computed from the scored data sets.
+        """Return the result that is computed from the scored data sets, for a comparison with the saved one.
 
-        What only the run could know, such as its times, is copied from the saved result.
+        Some values cannot be computed from the records. They are copied from the saved result, and so are not checked.
         """
         saved = self.result
         runs = {name: self.runs[name] for name in self.benchmark.dataset_names}
@@ -249,7 +265,9 @@ class ScoredResult:
         return recomputed
 
     def _copy_records_of_predictors(self, expected: dict[str, Any]) -> None:
-        """Copy from the saved result what only the run can know about its models, such as their times and counts.
+        """Copy what only the run can know about its models from the saved result, such as times and counts.
+
+        A copied value is equal in the comparison that follows, which therefore does not report it.
 
         Args:
             expected: The JSON values of the recomputed result, which are changed.
@@ -258,7 +276,7 @@ class ScoredResult:
         expected_predictors = expected["provenance"]["predictors"]
         saved_predictors = self.saved["provenance"]["predictors"]
         for expected_predictor, saved_predictor in zip(expected_predictors, saved_predictors, strict=False):
-            copied_keys = list(_OF_RUNS)
+            copied_keys = list(_PREDICTOR_FIELDS_OF_RUN)
             # The digest of given predictions is their identity. Texts are not in the file, so it cannot be computed.
             if parses_texts and GIVEN in saved_predictor["who"]:
                 copied_keys += ["who", "identity"]
@@ -267,10 +285,10 @@ class ScoredResult:
                     expected_predictor[key] = saved_predictor[key]
 
     def replayed(self, models: Sequence[ScoredResult]) -> Iterator[Finding]:
-        """Apply the stopping rule to the predictions again, and compare the decision with the saved one.
+        """Yield the findings about the decision to stop early: the rule is applied to the predictions again.
 
         Args:
-            models: The results that the rule depends on: this one, or the two of a race.
+            models: The results that the rule depends on: this one, or both results of a race of two models.
         """
         place = f"{self.where}stopping"
         stopping = self.result.stopping
@@ -288,10 +306,10 @@ class ScoredResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RerunSource:
-    """A data set whose queries can be predicted again, since its prompts are those of the result."""
+    """A data set whose queries can be predicted again, because its prompts are known to be those of the run."""
 
     scored: ScoredResult
-    """The result."""
+    """The result, with its data sets scored again."""
     dataset: str
     """The name of the data set."""
 
@@ -316,39 +334,47 @@ class RerunSource:
 
     @property
     def run(self) -> DatasetRun:
-        """The run that the records were scored as."""
+        """The run that follows from the recorded predictions of the data set."""
         return self.scored.runs[self.dataset]
 
 
-_COMPARED_BEFORE = (DIVIDED, "details", "environment", "timing")
-"""Entries of a result that were compared data set by data set, or that only the run can know."""
-_NOT_OF_RECORDS = ("prompts", "query_digests", "label_mass", "dropped")
+_ENTRIES_NOT_SHARED = (DIVIDED, "details", "environment", "timing")
+"""Entries of a result that :meth:`ScoredResult.shared` does not compare. They were compared before, data set by data
+set, or only the run can know them."""
+_DETAILS_NOT_FROM_PREDICTIONS = ("prompts", "query_digests", "label_mass", "dropped")
 """Details of a data set that do not follow from its predictions. The digests of the prompts are compared before."""
-_OF_RUNS = ("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
-"""The fields of a predictor that only the run can know."""
+_PREDICTOR_FIELDS_OF_RUN = ("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
+"""The fields of a predictor (a model in the provenance) that only the run can know."""
 OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
-"""The reason why another number of the schema is unchecked."""
-_OF_VERSIONS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes", "warnings")
-"""Keys of values that another version of this library may have computed in another way."""
+"""The key of a file's schema number, with the reason why another number is unchecked instead of contradicted."""
+_VERSION_DEPENDENT_KEYS = ("version", "scoring", "statistics", "intervals", "missing", "baselines", "notes", "warnings")
+"""Keys of the values that another version of this library may have computed in another way."""
 
 
 def _all_fields(signature: Signature) -> dict[str, str | None]:
-    """Return the value of each field that a signature may have; ``None`` for one that it leaves out as a default."""
+    """Return the value of each field that a signature may have; ``None`` for a default, which it leaves out."""
     return {name: signature.fields.get(name) for name in FIELDS}
 
 
 def reasons_for_unknown(result: Result, own_metrics: Sequence[str]) -> dict[str, str]:
-    """Return the keys whose values cannot be judged, with the reason: another version, or metrics of the user's own.
+    """Return the keys of a saved result whose values this library cannot judge, each with the reason.
+
+    A difference at such a key is unchecked, not contradicted. There are three reasons. The file may have another number
+    of the schema. Another version of this library may have computed the value in another way. Or the value depends on
+    metrics of the user's own, whose functions are not in the file.
 
     Args:
         result: The result.
         own_metrics: The names of the user's own metrics in the result, which the rebuilt benchmark does not have.
+
+    Returns:
+        The reasons by key, such as ``{"metrics": "mine is the user's own; pass the benchmark"}``.
     """
     reasons = dict(OTHER_SCHEMA)
     version = result.signature.fields.get("version")
     if version != __version__:
         reason = f"computed by version {short_value(version)}, this is {__version__}"
-        for key in _OF_VERSIONS:
+        for key in _VERSION_DEPENDENT_KEYS:
             reasons[key] = reason
     if own_metrics:
         reason = f"{'+'.join(own_metrics)} is the user's own; pass the benchmark"
@@ -358,18 +384,26 @@ def reasons_for_unknown(result: Result, own_metrics: Sequence[str]) -> dict[str,
 
 
 def recorded_predictions(result: Result) -> Predictions:
-    """Return the provenance of the predictions of a saved result, in the form in which a run has it.
+    """Return which model predicted each data set of a saved result, as a run has this record before it saves a result.
 
-    The code of a run computes the provenance in the file from it a second time.
+    The benchmark makes a result from scored data sets and this record
+    (:meth:`~StaICC.benchmarks.running.BaseBenchmark.collect`). So the provenance is computed again by the code of a
+    run, and can be compared with the saved one. Times and counts, which only the run knew, are empty.
+
+    Args:
+        result: The saved result.
     """
+    # The field "scoring" of the signature, such as "function;parser=5", ends with the version of the parser
+    # if labels were read from generated replies.
     scoring = result.signature.fields.get("scoring") or ""
     parser = f";parser={PARSER_VERSION}"
     has_replies = scoring.endswith(parser)
     records: dict[str, RunRecord] = {}
     for predictor in result.provenance.predictors:
         if GIVEN in predictor.who:
-            continue
-        # Two functions may have equal identities; a plain one is not merged with another.
+            continue  # No model of the run made these predictions, and a data set without a record says so.
+        # The provenance merges functions with equal and complete identities. The saved predictors are merged already,
+        # so each one is marked as plain, which means incomplete: it is not merged with another one.
         identity = Identity(predictor.who, predictor.how, predictor.unidentified, plain=True)
         record = RunRecord(identity, predictor.name, started="", finished="", counts=Counter(), replies=has_replies)
         for dataset in predictor.datasets:
@@ -383,10 +417,10 @@ def recorded_predictions(result: Result) -> Predictions:
 
 
 def _recorded_answers(details: DatasetDetails, n_labels: int) -> Iterator[Answer | Failure]:
-    """Yield the prediction of each query of a data set, as its records have it.
+    """Yield the recorded prediction of each query of a data set, over all conditions.
 
-    It is the list of label scores if the file has them, otherwise the predicted label. A query without a prediction
-    yields its failure.
+    A prediction is the list of label scores if the file has them, otherwise the predicted label. For a query that
+    failed, and for a reply without a label, it is a :class:`~StaICC.inference.replies.Failure`.
 
     Args:
         details: The saved details of the data set.

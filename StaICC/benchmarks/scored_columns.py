@@ -12,12 +12,14 @@ from typing import Any, overload
 from StaICC.prompting.prompt_writer import Query
 
 _NO_LABEL = -1
+"""The number that stands for a missing label in a column of label indexes."""
 
 
 class ScoredQueries(Sequence[Query]):
-    """Queries whose prompts are forgotten.
+    """A sequence of queries without their prompts, which are stored as columns of numbers.
 
-    An item is a :class:`~StaICC.prompting.prompt_writer.Query` with an empty prompt, made when it is read.
+    There is one column for the labels, one for the test rows, and so on. An item is a
+    :class:`~StaICC.prompting.prompt_writer.Query` with an empty prompt. It is made from the columns when it is read.
 
     Args:
         queries: The queries of a condition.
@@ -60,16 +62,19 @@ class ScoredQueries(Sequence[Query]):
 
 
 def _number_of_label(label: int | None) -> int:
-    """Return a label index as the number in a column, which is -1 if there is no label."""
+    """Return a label index as a number for a column: itself, or -1 if there is no label (``None``)."""
     return _NO_LABEL if label is None else label
 
 
 class ScoreRows(Sequence[list[float]]):
-    """The label scores of queries; an item is the list of the scores of one query, made when it is read.
+    """The label scores of queries, stored as one column of numbers.
+
+    An item is the list of the scores of one query. It is made from the column when it is read. With three labels, the
+    numbers 0, 1 and 2 of the column are the scores of the first query, the numbers 3, 4 and 5 those of the second.
 
     Args:
         numbers: The scores of all queries, one after the other.
-        width: The number of labels.
+        width: The number of labels, which is the number of scores of each query.
     """
 
     __slots__ = ("_numbers", "_width")
@@ -107,10 +112,9 @@ class ScoreRows(Sequence[list[float]]):
 
 
 def score_rows(answers: Sequence[Any]) -> ScoreRows | None:
-    """Return the label scores of all predictions as a column of numbers.
+    """Return the label scores of all predictions as one column of numbers; ``None`` if they do not fit into one.
 
-    ``None`` means that they do not fit into one: a prediction has no label scores, or two have different numbers of
-    them.
+    They do not fit if a prediction has no label scores, or if two predictions have different numbers of scores.
 
     Args:
         answers: The predictions and failures, in order.

@@ -50,8 +50,8 @@ class Statistics:
     level: float = 0.95
     """Nominal coverage of the confidence intervals, from 0.5 to 0.9999."""
     tried: int = 1
-    """Number of settings that were tried, of which the result is the best. The random baseline is then the best of as
-    many guessers."""
+    """Number of settings, such as templates, that were tried, if the result is the best of them. It is compared with
+    the best of as many random guessers, because the best of several looks good by chance."""
     intervals: bool = True
     """Whether intervals are computed."""
 
@@ -64,14 +64,17 @@ class Statistics:
             raise ArgumentError(f"intervals must be True or False, not {self.intervals!r}")
 
     def for_signature(self, intervals: bool = True, baselines: bool = True) -> str | None:
-        """Return the options on which the reported intervals and random baselines depend, as text.
+        """Return the options on which the reported intervals and random baselines depend, as a field of the signature.
+
+        An example is ``tried10+`` followed by the version of the intervals and their level.
 
         Args:
             intervals: Whether the benchmark has intervals.
             baselines: Whether the benchmark has random baselines.
 
         Returns:
-            The text. ``None`` if the benchmark has no intervals, and no random baseline of several settings.
+            The text. ``None`` if it would be empty: the benchmark has no intervals, and no random baseline of several
+            settings.
         """
         words = []
         if baselines and self.tried > 1:
@@ -101,14 +104,15 @@ class Condition:
 
 
 def argmax(row: Sequence[float]) -> int:
-    """Return the position of the largest value; of several equal ones, the first."""
+    """Return the position of the largest value, which is the predicted label. Of equal values, the first one counts."""
     return max(range(len(row)), key=row.__getitem__)
 
 
 class Outcome:
     """A condition with its predictions.
 
-    Scores use only queries with a prediction; the others are counted as failed, or as unparsed replies.
+    Scores use only queries with a prediction. The other queries are counted as failed, or as unparsed replies, which
+    are generated texts without a label.
 
     Args:
         condition: The condition.
@@ -125,8 +129,8 @@ class Outcome:
         self.condition = condition
         self.answers = answers
         self.outputs = outputs
-        self._kind: Kind = outputs
-        self._ambiguous: Normalised | None = None
+        self._reading: Kind = outputs  # how the rows are read: as the argument says, or as decided before assuming rows
+        self._ambiguous_reading: Normalised | None = None  # set if the rows of the model were ambiguous before that
         self.given: Answers = answers
         """The predictions as they are scored: those of the model, and those that are assumed for unparsed replies."""
         if assume is not None:
@@ -157,20 +161,22 @@ class Outcome:
     def _fix_reading_of_rows(self) -> None:
         """Decide whether the rows of the model are probabilities or logits, before rows are assumed for replies.
 
-        So an assumed row does not change how the others are read.
+        So an assumed row does not change how the rows of the model are read. The decision is kept in ``_reading``. If
+        the rows may be either, they stay ambiguous, and ``_ambiguous_reading`` keeps the reason.
         """
         if not self.returned_rows or not any(map(_is_unparsed, self.answers)):
             return
         normalised = normalise(self.returned_rows, self.outputs)
         if normalised.kind == "ambiguous":
-            self._ambiguous = normalised
+            self._ambiguous_reading = normalised
         else:
-            self._kind = normalised.kind
+            self._reading = normalised.kind
 
     def _with_assumed(self, assume: Literal["wrong", "right"]) -> Answers:
-        """Return the predictions with an assumed prediction for each unparsed reply.
+        """Return the predictions, with an assumed prediction in the place of each unparsed reply.
 
-        It is a label, or a row of numbers with the whole probability on this label if the model returns rows.
+        The assumed prediction is a label index. If the model returns rows of numbers, the assumed prediction is a row
+        that gives this label the probability 1: for label 1 of three, ``[0, 1, 0]``, as logits ``[-inf, 0, -inf]``.
 
         Args:
             assume: Whether the label is the true one, or a wrong one.
@@ -187,36 +193,51 @@ class Outcome:
                 label = (query.label + 1) % label_count
             if not answers_are_rows:
                 answers.append(label)
-            elif self._kind == "logits":
+            elif self._reading == "logits":
                 answers.append(_row(label, label_count, others=-math.inf, certain=0.0))
             else:
                 answers.append(_row(label, label_count))
         return answers
 
     def keep_columns(self, scores: ScoreRows | None) -> None:
-        """Replace the queries and their label scores by columns of numbers, so that the prompts can be forgotten.
+        """Replace the queries and their label scores by columns of numbers, which need much less memory.
+
+        This object is changed. Its queries have empty prompts afterwards; all numbers stay the same.
 
         Args:
-            scores: The label scores of all queries; ``None`` if a query has no scores, so that they stay as they are.
+            scores: The label scores of all queries of the condition, as columns. ``None`` keeps the predictions as
+                they are. A run passes ``None`` if one of its queries has no label scores: the query failed, or its
+                prediction is a label.
         """
         if scores is not None:
+            # Every query has a row of scores. So these rows are the predictions of the model, the predictions as they
+            # are scored (no reply is unparsed), and the rows of the scored queries (no query failed).
             self.answers = scores
             self.given = scores
             self.rows = scores
         all_queries = ScoredQueries(self.condition.queries)
         all_are_scored = len(self.queries) == len(all_queries)
-        self.queries = all_queries if all_are_scored else ScoredQueries(self.queries)
+        if all_are_scored:
+            self.queries = all_queries
+        else:
+            self.queries = ScoredQueries(self.queries)
         self.condition = Condition(self.condition.name, all_queries)
-        self.__dict__.pop("normalised", None)  # the cached property; it is computed again from the columns if needed
+        # Forget the cached value of the property "normalised", which has long lists, too. The property computes its
+        # value again from the columns when it is read.
+        self.__dict__.pop("normalised", None)
 
     @cached_property
     def normalised(self) -> Normalised:
-        """The predictions as probabilities, or the reason why they have none (:mod:`StaICC.metrics.classification`)."""
-        if self._ambiguous is not None:
-            return self._ambiguous
+        """The predictions as probabilities, or the reason why they have none (:mod:`StaICC.metrics.classification`).
+
+        Logits become probabilities by a softmax, labels become one-hot rows. Rows that may be probabilities or logits
+        are ambiguous, and have no probabilities.
+        """
+        if self._ambiguous_reading is not None:
+            return self._ambiguous_reading  # found before rows were assumed for replies, which must not change it
         if self.hard:
             return normalise(self.rows, "probabilities")  # one-hot rows
-        return normalise(self.rows, self._kind)
+        return normalise(self.rows, self._reading)
 
     @property
     def returned_rows(self) -> list[list[float]]:
@@ -231,7 +252,7 @@ class Outcome:
 
     @property
     def sample_of_all(self) -> Sample:
-        """All queries of the condition as a sample, also those without a prediction."""
+        """All queries of the condition as a sample, including queries without a prediction."""
         queries = self.condition.queries
         return _sample_of(queries, len(queries[0].label_space))
 
@@ -259,10 +280,11 @@ class Outcome:
         return self.normalised.probabilities
 
     def query_scores(self, mean: Mean) -> tuple[float | None, ...] | None:
-        """Return the scores of single queries whose mean is a statistic, one for each query of the condition.
+        """Return the score of each query of the condition, for a statistic that is the mean of such scores.
 
-        The score of a query without a prediction is ``None``. Instead of the scores, ``None`` is returned if the
-        statistic is undefined: no query has a prediction, or the predictions have no probabilities.
+        For the accuracy, a correct prediction has the score 1, a wrong one 0. A query without a prediction has
+        ``None``. If the statistic is undefined, ``None`` is returned instead of the scores: no query has a prediction,
+        or the predictions have no probabilities.
 
         Args:
             mean: The statistic.
@@ -280,6 +302,8 @@ class Outcome:
 
     def by_query(self, values: Iterable[_T]) -> list[_T | None]:
         """Return one value for each query of the condition; ``None`` for a query that is not scored.
+
+        If the second of three queries failed, the values ``[a, b]`` of the scored ones become ``[a, None, b]``.
 
         Args:
             values: One value for each scored query, in order.
@@ -308,12 +332,18 @@ class Outcome:
 
     @property
     def scored_predictions(self) -> list[int | None]:
-        """The predicted label index of each query, also if it is assumed; ``None`` for a query that is not scored."""
+        """The label index with which each query is scored: the predicted one, or the one assumed for an unparsed reply.
+
+        ``None`` for a query that is not scored.
+        """
         return self.by_query(self.answered)
 
     @cached_property
     def predictions(self) -> list[int | None]:
-        """The predicted label index of each query of the condition; ``None`` for a failed query or unparsed reply."""
+        """The label index that the model predicted for each query of the condition.
+
+        ``None`` for a failed query or an unparsed reply, also if a label is assumed for the reply in the scores.
+        """
         predictions = []
         for answer, predicted in zip(self.answers, self.scored_predictions, strict=True):
             # An assumed prediction is scored, but the model did not make it.
@@ -322,7 +352,10 @@ class Outcome:
 
 
 def _mixed_kinds(answers: Answers) -> OutputError:
-    """Return the error about predictions of which some are labels and some are rows of numbers."""
+    """Return the error about predictions of which some are labels and some are rows of numbers.
+
+    Its message names the first query of each kind. Failed queries are of neither.
+    """
     label_numbers = []
     other_numbers = []
     for number, answer in enumerate(answers):
@@ -338,6 +371,8 @@ def _mixed_kinds(answers: Answers) -> OutputError:
 
 def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
     """Return queries as a sample, with their test rows numbered from 0.
+
+    Queries of the test rows 4, 9 and 4 have the row numbers 0, 1 and 0.
 
     Args:
         queries: The queries.
@@ -359,13 +394,15 @@ def _is_unparsed(answer: Answer | Failure) -> bool:
 
 
 def _row(answer: Answer, label_count: int, others: float = 0.0, certain: float = 1.0) -> list[float]:
-    """Return the row of numbers of a prediction.
+    """Return the row of numbers of a prediction, one number for each label.
+
+    A row of numbers is returned unchanged. A label becomes a one-hot row: label 1 of three is ``[0, 1, 0]``.
 
     Args:
-        answer: A row of numbers, which is returned, or a label index.
+        answer: The prediction: a row of numbers, or a label index.
         label_count: The number of labels.
-        others: Of a label, the number that all other labels get.
-        certain: Of a label, the number that the label itself gets.
+        others: If the prediction is a label, the number that all other labels get.
+        certain: If the prediction is a label, the number that this label gets.
     """
     if isinstance(answer, list):
         return answer
@@ -385,7 +422,9 @@ class Scores:
 
 
 def compute_or_explain(missing: dict[str, str], key: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the value of a function; ``None`` if it is undefined or not finite, with a reason in ``missing``.
+    """Return the value of a function, or ``None`` if the value is undefined or not finite.
+
+    If it returns ``None``, it also writes the reason into ``missing``.
 
     Args:
         missing: Gets the reason under the key of the value.
@@ -428,12 +467,12 @@ class TaskInput:
         pseudo: Iterator[tuple[str, ...]] | None = None,
         noise: StableRandom | None = None,
     ) -> tuple[Query, ...]:
-        """Return the queries of all test rows within the limit, repeat by repeat.
+        """Return the queries of all test rows within the limit, ordered by repeat, then by test row.
 
         Args:
             settings: Prompt settings instead of :attr:`settings`.
-            pseudo: Texts instead of those of the test rows, one item for each query.
-            noise: Generator of the label noise; a fresh one by default.
+            pseudo: Texts that replace those of the test rows, one item for each query; ``None`` keeps those.
+            noise: Random generator of the label noise; a new one by default.
         """
         settings = settings or self.settings
         renderer = PromptRenderer(self.split, settings)
@@ -539,9 +578,10 @@ class Task(Scorer, Protocol):
         return {}
 
     def pseudo_queries(self, card: Card, demonstration_set: SubsetView) -> Iterator[tuple[str, ...]] | None:
-        """Return an endless iterator of query texts that replace those of the test rows, the same at each call.
+        """Return an endless iterator of query texts without content, which replace the texts of the test rows.
 
-        The prompt writer of the experimentor uses them, too. ``None`` (the default) keeps the texts of the test rows.
+        Each call returns an iterator of the same texts. The prompt writer of the experimentor uses them, too. ``None``
+        (the default) keeps the texts of the test rows.
 
         Args:
             card: The card of the data set.

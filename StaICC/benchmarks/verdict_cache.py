@@ -31,13 +31,15 @@ from StaICC.results.signature import digest
 
 _FILE = "verdicts.json"
 _INSTALLED = "installed"
-"""Stands for the digest of an installed data file, whose name has its digest."""
+"""Used in place of the digest of an installed data file, whose name contains its digest."""
 _ABSENT = "absent"
-"""Stands for the digest of a file that does not exist."""
+"""Used in place of the digest of a file that does not exist."""
 
 
 class VerdictCache:
-    """The results that earlier verifications recomputed. They are read from the file of verdicts when a cache is made.
+    """The result files that earlier verifications recomputed without a difference.
+
+    They are read from the file of verdicts when a cache is made, and written to it by :meth:`save`.
 
     Attributes:
         recomputed: For the digest of each recomputed file, the digest of everything that was read to recompute it.
@@ -87,9 +89,10 @@ class VerdictCache:
 
 
 def digest_of_inputs(file: str, result: Result | ResultGroup, folders: Sequence[Path]) -> str | None:
-    """Return a digest of everything that the verification of a result reads.
+    """Return one digest of everything that the verification of a result reads.
 
-    ``None`` means that it reads something without a known digest, such as the code of a plug-in.
+    If the digest is the same as at an earlier verification, the verdict is the same, too. ``None`` means that
+    something is read that has no known digest, such as the code of a plug-in, so that no verdict can be kept.
 
     Args:
         file: The digest of the file of the result.
@@ -109,7 +112,7 @@ def digest_of_inputs(file: str, result: Result | ResultGroup, folders: Sequence[
 
 
 def _data_states(result: Result, dataset: str, folders: Sequence[Path]) -> list[tuple[str, str]] | None:
-    """Return the names of the files from which a data set may be read, each with its digest.
+    """Return the files from which a data set may be read: pairs of the name of a file and its digest.
 
     Instead of the digest, the table of a built-in data set has :data:`_INSTALLED`, and a missing file :data:`_ABSENT`.
     ``None`` is returned for a data set of a plug-in, because its files are not known.

@@ -52,7 +52,8 @@ RECORDED = (
     "replies, the name of a data file and the texts of its card, and who predicted: model, method and how its scores "
     "are computed"
 )
-"""What only the run can know. It is compared within the file where it is stated twice, but never computed again."""
+"""What only the run can know, so that verification cannot compute it again. If the file states it twice, the two are
+compared."""
 
 
 def verify_file(
@@ -62,7 +63,7 @@ def verify_file(
     data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
-    """Verify a saved result, and the digests of its file.
+    """Return the findings about a saved result that is computed a second time, and about the digests of its file.
 
     Args:
         path: The file.
@@ -99,7 +100,7 @@ def verify(
     data_files: Sequence[StrPath] = (),
     rerun: Rerun | None = None,
 ) -> list[Verification]:
-    """Compute a result a second time from its own records, and compare the two.
+    """Return the findings about a result that is computed a second time from its own records: the values that differ.
 
     Args:
         result: A result or a group of results.
@@ -127,10 +128,10 @@ def verify(
 
 
 def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) -> list[list[StrPath]]:
-    """Return for each result the files from which its data sets were read, and all folders.
+    """Return for each result those of the given files that are its data, and all given folders.
 
-    A file is recognised by its SHA-256, which the result records, so it may have another name than in the run. Every
-    result gets the folders, in which the recorded names are searched later.
+    A file is the data of a result if the result records its SHA-256. So a file may have another name than in the run.
+    Folders are not opened here: later, a file with the recorded name is searched in them.
 
     Args:
         results: The results to verify.
@@ -161,7 +162,7 @@ def matching_files(results: Sequence[Results], data_files: Sequence[StrPath]) ->
 
 
 def _refuse_other_files(digest_by_file: Mapping[StrPath, str], recorded_by_result: Sequence[dict[str, str]]) -> None:
-    """Raise an error if a file is the data of none of the results.
+    """Raise an error if a given file is the data of none of the results.
 
     Args:
         digest_by_file: The SHA-256 of each file.
@@ -225,15 +226,15 @@ class _Verifier:
         where: str,
         raced: list[ScoredResult] | None = None,
     ) -> Iterator[Verification]:
-        """Yield the findings about a result or a group, which may be a part of a file.
+        """Yield the findings about a result or a group, which is a complete file or a part of one.
 
         Args:
             result: The result.
             saved: Its JSON values.
             benchmark: Its benchmark; ``None`` rebuilds it from the result.
             where: Its path within the file; empty for the whole file.
-            raced: If the result is one of a race, it is added to this list when all of its data sets are scored;
-                ``None`` for other results.
+            raced: In a race of two models, the list of their results. The result is added to it when all of its data
+                sets are scored, because the decision to stop follows from both results. ``None`` for other results.
         """
         if isinstance(result, ResultGroup):
             yield from self._verify_group(result, saved, benchmark, where)
@@ -248,7 +249,7 @@ class _Verifier:
         where: str,
         raced: list[ScoredResult] | None,
     ) -> Iterator[Verification]:
-        """Yield a finding about each data set of a result, then one about what they share.
+        """Yield a verification of each data set of a result, then one of the means, the signature and the provenance.
 
         The arguments are those of :meth:`_verify`.
         """
@@ -293,7 +294,7 @@ class _Verifier:
     def _verify_group(
         self, group: ResultGroup, saved: Mapping[str, Any], benchmark: Any, where: str
     ) -> Iterator[Verification]:
-        """Yield the findings about each part of a group, then one about what the parts share.
+        """Yield the verifications of each part of a group, then one of the names, arguments and models of the parts.
 
         The arguments are those of :meth:`_verify`.
         """
@@ -351,15 +352,18 @@ def _not_computed(result: Results, finding: Finding) -> Verification:
 
 
 def _wrong_benchmark(benchmark: object, result: Results, where: str) -> Verification:
-    """Return the finding that a part of a file is not of its benchmark.
+    """Return the finding that a result cannot be of the benchmark with which it was to be verified.
+
+    For a part of a file, this contradicts the file: a part has another kind than its benchmark. For a whole file, it is
+    an error of the caller, who gave a wrong benchmark.
 
     Args:
         benchmark: The benchmark.
-        result: The part.
+        result: The result.
         where: Its path within the file; empty if it is the whole file.
 
     Raises:
-        ArgumentError: It is the whole file, so the caller gave a wrong benchmark.
+        ArgumentError: It is the whole file.
     """
     text = f"{where}benchmark: got {benchmark!r:.60} for results of {_name_of(result)!r:.60}"
     if not where:
@@ -368,7 +372,10 @@ def _wrong_benchmark(benchmark: object, result: Results, where: str) -> Verifica
 
 
 def _fits_group(benchmark: object, sweep: Sweep | None) -> bool:
-    """Return whether a group of results may be of a benchmark that the caller gave.
+    """Return whether a benchmark that the caller gave may have computed a group of results.
+
+    A sweep is a group of results of one benchmark, or of one group of benchmarks, that differ in a setting such as
+    ``k``.
 
     Args:
         benchmark: The benchmark.
@@ -383,7 +390,9 @@ def _fits_group(benchmark: object, sweep: Sweep | None) -> bool:
 
 
 def _as_in_the_run(benchmark: Benchmark, result: Result) -> Benchmark:
-    """Return a benchmark with the test rows that the run evaluated, and with its reading of numbers.
+    """Return a benchmark with the test rows that the run evaluated, and with the reading of numbers of the run.
+
+    A run that stopped early has only the first test rows. Numbers are read as probabilities or as logits.
 
     Args:
         benchmark: The benchmark.
@@ -400,7 +409,7 @@ def _as_in_the_run(benchmark: Benchmark, result: Result) -> Benchmark:
 
 
 def _part_names(group: ResultGroup, saved: Mapping[str, Any]) -> list[str]:
-    """Return the sorted names of the parts of a group, also of those that the run left out with a reason.
+    """Return the sorted names of the parts of a group, including the parts that the run left out with a reason.
 
     Args:
         group: The group.
@@ -414,7 +423,7 @@ def _part_names(group: ResultGroup, saved: Mapping[str, Any]) -> list[str]:
 
 
 def _decision_findings(raced: Sequence[ScoredResult], where: str) -> Iterator[Finding]:
-    """Compare the decision of a race with the one that follows from the predictions of both models.
+    """Yield the findings about the decision of a race to stop, which follows from the predictions of both models.
 
     Args:
         raced: The results of the race whose data sets are all scored.
@@ -429,7 +438,9 @@ def _decision_findings(raced: Sequence[ScoredResult], where: str) -> Iterator[Fi
 
 
 def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Iterator[Finding]:
-    """Compare each part of a group with the first part: their models and, in a sweep, their settings.
+    """Yield the findings of comparing each part of a group with the first part.
+
+    The parts must have the same model. In a sweep, they must also have the same settings, except for the varied one.
 
     Args:
         group: The group.
@@ -466,7 +477,9 @@ def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Itera
 
 
 def _pairs_to_compare(part: Results, first_part: Results, sweep: Sweep | None) -> list[tuple[Result, Result]]:
-    """Return the pairs of results that are compared: one of a part, and one of the first part.
+    """Return the pairs of results that are compared: one result of a part, and one of the first part.
+
+    In a sweep over a group of benchmarks, the pairs are results of the same benchmark.
 
     Args:
         part: The part.
@@ -474,7 +487,7 @@ def _pairs_to_compare(part: Results, first_part: Results, sweep: Sweep | None) -
         sweep: The setting in which the parts differ; ``None`` if they are different benchmarks.
     """
     if sweep is None:
-        # The parts are different benchmarks, or groups of them, so their names do not match.
+        # The parts are different benchmarks, so their names differ. Their results are paired in order.
         return list(zip(part.results(), first_part.results(), strict=False))
     members = _members_of(part)
     first_members = _members_of(first_part)
@@ -493,18 +506,18 @@ def _members_of(part: Results) -> dict[str, Results]:
 
 
 def _settings_without(result: Result, varied: Sequence[str]) -> dict[str, str | None]:
-    """Return the settings in the signature of a result, without some.
+    """Return the settings in the signature of a result, without those in which the parts of a sweep differ.
 
     Args:
         result: The result.
-        varied: The fields that are left out: the parts of a sweep may differ in them.
+        varied: The names of the fields that are left out.
     """
     return {name: result.signature.fields.get(name) for name in FIELDS if name not in varied}
 
 
 @dataclass(frozen=True, slots=True)
 class _ModelsAndMethod:
-    """Who predicted a result."""
+    """The models and the method that predicted a result."""
 
     predictors: Sequence[Predictor]
     """The models."""
@@ -513,10 +526,10 @@ class _ModelsAndMethod:
 
 
 def _who_predicted(result: Result, sweep: Sweep | None) -> _ModelsAndMethod:
-    """Return the models and the method of a result, for a comparison of parts.
+    """Return the models and the method of a result, without what may differ between the parts of a group.
 
-    The digest of given predictions is left out, because it differs from part to part. In a sweep, the method and the
-    settings of the models are left out, too, because the parts may differ in them.
+    The digest of given predictions differs from part to part, so it is left out. In a sweep, the method and the
+    settings of the models may be what is varied, so they are left out, too.
 
     Args:
         result: The result.
