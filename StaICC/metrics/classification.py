@@ -157,8 +157,23 @@ def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
         raise OutputError(f"row {row_index} of the predictions is minus infinity in every column; one must be finite")
 
 
+def _sum_or_infinity(numbers: Sequence[float]) -> float:
+    """Return the exact sum of numbers, or plus infinity where :func:`math.fsum` has no sum.
+
+    It has none for infinities of both signs, and for finite numbers that add up to more than a float holds. Numbers
+    with infinities of one sign have this infinity as their sum, and numbers with NaN have NaN.
+
+    Raises:
+        TypeError: An item is no number. In contrast to ``float()``, ``math.fsum()`` refuses a text such as "0.5".
+    """
+    try:
+        return math.fsum(numbers)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
 def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]:
-    """Return the values of one row as floats, and their sum as in :class:`_Matrix`.
+    """Return the values of one row as floats, and their exact sum, which may be infinite (:func:`_sum_or_infinity`).
 
     Args:
         row_index: Its index, for error messages.
@@ -172,15 +187,11 @@ def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]
         raise _row_error(row_index, row, "is text")
     try:
         numbers = row if isinstance(row, (list, tuple)) else list(row)
-        # In contrast to float(), fsum() refuses a text such as "0.5".
-        try:
-            total = math.fsum(numbers)
-        except (ValueError, OverflowError):  # infinities of both signs, or finite values that add up to too much
-            total = math.inf
+        total = _sum_or_infinity(numbers)
         values = list(map(float, numbers))
     except (TypeError, ValueError, OverflowError) as error:
         raise _row_error(row_index, row, f"cannot be read as numbers ({error})") from None
-    if not math.isfinite(total):
+    if not math.isfinite(total):  # a row with a finite sum has neither NaN nor infinity
         _refuse_nan_and_plus_infinity(row_index, values)
     if not values:
         raise _row_error(row_index, row, "is empty")

@@ -359,12 +359,13 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
     ``6 ((a - b)^2 (s + 1) - a b (s + 2)) / (a b (s + 2) (s + 3))``.
 
     Args:
-        mean_square: The mean square on the scale of a mean of the effects: their variance, divided by their number.
-        n_effects: Number of effects.
+        mean_square: The mean square as :class:`CrossedEffects` has it: the variance of the effects, divided by
+            ``n_effects``. (It is the mean square, divided by the number of outcomes.)
+        n_effects: Number of effects of the source, such as the number of templates.
         degrees_of_freedom: Degrees of freedom of the mean square.
         mean: The mean of the outcomes.
     """
-    largest_variance = mean * (1.0 - mean)  # that of outcomes of 0 and 1
+    largest_variance = mean * (1.0 - mean)  # the variance of outcomes that are all 0 or 1
     if mean_square <= 0.0 or largest_variance <= 0.0:
         return 2.0 * mean_square * mean_square / degrees_of_freedom
     variance_of_effects = mean_square * n_effects
@@ -430,15 +431,16 @@ def _sums_of_products(
 def _limits(mean_square: float, variance: float, level: float) -> tuple[float, float]:
     """Return the confidence limits of an expected mean square.
 
-    The observed mean square is taken as ``expected * chi2 / df`` with a chi-square variable chi2 of df degrees of
-    freedom. It has the variance ``2 * expected^2 / df``, from which df follows.
+    The observed mean square is taken as ``expected * chi2 / df``, where chi2 has a chi-square distribution with df
+    degrees of freedom. Its variance is ``2 * expected^2 / df``. So df is ``2 * mean_square^2 / variance``. It is at
+    least 0.5, because the limits divide by quantiles, which vanish for smaller numbers.
 
     Args:
         mean_square: The observed mean square.
         variance: Its sampling variance.
         level: Nominal coverage.
     """
-    freedom = 1.0
+    freedom = 1.0  # for a mean square of 0, which has the variance 0: any number gives the limits 0
     if variance:
         freedom = max(0.5, 2.0 * mean_square * mean_square / variance)
     low_quantile = chi_square_quantile((1.0 - level) / 2.0, freedom)
@@ -608,20 +610,27 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
 def generalising_p_value(difference: float, p_value: float, effects: CrossedEffects) -> float:
     """Return the two-sided p-value of a difference, for other rows, draws and templates.
 
-    The p-value is the level p at which the interval of :func:`generalise` with coverage 1 - p ends at 0. It is found by
-    bisection, and is at least 1e-12. The distances that come from the rows are those of a normal variable with the
-    given p-value.
+    The p-value is the number p for which the interval of the difference with the coverage 1 - p ends at 0. The distance
+    from the difference to the end of this interval has two sources, which are combined as in :func:`generalise`::
+
+        distance = sqrt(rows_distance^2 + half_width^2)
+
+    The distance from the rows is that of a normal variable, whose standard deviation follows from the p-value with
+    draws and templates fixed. The half width from draws and templates is that of :meth:`CrossedEffects.half_width`.
+    A larger p makes the interval narrower, so p is found by bisection. It is at least 1e-12.
 
     Args:
-        difference: The difference of two means.
-        p_value: Its p-value with draws and templates fixed.
+        difference: The difference of two means, of any sign.
+        p_value: Its two-sided p-value with draws and templates fixed.
         effects: The mean squares of the differences.
     """
     if not difference or p_value >= 1.0:
         return 1.0
     normal = NormalDist()
-    # The standard deviation with which a normal variable has the given p-value; its sign does not matter below.
-    rows_deviation = difference / normal.inv_cdf(max(p_value, 1e-300) / 2.0)
+    # The standard deviation with which a normal variable has the given p-value. Its sign may be negative, which has no
+    # effect below: hypot() uses the absolute value.
+    quantile_of_p = normal.inv_cdf(max(p_value, 1e-300) / 2.0)
+    rows_deviation = difference / quantile_of_p
     low = max(p_value, 1e-12)
     high = 1.0
     for _ in range(40):

@@ -185,15 +185,16 @@ class Place:
 
 
 def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
-    """Return the places of a leaderboard: results of one benchmark that are copies of each other share a place.
+    """Return the places of a leaderboard.
+
+    A place has one result of a benchmark, or several that are copies of each other: they have the same predicted labels
+    and the same label scores in all queries. Each result is at exactly one place.
 
     Args:
         runs: The results of each run, by benchmark.
-
-    Returns:
-        The places. Each result is in exactly one.
     """
-    # Copies have equal labels. The key holds the benchmark too, of which a run has one result.
+    # Copies have equal labels. The key of the labels contains the benchmark, of which a run has one result. So no run
+    # has two results with the same key.
     result_by_run_by_labels: dict[str, dict[str, Result]] = {}
     for run in sorted(runs):
         for result in runs[run].values():

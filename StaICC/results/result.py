@@ -91,7 +91,7 @@ class _Saved(Displayed, dict[str, Any]):
         return queries
 
     def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
-        """Return the rows of a data frame, each by column."""
+        """Return the rows of a data frame, each as a dictionary from column names to values."""
         known_name("level", level, get_args(Level))
         if level == "score":
             records = list(score_records(self))
@@ -213,6 +213,10 @@ class Result(_Saved):
     """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
     def __post_init__(self) -> None:
+        """Fill the dictionary, whose entries are those of StaICC 0.1.1, from the attributes.
+
+        The scores become dictionaries whose KeyError names the known keys, such as the names of the data sets.
+        """
         scores_by_dataset = {}
         for dataset, scores in self.divided.items():
             scores_by_dataset[dataset] = _Named("score", scores)
@@ -280,7 +284,7 @@ class Result(_Saved):
     def reproducible(self) -> dict[str, Any]:
         """Return the JSON values that two runs of the same settings share.
 
-        Without those of :data:`NOT_REPRODUCIBLE`, and without the times and counts of the provenance.
+        The keys of :data:`NOT_REPRODUCIBLE` are left out, and so are the times and counts of the provenance.
         """
         values = {}
         for key, value in self.to_dict().items():
