@@ -773,8 +773,13 @@ def _group_guesses(guesses: Guesses) -> tuple[_GuessGroup, ...]:
     return tuple(groups)
 
 
-def _add_variables(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
-    """Return the distribution of the sum of two independent integers: the probability of each value."""
+def _distribution_of_sum(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
+    """Return the distribution of the sum of two independent random integers: the probability of each value.
+
+    Args:
+        first: The probability of each value of the first integer.
+        second: The probability of each value of the second integer.
+    """
     total: dict[int, float] = {}
     for first_value, first_probability in first.items():
         for second_value, second_probability in second.items():
@@ -834,7 +839,7 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
         negligible = _SMALLEST if grid_step is None else _GRID_NEGLIGIBLE
         right_guesses = _binomial(group.count, log_odds, negligible)
         added = dict(enumerate(right_guesses.probabilities, start=right_guesses.smallest))
-        total = _add_variables(total, _on_grid(added, weight / unit))
+        total = _distribution_of_sum(total, _on_grid(added, weight / unit))
 
     half_step = 0.0 if grid_step is None else float(grid_step / 2)
     return _without_tilt(total, unit, tilt, half_step)
@@ -868,10 +873,10 @@ def _guess_trials(group: _GuessGroup) -> _Trials:
 
 
 def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition: int) -> bool:
-    """Return whether a sum can have too many values for an exact distribution once another group of guesses is added.
+    """Return whether a sum of guesses has too many possible values for an exact distribution, with one more group.
 
     Args:
-        total: The sum so far: probabilities of its values, as integers.
+        total: The distribution of the sum without the group: the probability of each value, an integer.
         n_guesses: Number of guesses of the group.
         largest_addition: What the group adds if all of its guesses are right.
     """

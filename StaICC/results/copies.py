@@ -31,9 +31,9 @@ of this library declares for one model that is computed twice (16 bits)."""
 def labels_key(result: Result) -> str:
     """Return a digest of the test rows and predicted labels of a result, in all queries.
 
-    Results with equal labels have equal digests if they are comparable. Results that are not comparable have different
-    ones, since they are in different leaderboards. A result without records of its queries has a digest of its whole
-    reproducible content instead.
+    Two comparable results have the same digest if they have the same predicted labels for the same test rows. Results
+    that are not comparable have different digests, because they are in different leaderboards. A result without records
+    of its queries has a digest of its whole reproducible content instead.
     """
     if not any(details.conditions for details in result.details.values()):
         return digest(result.reproducible())
@@ -49,7 +49,9 @@ _ScoreRows = list[list[float] | None]
 
 
 def _probabilities_or_scores(record: ConditionRecord, label_count: int) -> _ScoreRows:
-    """Return the label probabilities of each query, or the raw scores if their kind is ambiguous.
+    """Return the label probabilities of each query, or its raw scores if no query has probabilities.
+
+    Without probabilities, the kind of the scores is ambiguous: they may be probabilities or logits.
 
     Args:
         record: The condition.
@@ -188,7 +190,7 @@ def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
     """Return the places of a leaderboard.
 
     A place has one result of a benchmark, or several that are copies of each other: they have the same predicted labels
-    and the same label scores in all queries. Each result is at exactly one place.
+    and the same label scores, to a tolerance, in all queries. Each result is at exactly one place.
 
     Args:
         runs: The results of each run, by benchmark.

@@ -31,7 +31,11 @@ class SavedRecord:
         return dict(plain_values(self))
 
     def check_saved(self, where: str) -> None:
-        """Raise a SchemaError for fields that contradict each other."""
+        """Raise a SchemaError if fields of the saved record contradict each other.
+
+        Args:
+            where: Where the record is in the file, for the message.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,11 @@ def _condition_cell(condition: Mapping[str, Any], key: str, left_out: int = 0) -
 
 
 def _unparsed_cell(replies: Mapping[str, Any]) -> str:
-    """Return the number of unparsed replies of a condition, and how many of them were cut off."""
+    """Return the number of unparsed replies of a condition as a cell, such as ``"5 (3 cut off)"``; ``"-"`` for none.
+
+    Args:
+        replies: The record of the condition. ``cut_off`` is the number of unparsed replies that end at the token limit.
+    """
     unparsed = replies.get("unparsed")
     cut_off = replies.get("cut_off")
     if cut_off:
@@ -64,13 +68,14 @@ def _hidden_columns(rows: list[dict[str, str]]) -> set[str]:
 
 
 def experiment_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
+    """Return the table of an experiment of LongICL as text: the column heads, and the rows.
 
     Args:
         result: The result.
 
     Returns:
-        The column heads, and one row for each condition of each data set.
+        A pair of the column heads, and one row for each condition of each data set. Both are empty if the result has no
+        experiment.
     """
     rows = []
     for dataset, scores in result.divided.items():
