@@ -299,10 +299,11 @@ def _why_mixture(matrix: _Matrix, groups: _RowGroups) -> str:
 
 
 def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
-    """Return rows with zero in place of negative values, if all negative values are rounding errors.
+    """Return rows with zero in place of negative values that are rounding errors.
 
-    ``1 - p`` of a computed probability p can be -1e-17. If any value is below minus `EXACT_TOLERANCE`, or none is
-    negative, the same list is returned.
+    A function that computes ``1 - p`` for a probability p may return -1e-17 instead of 0. If no value is negative,
+    nothing is to be done, and the same list is returned. It is also returned if any value is below minus
+    `EXACT_TOLERANCE`: the negative values are then no rounding errors.
     """
     lowest = min(map(min, rows))
     if lowest >= 0 or lowest < -EXACT_TOLERANCE:
@@ -459,8 +460,8 @@ def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list
 
     Args:
         ground_truth: One label index per query.
-        queries: How many queries were predicted.
-        labels: The size of the label space.
+        queries: The number of queries that were predicted.
+        labels: The number of labels.
 
     Returns:
         The indexes as integers.
@@ -620,8 +621,7 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
             correct[true_label] += 1
 
     # With precision P = correct / predicted and recall R = correct / true,
-    # F1 = 2 P R / (P + R) = 2 correct / (true + predicted). This form has one rounding, and is 0/0 only for a label
-    # that does not occur at all.
+    # F1 = 2 P R / (P + R) = 2 correct / (true + predicted). It is 0/0 only for a label that does not occur at all.
     f1_scores = []
     for label in range(label_count):
         occurrences = true[label] + predicted[label]
@@ -633,12 +633,13 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
 
 
 def confidence_bin(confidence: float, bins: int = 10) -> int:
-    """Return the index of the bin that holds a confidence (see :func:`confidence_bins`).
+    """Return the index of the bin that holds a confidence, from 0 to ``bins`` - 1 (see :func:`confidence_bins`).
 
     Args:
         confidence: Highest probability of a row.
         bins: The number of bins.
     """
+    # The index is the number of inner edges, 1 / bins, 2 / bins and so on, that are not above the confidence.
     inner_edges = range(1, bins)
     return bisect_right(inner_edges, confidence, key=lambda edge: edge / bins)
 

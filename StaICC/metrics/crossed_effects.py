@@ -309,10 +309,11 @@ def _sizes(values: Sequence[Sequence[Sequence[float]]]) -> tuple[int, int, int]:
 
 
 def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSource, _Effects]:
-    """Return the estimated effects of each source.
+    """Return the estimated effects of each source of variance.
 
-    The effect of levels, such as row 3 and template 1, is the mean of the outcomes with these levels, minus the mean of
-    all outcomes, minus the effects of the contained sources: here that of row 3 and that of template 1.
+    An effect belongs to a combination of levels, such as row 3 with template 1. It is the mean of the outcomes with
+    these levels, minus the mean of all outcomes, minus the effects of each part of the combination: here the effect of
+    row 3 and the effect of template 1. What remains is the interaction of the two.
 
     Args:
         outcomes: The outcome of each row, draw and template.
@@ -336,7 +337,12 @@ def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSou
 
 
 def _levels_of(contained: VarianceSource, source: VarianceSource, levels: _Levels) -> _Levels:
-    """Return the levels of those factors that a contained source has.
+    """Return the levels that belong to the factors of a contained source.
+
+    Args:
+        contained: A source whose factors are all in ``source``.
+        source: A source.
+        levels: One level of each factor of ``source``.
 
     Example:
         >>> _levels_of((2,), (0, 2), (3, 1))  # of row 3 and template 1, the template
@@ -417,8 +423,14 @@ def _sums_of_products(
 ) -> list[float]:
     """Return for each level of a factor a sum of products of two effects.
 
-    One is the effect of the source. The other one is its interaction with the level; if the factor is in the source,
-    it is the effect of the source itself.
+    The sum is over the effects of the source, or over those with this level if the factor is in the source. Each effect
+    is multiplied by its interaction with the level. If the factor is in the source, it is multiplied by itself.
+
+    Args:
+        source: The source of the effects.
+        factor: The factor: 0 for rows, 1 for draws, 2 for templates.
+        effects: The effects of all sources.
+        sizes: Numbers of rows, draws and templates.
     """
     joint_source = tuple(sorted({*source, factor}))
     sums = [0.0] * sizes[factor]

@@ -330,11 +330,11 @@ _NODES = 12
 
 
 def condensed(steps: Sequence[float]) -> Mapping[float, float]:
-    """Replace many steps by few values with weights, so that sums of a smooth function over them are the same.
+    """Return few values with weights that replace many steps: the sum of a smooth function over both is the same.
 
-    The outermost steps are kept. The sum over the other steps is replaced by a weighted sum over Chebyshev nodes
-    between them: a smooth function is nearly the polynomial that interpolates it at these nodes, and the sum of the
-    polynomial over the steps is such a weighted sum.
+    Tests of many rows are thus fast. The outermost steps are kept. The other steps are replaced by Chebyshev nodes,
+    fixed values between the lowest and the highest of them. A smooth function is nearly the polynomial that agrees with
+    it at these nodes. The sum of this polynomial over all steps is a weighted sum of its values at the nodes.
 
     The function here is the logarithm of the integrand of :func:`_probability_not_positive`. Its singularities are
     beyond the outermost steps, so that it is smooth between the other steps, and the sums agree to about nine digits.
@@ -343,8 +343,8 @@ def condensed(steps: Sequence[float]) -> Mapping[float, float]:
         steps: The steps.
 
     Returns:
-        The values with their weights. The weight of a step that is kept is its number of occurrences. The weight of a
-        node is a number that need not be whole or positive.
+        The weight of each value. The weight of a step that is kept is its number of occurrences. The weight of a node
+        need not be a whole number, and can be negative.
 
     Example:
         >>> values = condensed([n / 1000 for n in range(1000)])
@@ -535,12 +535,16 @@ def _line_integral(terms: _ScaledTerms, real_part: float, width: float) -> float
 def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     """Return the one-sided p-value of the null hypothesis "the true difference is at most `least`".
 
+    The test is that of Gaffke (2005). Each row gets a random weight, and the p-value is the probability that the
+    weighted sum of the steps is not above the difference of the null hypothesis. One more row with the lowest possible
+    step, the pseudo-row, is added to the sample first.
+
     Args:
         difference: The observed difference.
         least: The difference of the null hypothesis.
     """
-    # Statistic: the steps minus those of the null hypothesis, in which each row has the same share of the difference.
-    # The expected difference of a sample may be above the true one by the bias, which is added to the hypothesis.
+    # Terms: the steps minus those of the null hypothesis, in which each row has the same share of the difference. The
+    # expected difference of a sample may be above the true one by the upward bias, which is added to the hypothesis.
     tested = least + difference.upward_bias
     counts: dict[float, float] = {}
     for row_weight, step_counts in difference.condensed:
@@ -549,8 +553,8 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
             term = step - tested_step
             counts[term] = counts.get(term, 0) + count
 
-    # Pseudo-row: the sample may lack a row with the lowest possible step. Of several data sets, it is in the smallest
-    # one, in which a row has the largest weight.
+    # Pseudo-row: the sample may lack a row with the lowest possible step. With several data sets, it is a row of the
+    # smallest one, in which a row has the largest weight.
     pseudo_row = min(0.0, difference.lowest_step - tested / min(difference.strata) / len(difference.strata))
     counts[pseudo_row] = counts.get(pseudo_row, 0) + 1
 

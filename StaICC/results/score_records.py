@@ -54,8 +54,10 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 def _is_regression_line(prefix: str, value: Sequence[Any]) -> bool:
     """Return whether a list among the scores is a regression line, which is a pair of slope and intercept.
 
+    Regression lines are the lists of two items in the object ``sensitivity``, where the prefix is ``"sensitivity."``.
+
     Args:
-        prefix: The key of the object that holds the list, with a dot. Regression lines are in ``sensitivity``.
+        prefix: The key of the object that holds the list, and a dot.
         value: The list.
     """
     return prefix == "sensitivity." and len(value) == 2
@@ -210,7 +212,8 @@ def _interval_of(
     """Return the interval of a score; ``None`` if it has none.
 
     A run may have stopped early because a mean was known with the wanted precision. This mean then has the interval of
-    the stopping rule, which remains valid although the run looked at the data repeatedly.
+    the stopping rule, which stays valid although the run looked at the interval after each round. All other scores have
+    their usual intervals.
 
     Args:
         result: The result.
