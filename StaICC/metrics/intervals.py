@@ -220,7 +220,7 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
     Args:
         share: The share, from 0 to 1.
         rows: Effective number of independent rows; it need not be an integer.
-        q: Quantile of the interval.
+        q: Quantile of the interval, such as 1.96 for the coverage 0.95.
     """
     scale = 1.0 + q * q / rows
     centre = (share + q * q / (2.0 * rows)) / scale
@@ -245,15 +245,16 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
 def wilson_distances(share: float, variance: float, q: float) -> tuple[float, float]:
     """Return the distances from a share to its lower and its upper Wilson limit, from the variance of the share.
 
-    A binomial share has the variance ``share * (1 - share) / n``. Solved for n, this is the effective number of rows.
-    Both distances are 0 if there is no variance, and for shares of 0 or 1, which have no effective number of rows.
+    A binomial share of n rows has the variance ``share * (1 - share) / n``. So the effective number of rows is
+    ``share * (1 - share) / variance``. Both distances are 0 if there is no variance, and for shares of 0 or 1, which
+    have no effective number of rows.
 
     Args:
         share: The share.
         variance: Its variance.
-        q: Quantile of the interval.
+        q: Quantile of the interval, such as 1.96 for the coverage 0.95.
     """
-    if variance <= _TINY**2:
+    if variance <= _TINY**2:  # a standard deviation of _TINY is a rounding error
         return 0.0, 0.0
     if not 0.0 < share < 1.0:
         return 0.0, 0.0
@@ -350,9 +351,14 @@ def _number_of_events(numerators: Rows, denominators: Rows, value: float, total:
 def _design_effect(events: float, observed_variance: float, binomial_variance: float) -> float:
     """Return the design effect: the ratio of the observed to the binomial variance (Rao and Scott 1992).
 
-    A ratio from few events is unreliable. So it is averaged over the events and one pseudo-event, whose ratio is 1: a
-    row in which all queries agree. Without any event the design effect is therefore 1, so that the interval has a
-    positive width.
+    A ratio from few events is unreliable. (An event is a row with the rarer outcome, such as a wrong prediction.) So
+    the ratio is averaged over the events and one pseudo-event, an added row in which all queries agree, whose ratio is
+    1. Without any event the design effect is therefore 1, so that the interval has a positive width.
+
+    Args:
+        events: The effective number of events (:func:`_number_of_events`).
+        observed_variance: The variance of the score, from the influences of the rows.
+        binomial_variance: The variance that the score would have if all queries of each row agreed.
     """
     ratio = 0.0
     if binomial_variance > _TINY**2:
@@ -457,9 +463,10 @@ def _combined_distance(
 def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
     """Return the least squared distance from a sum of parts to its limit, by two pseudo-rows.
 
-    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So two
-    pseudo-rows are added: one is correct only in the parts with positive weights, one only in those with negative
-    weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights has no pseudo-rows.
+    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So two rows
+    that were not observed, the pseudo-rows, are added: one is correct only in the parts with positive weights, one only
+    in those with negative weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights is
+    no difference; its result is 0.
 
     Args:
         scales: For each part the distance from the sum to its limit, in standard deviations of the part, times its
@@ -477,8 +484,9 @@ def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
 def of_difference(part: MetricTerm, level: float) -> MetricTerm:
     """Return a share for use in a difference: its limits are at least as far away as those of a normal variable.
 
-    Wilson limits of a share near an end of its range are drawn towards the middle, so that one of them is close. The
-    difference of two such shares is not near an end of its range, and a close limit would be too optimistic.
+    The Wilson limits of a share near 0 or 1 are drawn towards the middle, so that the limit at that end is close to the
+    share. The difference of two such shares is near 0, far from the ends of its range, -1 and 1. A close limit would
+    make its interval too narrow.
 
     Args:
         part: The share.
@@ -998,10 +1006,14 @@ def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
 
 
 def _growth(moments: _DivergenceMoments, q: float) -> float:
-    """Return ``q^2 / 2`` times the first-order variance of an estimate for each unit of the true divergence.
+    """Return how fast the first-order variance of an estimated divergence grows with the true divergence D.
 
-    The first-order variance is proportional to the true divergence D, so ``q^2`` times it is ``2 * growth * D``. The
-    factor is estimated at the observed divergence.
+    This variance is proportional to D. The growth is the number for which ``q^2 * variance = 2 * growth * D``, a form
+    that the limits need. It is estimated at the observed divergence.
+
+    Args:
+        moments: The observed divergence and its moments.
+        q: Quantile of the interval.
     """
     # A division by an estimate near 0 would be too uncertain.
     observed_divergence = max(moments.value, 0.01 * moments.bias)
@@ -1028,7 +1040,12 @@ def _upper_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
 
 
 def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
-    """Return the smallest true divergence that the estimate does not reject."""
+    """Return the smallest true divergence that the estimate does not reject; 0 if it does not reject 0.
+
+    Args:
+        moments: The observed divergence and its moments.
+        q: Quantile of the interval.
+    """
     if moments.value <= _quantile_without_divergence(moments, q):
         return 0.0
 
@@ -1050,6 +1067,7 @@ def _quantile_without_divergence(moments: _DivergenceMoments, q: float) -> float
     its mean and its variance. The quantile is the approximation of Wilson and Hilferty (1931):
     ``mean * (1 - c + q * sqrt(c))^3`` with ``c = 2 / (9 * degrees_of_freedom)``.
     """
+    # A chi-square variable, times a factor, has 2 * mean^2 / variance degrees of freedom.
     degrees_of_freedom = 2.0 * moments.bias * moments.bias / max(moments.null_variance, _TINY**2)
     c = 2.0 / (9.0 * degrees_of_freedom)
     return moments.bias * (1.0 - c + q * math.sqrt(c)) ** 3

@@ -673,9 +673,10 @@ class RandomBaseline:
         return k
 
     def _log_p_value(self, k: int, t: int) -> float:
-        """Return the logarithm of P(best >= k) = 1 - P(X < k)^t, where X is the number of right guesses of one guesser.
+        """Return the natural logarithm of the probability that the best of t guessers has at least k right guesses.
 
-        It is computed from the smaller tail of X, so that it has all its digits if it is near 0 and if it is near 1.
+        With X the number of right guesses of one guesser, it is the logarithm of ``1 - P(X < k)^t``. It is computed
+        from the smaller tail of X, so that it has full precision if the probability is near 0, and if it is near 1.
         """
         t = validate_integer("t", t, minimum=1)
         if k == 0:
@@ -810,10 +811,11 @@ def _on_grid(distribution: Mapping[int, float], scale: Fraction) -> dict[int, fl
 
 @lru_cache(maxsize=64)
 def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = None) -> _ScoreDistribution:
-    """Return the distribution of a guesser's score, by adding one group of guesses after the other.
+    """Return the distribution of the score of a random guesser.
 
-    Sums are exact, as integers in multiples of a unit, while there are few different sums. From the group on with which
-    there could be more than ``_EXACT_SCORES``, sums are rounded to a grid, which becomes the new unit.
+    The groups of guesses are added one after the other. A score is kept as an integer, in multiples of a unit: with the
+    unit 0.01, the score 0.37 is 37. These sums are exact while there are few of them. As soon as the next group could
+    make more than ``_EXACT_SCORES`` different sums, they are rounded to a grid, whose step becomes the new unit.
 
     Args:
         groups: The guesses; large weights first.

@@ -246,8 +246,8 @@ class Mean(Statistic):
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         """Return the confidence interval of the mean.
 
-        The distance of a score to the highest one, divided by the width of the range, is a number from 0 to 1. The mean
-        distance therefore has the Wilson interval of a share, which is mapped back to the range of the scores.
+        The distance from a score to the highest possible one, divided by the width of the range, is a number from 0 to
+        1. So the mean distance has the Wilson interval of a share. Its limits are converted back to scores.
         """
         scores = self.scores(sample, predictions)
         low, high = self.range(sample.n_labels)
@@ -1053,10 +1053,11 @@ def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
 
 
 def _sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
-    """Distribute an amount over sums so that they become as nearly proportional to weights as possible.
+    """Return sums after an amount was distributed over them, so that they are nearly proportional to their weights.
 
-    The method is water-filling: the sums with the smallest ratio ``sum / weight`` are raised to a common ratio, the
-    level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``.
+    No sum becomes smaller. The method is water-filling: the sums with the smallest ratios ``sum / weight`` are raised to
+    a common ratio, the level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``. For example,
+    the sums 1 and 4 with equal weights and the amount 2 become 3 and 4.
 
     Args:
         sums: The sums.

@@ -252,14 +252,17 @@ class Result(_Saved):
         return all(not details.failed for details in self.details.values())
 
     def setting(self, name: str) -> Any:
-        """Return an argument of the benchmark; ``None`` if it differs between data sets."""
+        """Return an argument of the benchmark; ``None`` if it differs between data sets, or if there is none."""
         differing = self.arguments.get("changed")
         if isinstance(differing, (list, tuple)) and name in differing:
             return None
         return self.arguments.get(name)
 
     def counted_wrong(self, dataset: str) -> set[tuple[str, int]]:
-        """Return condition and number of each query of a data set whose reply has no label and counts as wrong."""
+        """Return the queries of a data set whose reply has no label and counts as wrong, as (condition, number) pairs.
+
+        It is empty if the run has another rule for replies without a label (the argument ``unparsed``).
+        """
         if self.setting("unparsed") != "wrong":
             return set()
         return {(reply.condition, reply.query) for reply in self.details[dataset].unparsed}
