@@ -448,10 +448,11 @@ def _combined_distance(
     scales = []
     unexplained = []
     for part, distance in zip(parts, distances, strict=True):
-        if not part.variance:
+        if not part.variance:  # no row has an influence on the part
             scales.append(0.0)
             unexplained.append(distance**2)
             continue
+        # The scale is the distance in standard deviations of the part.
         scales.append(distance / math.sqrt(part.variance))
         explained_share = min(1.0, _squares(part.influence) / part.variance)
         unexplained.append(distance**2 * (1.0 - explained_share))
@@ -469,8 +470,8 @@ def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
     no difference; its result is 0.
 
     Args:
-        scales: For each part the distance from the sum to its limit, in standard deviations of the part, times its
-            weight.
+        scales: For each part its weight times the distance to its limit, in standard deviations of the part. A scale
+            is negative if the weight is.
         n_rows: Number of test rows.
     """
     positive = math.fsum([scale for scale in scales if scale > 0.0])

@@ -1055,9 +1055,9 @@ def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
 def _sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
     """Return sums after an amount was distributed over them, so that they are nearly proportional to their weights.
 
-    No sum becomes smaller. The method is water-filling: the sums with the smallest ratios ``sum / weight`` are raised to
-    a common ratio, the level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``. For example,
-    the sums 1 and 4 with equal weights and the amount 2 become 3 and 4.
+    No sum becomes smaller. The method is water-filling: the sums with the smallest ratios ``sum / weight`` are raised
+    to a common ratio, the level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``. With the
+    weights 1 and 1 and the amount 2, for example, the sums 1 and 4 become 3 and 4.
 
     Args:
         sums: The sums.
