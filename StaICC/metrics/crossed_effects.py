@@ -389,8 +389,10 @@ def _jackknife_variance(
 ) -> float:
     """Return the sampling variance of the mean squared effect of a source (infinitesimal jackknife).
 
-    The levels of all three factors are drawn at random. Each factor adds the variance of the influences of its levels,
-    divided by their number. For draws or templates alone the result is 0, because they have too few levels.
+    The levels of all three factors are drawn at random: other rows, draws or templates would give another value. The
+    influence of a level is how much the value changes with its weight. Each factor adds the variance of the influences
+    of its levels, divided by their number. For draws or templates alone the result is 0, because they have too few
+    levels for this estimate.
 
     Args:
         source: The source of the mean square.

@@ -99,7 +99,14 @@ def _leaves_out_replies(result: ResultLike, dataset: str) -> bool:
 
 
 def _other_comparisons(experiments: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return which conditions are compared with another one than usual, such as ``"1K same labels from 1K padded"``."""
+    """Return the conditions with an unusual reference, such as ``"1K same labels from 1K padded"``.
+
+    A difference is usually that from the first condition.
+
+    Args:
+        experiments: The record of the experiment of each data set. Its entry ``compared`` has for each such condition
+            the one that it is compared with.
+    """
     compared: set[tuple[str, str]] = set()
     for experiment in experiments.values():
         compared.update((experiment.get("compared") or {}).items())
@@ -107,7 +114,10 @@ def _other_comparisons(experiments: Mapping[str, Mapping[str, Any]]) -> list[str
 
 
 def experiment_notes(result: ResultLike) -> list[str]:
-    """Return what the differences are, and the p-values of the test of positions; nothing without an experiment."""
+    """Return notes about an experiment of LongICL; none if the result has no experiment.
+
+    The notes say what the differences are measured from, and give the p-values of the test of positions.
+    """
     experiments = {}
     for dataset, scores in result.divided.items():
         if scores.get("experiment"):

@@ -49,7 +49,10 @@ def find_sweep(group: str) -> Sweep | None:
 
 
 def _has_several_runs(group: ResultGroup) -> bool:
-    """Return whether a benchmark is in several parts of a group, so that its parts are runs of their own."""
+    """Return whether each part of a group is a run of its own: several parts have results of the same benchmark.
+
+    One run has at most one result of each benchmark.
+    """
     parts_with_benchmark: Counter[str] = Counter()
     for part in group.values():
         benchmarks = {single.benchmark for single in part.results()}
