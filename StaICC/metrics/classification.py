@@ -157,8 +157,23 @@ def _refuse_nan_and_plus_infinity(row_index: int, values: list[float]) -> None:
         raise OutputError(f"row {row_index} of the predictions is minus infinity in every column; one must be finite")
 
 
+def _sum_or_infinity(numbers: Sequence[float]) -> float:
+    """Return the exact sum of numbers, or plus infinity where :func:`math.fsum` has no sum.
+
+    It has none for infinities of both signs, and for finite numbers that add up to more than a float holds. Numbers
+    with infinities of one sign have this infinity as their sum, and numbers with NaN have NaN.
+
+    Raises:
+        TypeError: An item is no number. In contrast to ``float()``, ``math.fsum()`` refuses a text such as "0.5".
+    """
+    try:
+        return math.fsum(numbers)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
 def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]:
-    """Return the values of one row as floats, and their sum as in :class:`_Matrix`.
+    """Return the values of one row as floats, and their exact sum, which may be infinite (:func:`_sum_or_infinity`).
 
     Args:
         row_index: Its index, for error messages.
@@ -172,15 +187,11 @@ def _read_row(row_index: int, row: Sequence[float]) -> tuple[list[float], float]
         raise _row_error(row_index, row, "is text")
     try:
         numbers = row if isinstance(row, (list, tuple)) else list(row)
-        # In contrast to float(), fsum() refuses a text such as "0.5".
-        try:
-            total = math.fsum(numbers)
-        except (ValueError, OverflowError):  # infinities of both signs, or finite values that add up to too much
-            total = math.inf
+        total = _sum_or_infinity(numbers)
         values = list(map(float, numbers))
     except (TypeError, ValueError, OverflowError) as error:
         raise _row_error(row_index, row, f"cannot be read as numbers ({error})") from None
-    if not math.isfinite(total):
+    if not math.isfinite(total):  # a row with a finite sum has neither NaN nor infinity
         _refuse_nan_and_plus_infinity(row_index, values)
     if not values:
         raise _row_error(row_index, row, "is empty")
@@ -288,10 +299,11 @@ def _why_mixture(matrix: _Matrix, groups: _RowGroups) -> str:
 
 
 def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
-    """Return rows with zero in place of negative values, if all negative values are rounding errors.
+    """Return rows with zero in place of negative values that are rounding errors.
 
-    ``1 - p`` of a computed probability p can be -1e-17. If any value is below minus `EXACT_TOLERANCE`, or none is
-    negative, the same list is returned.
+    A function that computes ``1 - p`` for a probability p may return -1e-17 instead of 0. If no value is negative,
+    nothing is to be done, and the same list is returned. It is also returned if any value is below minus
+    `EXACT_TOLERANCE`: the negative values are then no rounding errors.
     """
     lowest = min(map(min, rows))
     if lowest >= 0 or lowest < -EXACT_TOLERANCE:
@@ -448,8 +460,8 @@ def check_labels(ground_truth: Sequence[int], queries: int, labels: int) -> list
 
     Args:
         ground_truth: One label index per query.
-        queries: How many queries were predicted.
-        labels: The size of the label space.
+        queries: The number of queries that were predicted.
+        labels: The number of labels.
 
     Returns:
         The indexes as integers.
@@ -609,8 +621,7 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
             correct[true_label] += 1
 
     # With precision P = correct / predicted and recall R = correct / true,
-    # F1 = 2 P R / (P + R) = 2 correct / (true + predicted). This form has one rounding, and is 0/0 only for a label
-    # that does not occur at all.
+    # F1 = 2 P R / (P + R) = 2 correct / (true + predicted). It is 0/0 only for a label that does not occur at all.
     f1_scores = []
     for label in range(label_count):
         occurrences = true[label] + predicted[label]
@@ -622,12 +633,13 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
 
 
 def confidence_bin(confidence: float, bins: int = 10) -> int:
-    """Return the index of the bin that holds a confidence (see :func:`confidence_bins`).
+    """Return the index of the bin that holds a confidence, from 0 to ``bins`` - 1 (see :func:`confidence_bins`).
 
     Args:
         confidence: Highest probability of a row.
         bins: The number of bins.
     """
+    # The index is the number of inner edges, 1 / bins, 2 / bins and so on, that are not above the confidence.
     inner_edges = range(1, bins)
     return bisect_right(inner_edges, confidence, key=lambda edge: edge / bins)
 

@@ -190,17 +190,19 @@ class ConfidenceSequence:
 
     @property
     def estimate(self) -> float:
-        """The mean over data sets of the means of the drawn rows. Before the first round it is the middle of the range.
+        """The mean over data sets of the mean value of the rows drawn so far.
 
-        Each round draws one row of each data set, as long as the data set has rows.
+        Before the first round it is the middle of the range. Each round draws one row of each data set that has rows
+        left, so that ``min(rounds, size)`` rows of a data set are drawn. The values are kept scaled to 0 to 1, and the
+        mean is scaled back to the range ``low`` to ``high``.
         """
         if not self.rounds:
             return self._low + self._width / 2
-        means = []
-        for total, size in zip(self._sums, self._sizes, strict=True):
+        scaled_means = []
+        for scaled_sum, size in zip(self._sums, self._sizes, strict=True):
             n_drawn = min(self.rounds, size)
-            means.append(total / n_drawn)
-        return self._low + self._width * math.fsum(means) / len(self._sizes)
+            scaled_means.append(scaled_sum / n_drawn)
+        return self._low + self._width * math.fsum(scaled_means) / len(self._sizes)
 
     @property
     def standard_error(self) -> float:
@@ -261,10 +263,13 @@ class ConfidenceSequence:
     def _scaled_draws(self, values: Sequence[float | None]) -> list[_Draw]:
         """Return the draws of a round, with values scaled to [0, 1].
 
-        The centre is what is expected of the next value of a data set, from the values drawn before. With n values of
-        the data set, which have the sum S, and the mean m of all values drawn and of one value of 0.5::
+        The centre of a draw is the value that earlier draws predict for it: a mean of the drawn values of the data set,
+        moved towards the mean over all data sets. With n drawn values of the data set, and their sum S::
 
-            centre = (_POOLED_ROWS m + S) / (_POOLED_ROWS + n)
+            centre = (_POOLED_ROWS * m + S) / (_POOLED_ROWS + n)
+
+        Here m is the mean of the drawn values of all data sets and of one more value, 0.5, so that m exists before the
+        first draw.
         """
         pooled_mean = (0.5 + sum(self._sums)) / (1 + self._n_drawn)
         draws = []

@@ -309,10 +309,11 @@ def _sizes(values: Sequence[Sequence[Sequence[float]]]) -> tuple[int, int, int]:
 
 
 def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSource, _Effects]:
-    """Return the estimated effects of each source.
+    """Return the estimated effects of each source of variance.
 
-    The effect of levels, such as row 3 and template 1, is the mean of the outcomes with these levels, minus the mean of
-    all outcomes, minus the effects of the contained sources: here that of row 3 and that of template 1.
+    An effect belongs to a combination of levels, such as row 3 with template 1. It is the mean of the outcomes with
+    these levels, minus the mean of all outcomes, minus the effects of each part of the combination: here the effect of
+    row 3 and the effect of template 1. What remains is the interaction of the two.
 
     Args:
         outcomes: The outcome of each row, draw and template.
@@ -336,7 +337,12 @@ def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSou
 
 
 def _levels_of(contained: VarianceSource, source: VarianceSource, levels: _Levels) -> _Levels:
-    """Return the levels of those factors that a contained source has.
+    """Return the levels that belong to the factors of a contained source.
+
+    Args:
+        contained: A source whose factors are all in ``source``.
+        source: A source.
+        levels: One level of each factor of ``source``.
 
     Example:
         >>> _levels_of((2,), (0, 2), (3, 1))  # of row 3 and template 1, the template
@@ -359,12 +365,13 @@ def _beta_variance(mean_square: float, n_effects: int, degrees_of_freedom: float
     ``6 ((a - b)^2 (s + 1) - a b (s + 2)) / (a b (s + 2) (s + 3))``.
 
     Args:
-        mean_square: The mean square on the scale of a mean of the effects: their variance, divided by their number.
-        n_effects: Number of effects.
+        mean_square: The mean square as :class:`CrossedEffects` has it: the variance of the effects, divided by
+            ``n_effects``. (It is the mean square, divided by the number of outcomes.)
+        n_effects: Number of effects of the source, such as the number of templates.
         degrees_of_freedom: Degrees of freedom of the mean square.
         mean: The mean of the outcomes.
     """
-    largest_variance = mean * (1.0 - mean)  # that of outcomes of 0 and 1
+    largest_variance = mean * (1.0 - mean)  # the variance of outcomes that are all 0 or 1
     if mean_square <= 0.0 or largest_variance <= 0.0:
         return 2.0 * mean_square * mean_square / degrees_of_freedom
     variance_of_effects = mean_square * n_effects
@@ -382,8 +389,10 @@ def _jackknife_variance(
 ) -> float:
     """Return the sampling variance of the mean squared effect of a source (infinitesimal jackknife).
 
-    The levels of all three factors are drawn at random. Each factor adds the variance of the influences of its levels,
-    divided by their number. For draws or templates alone the result is 0, because they have too few levels.
+    The levels of all three factors are drawn at random: other rows, draws or templates would give another value. The
+    influence of a level is how much the value changes with its weight. Each factor adds the variance of the influences
+    of its levels, divided by their number. For draws or templates alone the result is 0, because they have too few
+    levels for this estimate.
 
     Args:
         source: The source of the mean square.
@@ -416,8 +425,14 @@ def _sums_of_products(
 ) -> list[float]:
     """Return for each level of a factor a sum of products of two effects.
 
-    One is the effect of the source. The other one is its interaction with the level; if the factor is in the source,
-    it is the effect of the source itself.
+    The sum is over the effects of the source, or over those with this level if the factor is in the source. Each effect
+    is multiplied by its interaction with the level. If the factor is in the source, it is multiplied by itself.
+
+    Args:
+        source: The source of the effects.
+        factor: The factor: 0 for rows, 1 for draws, 2 for templates.
+        effects: The effects of all sources.
+        sizes: Numbers of rows, draws and templates.
     """
     joint_source = tuple(sorted({*source, factor}))
     sums = [0.0] * sizes[factor]
@@ -430,15 +445,16 @@ def _sums_of_products(
 def _limits(mean_square: float, variance: float, level: float) -> tuple[float, float]:
     """Return the confidence limits of an expected mean square.
 
-    The observed mean square is taken as ``expected * chi2 / df`` with a chi-square variable chi2 of df degrees of
-    freedom. It has the variance ``2 * expected^2 / df``, from which df follows.
+    The observed mean square is taken as ``expected * chi2 / df``, where chi2 has a chi-square distribution with df
+    degrees of freedom. Its variance is ``2 * expected^2 / df``. So df is ``2 * mean_square^2 / variance``. It is at
+    least 0.5, because the limits divide by quantiles, which vanish for smaller numbers.
 
     Args:
         mean_square: The observed mean square.
         variance: Its sampling variance.
         level: Nominal coverage.
     """
-    freedom = 1.0
+    freedom = 1.0  # for a mean square of 0, which has the variance 0: any number gives the limits 0
     if variance:
         freedom = max(0.5, 2.0 * mean_square * mean_square / variance)
     low_quantile = chi_square_quantile((1.0 - level) / 2.0, freedom)
@@ -608,20 +624,27 @@ def generalise(value: float, interval: Interval, effects: CrossedEffects, *, dif
 def generalising_p_value(difference: float, p_value: float, effects: CrossedEffects) -> float:
     """Return the two-sided p-value of a difference, for other rows, draws and templates.
 
-    The p-value is the level p at which the interval of :func:`generalise` with coverage 1 - p ends at 0. It is found by
-    bisection, and is at least 1e-12. The distances that come from the rows are those of a normal variable with the
-    given p-value.
+    The p-value is the number p for which the interval of the difference with the coverage 1 - p ends at 0. The distance
+    from the difference to the end of this interval has two sources, which are combined as in :func:`generalise`::
+
+        distance = sqrt(rows_distance^2 + half_width^2)
+
+    The distance from the rows is that of a normal variable, whose standard deviation follows from the p-value with
+    draws and templates fixed. The half width from draws and templates is that of :meth:`CrossedEffects.half_width`.
+    A larger p makes the interval narrower, so p is found by bisection. It is at least 1e-12.
 
     Args:
-        difference: The difference of two means.
-        p_value: Its p-value with draws and templates fixed.
+        difference: The difference of two means, of any sign.
+        p_value: Its two-sided p-value with draws and templates fixed.
         effects: The mean squares of the differences.
     """
     if not difference or p_value >= 1.0:
         return 1.0
     normal = NormalDist()
-    # The standard deviation with which a normal variable has the given p-value; its sign does not matter below.
-    rows_deviation = difference / normal.inv_cdf(max(p_value, 1e-300) / 2.0)
+    # The standard deviation with which a normal variable has the given p-value. Its sign may be negative, which has no
+    # effect below: hypot() uses the absolute value.
+    quantile_of_p = normal.inv_cdf(max(p_value, 1e-300) / 2.0)
+    rows_deviation = difference / quantile_of_p
     low = max(p_value, 1e-12)
     high = 1.0
     for _ in range(40):

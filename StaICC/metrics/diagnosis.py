@@ -246,8 +246,8 @@ class Line(NamedTuple):
     intercept: float
 
 
-def _exact(number: float | Fraction) -> Fraction | None:
-    """Return a finite number as a fraction; ``None`` for anything else.
+def _as_fraction(number: float | Fraction) -> Fraction | None:
+    """Return a finite number as a fraction; ``None`` for anything else, such as infinity.
 
     Texts are no numbers here, although ``float("0.5")`` would convert them.
     """
@@ -275,7 +275,7 @@ def _fractions(numbers: Sequence[float | Fraction], name: str) -> list[Fraction]
     """
     fractions = []
     for position, number in enumerate(numbers):
-        fraction = _exact(number)
+        fraction = _as_fraction(number)
         if fraction is None:
             raise ArgumentError(f"{name} {position} is {number!r}; expected a finite number")
         fractions.append(fraction)
@@ -357,7 +357,7 @@ def noisy_label_shares(k: int, conditions: int) -> list[float]:
     """
     if k == 0:
         return [1.0] * conditions
-    last_step = max(1, conditions - 1)
+    last_step = max(1, conditions - 1)  # a single condition has the noise rate 0
     shares = []
     for step in range(conditions):
         noise_rate = step / last_step

@@ -58,7 +58,7 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
 
 
 def _accuracy(sample: Sample, correct: Sequence[bool]) -> Contributions:
-    """Return the accuracy with the contribution of each test row.
+    """Return the accuracy of a run or a baseline, with the contribution of each test row.
 
     Args:
         sample: The queries.

@@ -220,7 +220,7 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
     Args:
         share: The share, from 0 to 1.
         rows: Effective number of independent rows; it need not be an integer.
-        q: Quantile of the interval.
+        q: Quantile of the interval, such as 1.96 for the coverage 0.95.
     """
     scale = 1.0 + q * q / rows
     centre = (share + q * q / (2.0 * rows)) / scale
@@ -245,15 +245,16 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
 def wilson_distances(share: float, variance: float, q: float) -> tuple[float, float]:
     """Return the distances from a share to its lower and its upper Wilson limit, from the variance of the share.
 
-    A binomial share has the variance ``share * (1 - share) / n``. Solved for n, this is the effective number of rows.
-    Both distances are 0 if there is no variance, and for shares of 0 or 1, which have no effective number of rows.
+    A binomial share of n rows has the variance ``share * (1 - share) / n``. So the effective number of rows is
+    ``share * (1 - share) / variance``. Both distances are 0 if there is no variance, and for shares of 0 or 1, which
+    have no effective number of rows.
 
     Args:
         share: The share.
         variance: Its variance.
-        q: Quantile of the interval.
+        q: Quantile of the interval, such as 1.96 for the coverage 0.95.
     """
-    if variance <= _TINY**2:
+    if variance <= _TINY**2:  # a standard deviation of _TINY is a rounding error
         return 0.0, 0.0
     if not 0.0 < share < 1.0:
         return 0.0, 0.0
@@ -350,9 +351,14 @@ def _number_of_events(numerators: Rows, denominators: Rows, value: float, total:
 def _design_effect(events: float, observed_variance: float, binomial_variance: float) -> float:
     """Return the design effect: the ratio of the observed to the binomial variance (Rao and Scott 1992).
 
-    A ratio from few events is unreliable. So it is averaged over the events and one pseudo-event, whose ratio is 1: a
-    row in which all queries agree. Without any event the design effect is therefore 1, so that the interval has a
-    positive width.
+    A ratio from few events is unreliable. (An event is a row with the rarer outcome, such as a wrong prediction.) So
+    the ratio is averaged over the events and one pseudo-event, an added row in which all queries agree, whose ratio is
+    1. Without any event the design effect is therefore 1, so that the interval has a positive width.
+
+    Args:
+        events: The effective number of events (:func:`_number_of_events`).
+        observed_variance: The variance of the score, from the influences of the rows.
+        binomial_variance: The variance that the score would have if all queries of each row agreed.
     """
     ratio = 0.0
     if binomial_variance > _TINY**2:
@@ -424,10 +430,15 @@ def _combined_distance(
 ) -> float:
     """Return the distance from a weighted sum of parts to one of its limits (MOVER).
 
-    For uncorrelated parts, MOVER takes the root of the sum of the squared distances of the parts. Here, each squared
-    distance is split. One share is explained by the influences of the rows on the part: the rows correlate the parts,
-    so their influences are added before squaring. The other share is independent of the other parts. It is at least the
-    one of the pseudo-rows (:func:`_square_from_pseudo_rows`), which stand for rows that a small sample may lack.
+    For uncorrelated parts, MOVER takes the root of the sum of the squared distances of the parts. Parts over the same
+    rows are correlated. So the squared distance of each part is split in two:
+
+    - The explained square comes from the influences of the rows on the part. The influences of a row on all parts are
+      added before squaring, so that the correlation counts.
+    - The rest is unexplained, and taken as independent of the other parts.
+
+    A small sample may lack rows that differ between the parts. So the sum of the unexplained squares is at least that
+    of two rows that were not observed, the pseudo-rows (:func:`_square_from_pseudo_rows`).
 
     Args:
         parts: The parts.
@@ -437,28 +448,30 @@ def _combined_distance(
     scales = []
     unexplained = []
     for part, distance in zip(parts, distances, strict=True):
-        if not part.variance:
+        if not part.variance:  # no row has an influence on the part
             scales.append(0.0)
             unexplained.append(distance**2)
             continue
+        # The scale is the distance in standard deviations of the part.
         scales.append(distance / math.sqrt(part.variance))
         explained_share = min(1.0, _squares(part.influence) / part.variance)
         unexplained.append(distance**2 * (1.0 - explained_share))
     explained = _squares([_dot(scales, influences) for influences in influences_by_row])
-    pseudo_rows = _square_from_pseudo_rows(scales, n_rows=len(influences_by_row))
-    return math.sqrt(explained + max(pseudo_rows, math.fsum(unexplained)))
+    least_unexplained = _square_from_pseudo_rows(scales, n_rows=len(influences_by_row))
+    return math.sqrt(explained + max(least_unexplained, math.fsum(unexplained)))
 
 
 def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
     """Return the least squared distance from a sum of parts to its limit, by two pseudo-rows.
 
-    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So two
-    pseudo-rows are added: one is correct only in the parts with positive weights, one only in those with negative
-    weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights has no pseudo-rows.
+    In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So two rows
+    that were not observed, the pseudo-rows, are added: one is correct only in the parts with positive weights, one only
+    in those with negative weights (as in Bonett and Price 2012 for two conditions). A sum without negative weights is
+    no difference; its result is 0.
 
     Args:
-        scales: For each part the distance from the sum to its limit, in standard deviations of the part, times its
-            weight.
+        scales: For each part its weight times the distance to its limit, in standard deviations of the part. A scale
+            is negative if the weight is.
         n_rows: Number of test rows.
     """
     positive = math.fsum([scale for scale in scales if scale > 0.0])
@@ -472,8 +485,9 @@ def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
 def of_difference(part: MetricTerm, level: float) -> MetricTerm:
     """Return a share for use in a difference: its limits are at least as far away as those of a normal variable.
 
-    Wilson limits of a share near an end of its range are drawn towards the middle, so that one of them is close. The
-    difference of two such shares is not near an end of its range, and a close limit would be too optimistic.
+    The Wilson limits of a share near 0 or 1 are drawn towards the middle, so that the limit at that end is close to the
+    share. The difference of two such shares is near 0, far from the ends of its range, -1 and 1. A close limit would
+    make its interval too narrow.
 
     Args:
         part: The share.
@@ -648,16 +662,20 @@ def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float
 def _unbiased_calibration_error(
     value: float, sizes: Sequence[float], deviations: Sequence[float], covariances: Sequence[Sequence[float]]
 ) -> float:
-    """Return the calibration error without its bias: the true error whose estimates have the mean ``value``.
+    """Return an estimate of the calibration error without its bias. It can be negative.
 
-    No true error has a mean estimate below that of a calibrated model. For a smaller estimate, the distance to this
-    mean is returned, which is negative: means over data sets would otherwise keep a bias.
+    An estimated calibration error is larger than the true error on average. So the true error is returned under which
+    the mean of the estimates would be the observed estimate, ``value``.
+
+    Even a calibrated model, with the true error 0, has a positive mean estimate, and no true error has a smaller one.
+    If the observed estimate is below this mean, it minus this mean is returned, which is negative. If 0 was returned
+    instead, a mean over data sets would keep a bias.
 
     Args:
-        value: The observed estimate.
+        value: The observed estimate, the sum of the errors of all bins.
         sizes: The observed error of each bin.
-        deviations: The standard deviation of each error.
-        covariances: Covariances of the errors.
+        deviations: The standard deviation of the error of each bin.
+        covariances: Covariances of the errors of the bins.
     """
     means_if_calibrated = []
     for deviation in deviations:
@@ -666,6 +684,8 @@ def _unbiased_calibration_error(
     mean_if_calibrated = math.fsum(means_if_calibrated)
     if value < mean_if_calibrated:
         return value - mean_if_calibrated
+    # A limit that is 0 standard deviations away is the true error whose mean estimate is the observed one. It is below
+    # the observed estimate.
     return _calibration_limit(value, sizes, covariances, q=0.0, direction=-1.0)
 
 
@@ -784,14 +804,15 @@ def _calibration_limit(
 ) -> float:
     """Return the true calibration error whose mean estimate is ``q`` standard deviations from the observed estimate.
 
-    Many combinations of true errors of the bins have the same sum. Of these, the likeliest one under the covariances is
-    taken. It moves each bin in proportion to the covariance of its error with the sum.
+    The calibration error is the sum of the errors of the bins. Many combinations of true errors of the bins have the
+    same sum. Of these, the likeliest one under the covariances is taken: the error of each bin is moved from the
+    observed one in proportion to its covariance with the sum.
 
     Args:
-        value: The observed estimate.
+        value: The observed estimate, the sum of the errors of all bins.
         sizes: The observed error of each bin.
         covariances: Covariances of the errors of the bins.
-        q: Number of standard deviations.
+        q: Number of standard deviations; 0 for the true error whose mean estimate is the observed one.
         direction: 1 for the upper limit, -1 for the lower one.
     """
     covariances_with_sum = [max(0.0, math.fsum(row)) for row in covariances]
@@ -800,14 +821,20 @@ def _calibration_limit(
         return value
 
     def true_errors(step: float) -> list[float]:
-        """Return the errors of the bins after their sum moved by a number of its standard deviations."""
+        """Return possible true errors of the bins: the observed ones, moved up or down by the direction of the limit.
+
+        Args:
+            step: By how many of its standard deviations the sum of the errors is moved, at least 0. An error of a bin
+                that would be moved below 0 becomes 0.
+        """
         errors = []
-        for size, covariance_with_sum in zip(sizes, covariances_with_sum, strict=True):
-            moved = size + direction * step * covariance_with_sum / deviation_of_sum
-            errors.append(max(0.0, moved))
+        for observed_error, covariance_with_sum in zip(sizes, covariances_with_sum, strict=True):
+            moved_error = observed_error + direction * step * covariance_with_sum / deviation_of_sum
+            errors.append(max(0.0, moved_error))
         return errors
 
-    # Bisection of the number of standard deviations; 40 halvings of 60 leave less than 1e-10.
+    # Bisection of the step: at a larger step, the mean estimate is farther from the observed one. 40 halvings of the
+    # range from 0 to 60 leave less than 1e-10.
     low = 0.0
     high = 60.0
     for _ in range(40):
@@ -980,10 +1007,14 @@ def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
 
 
 def _growth(moments: _DivergenceMoments, q: float) -> float:
-    """Return ``q^2 / 2`` times the first-order variance of an estimate for each unit of the true divergence.
+    """Return how fast the first-order variance of an estimated divergence grows with the true divergence D.
 
-    The first-order variance is proportional to the true divergence D, so ``q^2`` times it is ``2 * growth * D``. The
-    factor is estimated at the observed divergence.
+    This variance is proportional to D. The growth is the number for which ``q^2 * variance = 2 * growth * D``, a form
+    that the limits need. It is estimated at the observed divergence.
+
+    Args:
+        moments: The observed divergence and its moments.
+        q: Quantile of the interval.
     """
     # A division by an estimate near 0 would be too uncertain.
     observed_divergence = max(moments.value, 0.01 * moments.bias)
@@ -1010,7 +1041,12 @@ def _upper_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
 
 
 def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
-    """Return the smallest true divergence that the estimate does not reject."""
+    """Return the smallest true divergence that the estimate does not reject; 0 if it does not reject 0.
+
+    Args:
+        moments: The observed divergence and its moments.
+        q: Quantile of the interval.
+    """
     if moments.value <= _quantile_without_divergence(moments, q):
         return 0.0
 
@@ -1026,12 +1062,13 @@ def _lower_divergence_limit(moments: _DivergenceMoments, q: float) -> float:
 
 
 def _quantile_without_divergence(moments: _DivergenceMoments, q: float) -> float:
-    """Return the upper quantile of the estimates of a divergence of 0, for the normal quantile ``q``.
+    """Return the quantile of the estimated divergence if the true divergence is 0, for the normal quantile ``q``.
 
     Such an estimate is nearly a multiple of a chi-square variable. The multiple and the degrees of freedom follow from
     its mean and its variance. The quantile is the approximation of Wilson and Hilferty (1931):
     ``mean * (1 - c + q * sqrt(c))^3`` with ``c = 2 / (9 * degrees_of_freedom)``.
     """
+    # A chi-square variable, times a factor, has 2 * mean^2 / variance degrees of freedom.
     degrees_of_freedom = 2.0 * moments.bias * moments.bias / max(moments.null_variance, _TINY**2)
     c = 2.0 / (9.0 * degrees_of_freedom)
     return moments.bias * (1.0 - c + q * math.sqrt(c)) ** 3
@@ -1077,13 +1114,20 @@ def _skewed_mean_interval(
 ) -> Interval:
     """Return the interval of a mean over data sets from the distances of their scores to the limits.
 
-    The limits of a share near an end of its range are skewed, and the skewness must shrink with the number of data
-    sets. So each interval is described by two numbers. With the distances b and a to the lower and the upper limit, the
-    skewness is ``a - b``, and the spread is ``a b``, since the limits are
-    ``value + skewness / 2 -+ sqrt(spread + skewness^2 / 4)``.
+    An interval of a score near 0 or 1 is skewed: one limit is farther away than the other. The interval of a mean is
+    less skewed, the more data sets there are. So each interval is described by two numbers. Let b be the distance to
+    the lower limit and a that to the upper limit::
 
-    The mean has the sum of the spreads, divided by the squared number of data sets. Its skewness is the mean skewness,
-    divided by their number. The mean weighs each data set with its squared width, which is positive without any event.
+        skewness = a - b
+        spread   = a * b
+        limits   = value + skewness / 2 -+ sqrt(spread + skewness^2 / 4)
+
+    The interval of the mean is computed from its own skewness and spread, by the same formula:
+
+    - The spread is the sum of the spreads of the data sets, divided by the squared number of data sets.
+    - The skewness is the mean of the skewnesses, divided by the number of data sets. Each data set has the squared
+      width ``(a + b)^2`` of its interval as its weight in the mean. The spread would be no weight: it is 0 for a score
+      of 0 or 1, where b or a is 0.
 
     Args:
         values: The score of each data set.
@@ -1098,9 +1142,10 @@ def _skewed_mean_interval(
     total_weight = max(math.fsum(squared_widths), _TINY**2)
     skewness = _dot(skewnesses, squared_widths) / total_weight / count
 
-    # A Wilson interval draws the limits towards the middle. With k = q^2 / rows and the shrinkage s = k / (1 + k), a
-    # share p has the skewness s (1 - 2 p) and the spread s p (1 - p). So spread / (1 - s) is k p (1 - p), which is q^2
-    # times the variance and adds up. The mean has the rows of all data sets: its shrinkage is about theirs / count.
+    # A Wilson interval draws the limits towards the middle. Let p be the score, k = q^2 / rows, and s = k / (1 + k) the
+    # shrinkage. Then the skewness is s (1 - 2 p), and the spread is s p (1 - p). So spread / (1 - s) is k p (1 - p). It
+    # is q^2 times the variance, and variances can be added. The mean has the rows of all data sets, so its shrinkage is
+    # about the mean shrinkage, divided by the number of data sets. The sum is multiplied by 1 minus this shrinkage.
     shrinkages = _shrinkages(values, below, above)
     mean_shrinkage = _dot(shrinkages, squared_widths) / total_weight / count
     remaining_share = 1.0 - mean_shrinkage
@@ -1111,7 +1156,7 @@ def _skewed_mean_interval(
 
     half_width = math.sqrt(spread / count**2 + skewness * skewness / 4.0)
     centre = mean + skewness / 2.0
-    # The interval is no wider than the mean of the intervals, and contains the mean.
+    # No limit is farther away than the mean of the limits of the data sets, and the interval contains the mean.
     mean_low = math.fsum(interval.low for interval in intervals) / count
     mean_high = math.fsum(interval.high for interval in intervals) / count
     low = max(mean_low, centre - half_width)

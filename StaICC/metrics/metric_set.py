@@ -197,13 +197,16 @@ class MetricSet:
         return {metric.name: metric.statistic for metric in self.metrics if metric.statistic is not None}
 
     def adding(self, metric: Metric) -> MetricSet:
-        """Make a set with one metric more; a metric of the same name is replaced.
+        """Make a set with one more metric. A metric of the same name is replaced.
+
+        The new set is scored as released (:attr:`as_released`) in two cases: if it extends the set ``"0.1.1"``, even
+        with a built-in metric; or if :func:`scored_as_released` says so for its metrics.
 
         Args:
             metric: The metric to add.
 
         Returns:
-            The new set, whose name says what was added.
+            The new set. Its name is that of this set with ``+`` and the label of the metric.
 
         Example:
             >>> errors = Metric("errors", lambda truth, rows: 0.0)
@@ -213,7 +216,7 @@ class MetricSet:
         others = [other for other in self.metrics if other.name != metric.name]
         metrics = (*others, metric)
         parts = (*self.parts, metric.label)
-        is_extended_release = self.parts[0] == "0.1.1"
+        is_extended_release = self.parts[0] == "0.1.1"  # the first part is the name of the set that is extended
         return replace(
             self,
             name="+".join(parts),
@@ -232,13 +235,18 @@ class MetricSet:
     ) -> dict[str, Score]:
         """Score predictions with every metric of the set.
 
+        Some metrics need probabilities. In a set that is scored as released, every metric gets `rows` as they are.
+        Otherwise there are three cases. If `hard` is true, there are no probabilities. If `normalised` is given, it has
+        the probabilities, and `kind` is not used. Else `rows` are normalised as `kind` says.
+
         Args:
             ground_truth: One label index per query.
             rows: One row per query, one number per label, as the inference function returned them. Not changed.
-            kind: What the rows hold: decided (``"auto"``) or forced. The set ``"0.1.1"`` always decides by its own
-                rule.
-            hard: The inference function returned bare labels, and `rows` are their one-hot rows.
-            normalised: The rows as probabilities, if they were normalised before (as `kind` says).
+            kind: What the rows hold: ``"probabilities"`` or ``"logits"``, or ``"auto"`` to decide from the values. The
+                set ``"0.1.1"`` takes ``"auto"`` only, and decides by its own rule.
+            hard: Whether the inference function returned bare labels. `rows` are then their one-hot rows.
+            normalised: The result of :func:`~StaICC.metrics.classification.normalise` for the rows, if the caller has
+                it already.
 
         Returns:
             A score for each metric's name, in the order of the set.
@@ -256,44 +264,44 @@ class MetricSet:
             >>> scores["averaged_truelabel_likelihood"].reason
             'the predictions are bare labels, which have no probabilities'
         """
-        raw = numeric_rows(rows)
-        label_count = len(raw[0]) if raw else 0
-        truth = classification.check_labels(ground_truth, queries=len(raw), labels=label_count)
-        if not raw:
+        raw_rows = numeric_rows(rows)
+        label_count = len(raw_rows[0]) if raw_rows else 0
+        truth = classification.check_labels(ground_truth, queries=len(raw_rows), labels=label_count)
+        if not raw_rows:
             return self._all_undefined("there are no predictions to score; a metric of nothing is undefined")
         if hard:
-            _check_one_hot(raw)
+            _check_one_hot(raw_rows)
         if self.as_released:
             if kind != "auto":
                 raise ArgumentError(
                     f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
                     f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
                 )
-            return self._score_as_released(truth, raw, hard)
+            return self._score_as_released(truth, raw_rows, hard)
 
         if hard:
             reason = "the predictions are bare labels, which have no probabilities"
-            return self._score_rows(truth, raw, probabilities=None, reason=reason)
+            return self._score_rows(truth, raw_rows, probabilities=None, reason=reason)
         if normalised is None:
-            normalised = normalise(raw, kind)
-        return self._score_rows(truth, raw, normalised.probabilities, normalised.reason)
+            normalised = normalise(raw_rows, kind)
+        return self._score_rows(truth, raw_rows, normalised.probabilities, normalised.reason)
 
     def _all_undefined(self, reason: str) -> dict[str, Score]:
         """Return an undefined score with the same reason for every metric."""
         return {metric.name: Score(None, reason) for metric in self.metrics}
 
-    def _score_as_released(self, truth: list[int], raw: list[list[float]], hard: bool) -> dict[str, Score]:
+    def _score_as_released(self, truth: list[int], raw_rows: list[list[float]], hard: bool) -> dict[str, Score]:
         """Return the scores that StaICC 0.1.1 computes, which gives all metrics the rows as they were returned.
 
         Args:
             truth: The true labels.
-            raw: The rows as they were returned.
+            raw_rows: The rows as they were returned.
             hard: Whether they are one-hot rows of bare labels. They then get the width that they have in 0.1.1.
         """
-        rows = raw
+        rows = raw_rows
         if hard:
             try:
-                rows = released.expand_label_indexes(classification.predicted_labels(raw), truth)
+                rows = released.expand_label_indexes(classification.predicted_labels(raw_rows), truth)
             except UndefinedMetricError as error:  # StaICC 0.1.1 has no result at all for such a run
                 return self._all_undefined(str(error))
         return {metric.name: _measure(metric, truth, rows) for metric in self.metrics}
@@ -301,26 +309,32 @@ class MetricSet:
     def _score_rows(
         self,
         truth: list[int],
-        raw: list[list[float]],
+        raw_rows: list[list[float]],
         probabilities: Sequence[Sequence[float]] | None,
         reason: str | None,
     ) -> dict[str, Score]:
-        """Return the score of each metric, computed from the rows that the metric requires (see :class:`Metric`).
+        """Return the score of each metric, by its name.
+
+        ``requires_probabilities`` of a metric says which rows it gets:
+
+        - ``False``: always the raw rows.
+        - ``True``: the probabilities. Without probabilities, the score is undefined.
+        - ``None``: the probabilities. Without probabilities, the raw rows.
 
         Args:
             truth: The true labels.
-            raw: The rows as they were returned.
+            raw_rows: The rows as the inference function returned them.
             probabilities: The rows as probabilities; ``None`` if there are none.
-            reason: Why there are no probabilities.
+            reason: Why there are no probabilities; ``None`` if there are some.
         """
         scores = {}
         for metric in self.metrics:
             if metric.requires_probabilities is False:
-                scores[metric.name] = _measure(metric, truth, raw)
+                scores[metric.name] = _measure(metric, truth, raw_rows)
             elif probabilities is not None:
                 scores[metric.name] = _measure(metric, truth, probabilities)
             elif metric.requires_probabilities is None:
-                scores[metric.name] = _measure(metric, truth, raw)
+                scores[metric.name] = _measure(metric, truth, raw_rows)
             else:
                 scores[metric.name] = Score(None, reason)
         return scores

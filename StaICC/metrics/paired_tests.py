@@ -252,7 +252,7 @@ def _with_largest_variance(steps: list[float], sign_changes: list[list[float]]) 
 
 
 def _extreme_step(signed_terms: _SignedTerms, end: RangeEnd, difference: float, *, n_rows: int) -> float:
-    """Return the lowest or the highest possible step of one more row.
+    """Return the lowest or the highest step that one more row could have: its contribution to the difference.
 
     Let D be the difference with n rows, the sum of their steps, and E the lowest or highest possible difference after
     one more row with the step x. Steps of n rows are divided by n, those of n + 1 rows by n + 1. So
@@ -272,17 +272,25 @@ def _extreme_step(signed_terms: _SignedTerms, end: RangeEnd, difference: float, 
 
 
 def _bias(signed_terms: _SignedTerms, *, upward: bool) -> float:
-    """Return the sum of the biases of all terms that raise the difference, or of those that lower it.
+    """Return the upward or the downward bias of the difference of two runs, as a size that is 0 or positive.
 
-    For a term with a negative weight, a downward bias of the term raises the difference.
+    The upward bias says how far the expected difference of a sample may be above the true difference. The downward bias
+    says how far it may be below. The difference is a weighted sum of metrics, the terms, and each term has an upward
+    and a downward bias of its own. A negative weight exchanges the two: a term that is too low makes the difference too
+    high. For example, the difference a - b has the upward bias ``a.upward_bias + b.downward_bias``.
+
+    Args:
+        signed_terms: The weights and the metrics of both runs.
+        upward: Whether to return the upward bias; else the downward bias.
     """
     biases = []
     for weight, term in signed_terms:
         is_positive = weight > 0.0
-        if is_positive == upward:
-            biases.append(abs(weight) * term.upward_bias)
+        if is_positive:
+            term_bias = term.upward_bias if upward else term.downward_bias
         else:
-            biases.append(abs(weight) * term.downward_bias)
+            term_bias = term.downward_bias if upward else term.upward_bias
+        biases.append(abs(weight) * term_bias)
     return math.fsum(biases)
 
 
@@ -322,11 +330,11 @@ _NODES = 12
 
 
 def condensed(steps: Sequence[float]) -> Mapping[float, float]:
-    """Replace many steps by few values with weights, so that sums of a smooth function over them are the same.
+    """Return few values with weights that replace many steps: the sum of a smooth function over both is the same.
 
-    The outermost steps are kept. The sum over the other steps is replaced by a weighted sum over Chebyshev nodes
-    between them: a smooth function is nearly the polynomial that interpolates it at these nodes, and the sum of the
-    polynomial over the steps is such a weighted sum.
+    Tests of many rows are thus fast. The outermost steps are kept. The other steps are replaced by Chebyshev nodes,
+    fixed values between the lowest and the highest of them. A smooth function is nearly the polynomial that agrees with
+    it at these nodes. The sum of this polynomial over all steps is a weighted sum of its values at the nodes.
 
     The function here is the logarithm of the integrand of :func:`_probability_not_positive`. Its singularities are
     beyond the outermost steps, so that it is smooth between the other steps, and the sums agree to about nine digits.
@@ -335,8 +343,8 @@ def condensed(steps: Sequence[float]) -> Mapping[float, float]:
         steps: The steps.
 
     Returns:
-        The values with their weights. The weight of a step that is kept is its number of occurrences. The weight of a
-        node is a number that need not be whole or positive.
+        The weight of each value. The weight of a step that is kept is its number of occurrences. The weight of a node
+        need not be a whole number, and can be negative.
 
     Example:
         >>> values = condensed([n / 1000 for n in range(1000)])
@@ -527,12 +535,16 @@ def _line_integral(terms: _ScaledTerms, real_part: float, width: float) -> float
 def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     """Return the one-sided p-value of the null hypothesis "the true difference is at most `least`".
 
+    The test is that of Gaffke (2005). Each row gets a random weight, and the p-value is the probability that the
+    weighted sum of the steps is not above the difference of the null hypothesis. One more row with the lowest possible
+    step, the pseudo-row, is added to the sample first.
+
     Args:
         difference: The observed difference.
         least: The difference of the null hypothesis.
     """
-    # Statistic: the steps minus those of the null hypothesis, in which each row has the same share of the difference.
-    # The expected difference of a sample may be above the true one by the bias, which is added to the hypothesis.
+    # Terms: the steps minus those of the null hypothesis, in which each row has the same share of the difference. The
+    # expected difference of a sample may be above the true one by the upward bias, which is added to the hypothesis.
     tested = least + difference.upward_bias
     counts: dict[float, float] = {}
     for row_weight, step_counts in difference.condensed:
@@ -541,8 +553,8 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
             term = step - tested_step
             counts[term] = counts.get(term, 0) + count
 
-    # Pseudo-row: the sample may lack a row with the lowest possible step. Of several data sets, it is in the smallest
-    # one, in which a row has the largest weight.
+    # Pseudo-row: the sample may lack a row with the lowest possible step. With several data sets, it is a row of the
+    # smallest one, in which a row has the largest weight.
     pseudo_row = min(0.0, difference.lowest_step - tested / min(difference.strata) / len(difference.strata))
     counts[pseudo_row] = counts.get(pseudo_row, 0) + 1
 
@@ -554,7 +566,7 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
 def p_value(difference: PairedDifference) -> float:
     """Return the two-sided p-value of a difference: twice the smaller one-sided one, and at most 1.
 
-    It is 1 if the runs have the same contributions on all rows.
+    It is 1 if no row contributes to the difference: all steps are 0.
 
     Args:
         difference: The difference.
@@ -582,7 +594,8 @@ def p_value(difference: PairedDifference) -> float:
 def too_few_rows(difference: PairedDifference) -> str | None:
     """Return the reason why no outcome on these rows could be significant; ``None`` if one could, or if no row differs.
 
-    The most significant outcome with steps of these sizes has all of them in one direction.
+    The most significant outcome has the observed sizes of the steps, all with one sign. If even this outcome has a
+    p-value above the level, too few rows differ.
 
     Args:
         difference: The difference; only the absolute values of its steps are used.
@@ -634,30 +647,39 @@ def difference_interval(difference: PairedDifference, level: float = 0.95) -> In
 
 
 def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
-    """Return the smallest difference that the one-sided test does not reject: the one whose p-value is the level.
+    """Return the lower end of the confidence interval of the true difference.
 
-    A secant search finds it. It is quick, because the normal quantile of the p-value is nearly linear in the tested
-    difference.
+    Let p(d) be the p-value of the null hypothesis "the true difference is at most d" (:func:`upper_p_value`). It rises
+    with d. The lower end is the number d for which p(d) is the level: the test rejects all smaller numbers.
+
+    The end is found by a secant search. The search is quick, because the normal quantile of p(d) is nearly linear in d.
+
+    Args:
+        difference: The observed difference.
+        one_sided_level: The level of the one-sided test, such as 0.025 for an interval with the coverage 0.95.
     """
-    wanted = _NORMAL.inv_cdf(one_sided_level)
+    wanted_quantile = _NORMAL.inv_cdf(one_sided_level)
 
     def excess(tested: float) -> float:
-        """Return the normal quantile of the p-value minus that of the level; it is negative if the test rejects."""
+        """Return the normal quantile of p(tested) minus that of the level: negative where the test rejects."""
         p = upper_p_value(difference, tested)
         p_above_zero = max(1e-300, p)  # the quantiles of 0 and 1 are infinite
         p_between = min(1.0 - 1e-12, p_above_zero)
-        return _NORMAL.inv_cdf(p_between) - wanted
+        return _NORMAL.inv_cdf(p_between) - wanted_quantile
 
-    # The search needs an interval that contains the end. Its upper limit is the observed difference. The end is below
-    # it by about two times the three things that make a difference less certain: its standard deviation, the pseudo-row
-    # and the bias. If the test does not reject the lower limit of this interval, the distance is doubled.
-    distance = math.sqrt(difference.variance) - difference.lowest_step + difference.upward_bias
+    # The search starts from two numbers, `low` below the end and `high` above it. First, `high` is the observed
+    # difference, and `low` is two distances below. The distance is the sum of three sizes, none of them negative: the
+    # standard deviation of the difference, the size of the pseudo-row, and the upward bias. The pseudo-row is the row
+    # with the lowest possible step that the test adds to the sample.
+    pseudo_row_size = -difference.lowest_step  # the lowest step is negative or 0
+    distance = math.sqrt(difference.variance) + pseudo_row_size + difference.upward_bias
     high = difference.difference
     if distance == 0.0:  # rows do not vary, and no row can lower the difference
         return high
     low = high - 2.0 * distance
     excess_at_low = excess(low)
     excess_at_high = excess(high)
+    # If the test does not reject `low`, the end is still lower. Then both numbers move down, by a doubled distance.
     while excess_at_low > 0.0:
         distance *= 2.0
         high = low
@@ -710,16 +732,24 @@ def _root_by_secants(
 def detectable_difference(difference: PairedDifference) -> float | None:
     """Return the smallest true difference that the test finds at level 0.05 with the power 0.8.
 
-    It is the solution d of ``d = b + bias + z_a sqrt(variance + b^2 + d^2 / rows) + z_b sqrt(variance)``, a normal
-    approximation of the test. Here b is the size of the pseudo-row, z_a the normal quantile of the two-sided level, and
-    z_b that of the power. The term d^2 / rows is the variance that the steps have from the difference itself.
+    With this true difference, 80 % of the samples of as many test rows would be significant. The difference d is the
+    solution of this equation, a normal approximation of the test::
+
+        d = b + bias + z_a * sqrt(variance + b^2 + d^2 / rows) + z_b * sqrt(variance)
+
+    - b is the size of the pseudo-row: the largest possible step of one row, which the test adds to the sample.
+    - bias is the upward or the downward bias of the difference, whichever is larger.
+    - variance is that of the observed difference.
+    - z_a = 1.96 is the normal quantile of the two-sided level, and z_b = 0.84 that of the power.
+    - rows is the number of test rows. The test adds up squared steps, not squared deviations from the mean step. Steps
+      that add up to d have the mean d / rows, which adds ``rows * (d / rows)^2 = d^2 / rows`` to the sum.
 
     Args:
         difference: The observed difference; only the variation of its steps is used, and not its value.
 
     Returns:
-        The difference; ``None`` if the runs differ on too few rows (:func:`too_few_rows`), or if the steps of these
-        rows could not add up to it.
+        The detectable difference, which is positive; ``None`` if the runs differ on too few rows
+        (:func:`too_few_rows`), or if the steps of these rows could not add up to it.
 
     Example:
         >>> steps = [1 / 512] * 80 + [-1 / 512] * 40 + [0] * 392
@@ -730,22 +760,25 @@ def detectable_difference(difference: PairedDifference) -> float | None:
         return None
     z_a = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0)
     z_b = _NORMAL.inv_cdf(0.8)
-    # The number of rows of a single data set with the same variance: for data sets of one size, all their rows.
+    # Several data sets count as a single one for which the term d^2 / rows is the same. Data sets of equal size count
+    # as one data set with all their rows.
     rows = len(difference.strata) ** 2 / math.fsum(1.0 / size for size in difference.strata)
-    pseudo_row = max(-difference.lowest_step, difference.highest_step)
+    pseudo_row_size = max(-difference.lowest_step, difference.highest_step)
     bias = max(difference.upward_bias, difference.downward_bias)
 
-    # With the fixed part f = b + bias + z_b sqrt(variance) and s = z_a^2 (variance + b^2), the equation is
-    # (d - f)^2 = s + z_a^2 d^2 / rows, a quadratic one: (1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0.
-    fixed = pseudo_row + bias + z_b * math.sqrt(difference.variance)
-    spread = z_a * z_a * (difference.variance + pseudo_row**2)
-    leading = 1.0 - z_a * z_a / rows
-    if leading <= 0.0:
+    # The terms without d are f = b + bias + z_b sqrt(variance), outside the root of z_a, and s = z_a^2 (variance + b^2)
+    # inside it. The equation is then (d - f)^2 = s + z_a^2 d^2 / rows. It is quadratic in d, with the coefficients
+    # (1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0, and the larger solution counts.
+    f = pseudo_row_size + bias + z_b * math.sqrt(difference.variance)
+    s = z_a * z_a * (difference.variance + pseudo_row_size**2)
+    coefficient_of_square = 1.0 - z_a * z_a / rows
+    if coefficient_of_square <= 0.0:  # with less than four rows, the equation has no solution
         return None
-    detectable = (fixed + math.sqrt(fixed * fixed - leading * (fixed * fixed - spread))) / leading
+    root = math.sqrt(f * f - coefficient_of_square * (f * f - s))
+    detectable = (f + root) / coefficient_of_square
 
-    largest = math.fsum(map(abs, difference.steps))
-    if 0.0 < detectable <= largest:
+    largest_possible = math.fsum(map(abs, difference.steps))
+    if 0.0 < detectable <= largest_possible:
         return detectable
     return None
 

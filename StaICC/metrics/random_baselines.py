@@ -121,8 +121,9 @@ def _trials(groups: Groups) -> list[_Trials]:
 def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Distribution:
     """Return the distribution of the number of successes in n trials.
 
-    The probabilities are computed from the mode outwards, by the ratio of neighbours:
-    P(k + 1) / P(k) = (n - k) / (k + 1) * odds. The mode has the largest probability, so that nothing underflows.
+    The probabilities are computed from the mode outwards, by the ratios of neighbours: upwards
+    P(k + 1) / P(k) = (n - k) / (k + 1) * odds, and downwards P(k - 1) / P(k) = k / (n - k + 1) / odds. The mode has the
+    largest probability, so that nothing underflows.
 
     Args:
         n: Number of trials.
@@ -143,7 +144,7 @@ def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Dist
 
 
 def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:
-    """Return the cumulative products of the ratios, beginning with 1, up to the first one that is negligible."""
+    """Return the cumulative products of the ratios, beginning with 1, without the first negligible one and the rest."""
     products = [1.0]
     product = 1.0
     for ratio in ratios:
@@ -242,17 +243,17 @@ def _mean_and_deviation(groups: Groups) -> tuple[float, float]:
 
 
 def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
-    """Return the natural logarithm of the tail of the number X of successes that begins at k.
+    """Return the natural logarithm of a tail probability of the number X of successes, and which tail it is.
 
-    The tail is the side of the distribution that does not contain the mean. All digits are correct, however small it
-    is.
+    The tail begins at k and leads away from the mean. The logarithm has full precision, also for tiny probabilities.
 
     Args:
         groups: Chances and numbers of trials.
         k: The number of successes at which the tail begins.
 
     Returns:
-        The logarithm of P(X >= k) and True where k is above the mean, else that of P(X <= k) and False.
+        A pair of the logarithm and whether the tail is the upper one. If k is above the mean, the pair is
+        ``(log P(X >= k), True)``, else ``(log P(X <= k), False)``.
     """
     mean, _ = _mean_and_deviation(groups)
     is_upper = k > mean
@@ -298,26 +299,29 @@ def _log_lower_tail(uncertain: Groups, k: int) -> float:
 
 
 def _log_tail_by_contour(uncertain: Groups, k: int, is_upper: bool) -> float:
-    """Return the logarithm of a tail of the number X of successes, by an integral around a circle.
+    """Return the natural logarithm of the probability that the number X of successes is in a tail.
 
-    With the generating function G(z) = E[z^X] and z = exp(theta + i angle), averaged over all angles,
+    Let G(z) = E[z^X] be the generating function of X. Let z = exp(theta + i angle) be the points of a circle around 0
+    in the complex plane; its radius is exp(theta). The tail probabilities are means over all angles::
 
-        P(X >= k) = mean of G(z) z^-k / (1 - 1/z)   for theta > 0,
-        P(X <= k) = mean of G(z) z^-k / (1 - z)     for theta < 0.
+        P(X >= k) = mean of G(z) z^-k / (1 - 1/z)   for theta > 0
+        P(X <= k) = mean of G(z) z^-k / (1 - z)     for theta < 0
 
-    The mean of G(z) z^-k over the angles is P(X = k). The geometric series 1 / (1 - 1/z) = 1 + 1/z + ... adds the
-    probabilities of k + 1, k + 2 and so on.
+    The reason: the mean of G(z) z^-k is P(X = k). The geometric series 1 / (1 - 1/z) = 1 + 1/z + 1/z^2 + ... adds the
+    probabilities of k + 1, k + 2 and so on. In the same way, 1 / (1 - z) adds those of k - 1, k - 2 and so on.
 
     Args:
         uncertain: Chances and numbers of the trials; no chance is 0 or 1.
         k: The number at which the tail begins, from 1 to the number of trials minus 1.
         is_upper: Whether the tail is P(X >= k); else P(X <= k).
     """
-    # The radius exp(theta) is that of the saddlepoint, where the tilted mean is k. The integrand has a pole at z = 1,
-    # the radius of the mean; so the tilted mean is at least one standard deviation away from it.
+    # Any theta of the right sign is exact. The best one is that of the saddlepoint: tilting by it moves the mean of X
+    # to k. If k is the mean itself, this theta is 0, and the circle passes through z = 1, where the denominator is 0.
+    # So the mean is moved by at least one standard deviation: upwards for the upper tail, downwards for the lower tail.
     mean, deviation = _mean_and_deviation(uncertain)
     sign = 1.0 if is_upper else -1.0
-    tilted_mean = mean + sign * max(deviation, abs(k - mean))
+    distance_from_mean = max(deviation, abs(k - mean))
+    tilted_mean = mean + sign * distance_from_mean
     tilt = _tilt(_trials(uncertain), tilted_mean)
 
     tilted_trials = []
@@ -416,21 +420,26 @@ def _share_error(value: object, name: str) -> ArgumentError:
 
 
 def _groups(n: int, p: GuessRates) -> Groups:
-    """Return pairs of (probability of a right guess, number of examples with it), sorted by probability.
+    """Return the examples in groups: pairs of a probability of a right guess and the number of examples that have it.
+
+    The pairs are sorted by probability. Groups without examples are left out.
 
     Args:
         n: Number of examples.
-        p: The probabilities as a user gave them (see :data:`GuessRates`).
+        p: The probability of a right guess, in one of three forms: one number for all examples; a list with one number
+            for each example; or a mapping from a number of labels to the number of examples with that many labels. With
+            4 labels, a guess is right with the probability 1/4. So ``{4: 10}`` gives ``((0.25, 10),)``.
 
     Raises:
         ArgumentError: A probability is invalid, or p is for another number of examples.
     """
     example_counts: Counter[float] = Counter()
     if isinstance(p, Mapping):
-        for n_labels, n_examples in p.items():
-            examples = validate_integer(f"the number of examples with {n_labels!r} labels in p", n_examples, 0)
-            labels = validate_integer("a number of labels in p", n_labels, 1)
-            example_counts[1.0 / labels] += examples
+        for given_labels, given_examples in p.items():
+            name_of_count = f"the number of examples with {given_labels!r} labels in p"
+            n_examples = validate_integer(name_of_count, given_examples, 0)
+            n_labels = validate_integer("a number of labels in p", given_labels, 1)
+            example_counts[1.0 / n_labels] += n_examples
     elif isinstance(p, Iterable):
         for position, rate in enumerate(p):
             example_counts[_share(rate, f"p[{position}]")] += 1
@@ -438,7 +447,7 @@ def _groups(n: int, p: GuessRates) -> Groups:
         example_counts[_share(p, "p")] = n
     if example_counts.total() != n:
         raise ArgumentError(f"p (--labels) is for {example_counts.total()} examples, but n is {n}; make them the same")
-    return tuple(sorted((rate, examples) for rate, examples in example_counts.items() if examples > 0))
+    return tuple(sorted((rate, count) for rate, count in example_counts.items() if count > 0))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -594,14 +603,14 @@ class RandomBaseline:
         """Number of correct predictions for an accuracy that was rounded for printing.
 
         Args:
-            acc: The accuracy as text; its digits after the point count.
+            acc: The accuracy as text. Its number of digits after the point says how it was rounded.
 
         Returns:
-            The integer k with k / n = acc. If there is none, the only integer k for which k / n is rounded to acc, with
-            as many digits. A half may be rounded up or down: 1/16 is 0.062 or 0.063.
+            The integer k with k / n = acc, if there is one. Otherwise the only integer k for which k / n, rounded to as
+            many digits as acc has, is acc. A half may be rounded up or down: 1/16 is 0.062 or 0.063.
 
         Raises:
-            ArgumentError: acc is no number from 0 to 1, no count gives it, or several do.
+            ArgumentError: acc is no number from 0 to 1, no integer k gives it, or several do.
 
         Example:
             >>> RandomBaseline(1024, 1 / 2).count_of_rounded("0.5508")
@@ -617,13 +626,16 @@ class RandomBaseline:
         if abs(exact_count - round(exact_count)) <= _COUNT_TOLERANCE:
             return round(exact_count)
 
-        # All counts from the lowest to the highest have an accuracy that is rounded to the printed one.
+        # An accuracy was rounded to the printed one if it is at most half a unit of the last digit away. The printed
+        # accuracy is read exactly, as a decimal fraction. All counts from the lowest to the highest have such an
+        # accuracy; if there is none, the lowest is above the highest.
         digits = _digits_after_point(acc)
-        half_digit = Fraction(1, 2 * 10**digits)
-        lowest = math.ceil((Fraction(acc) - half_digit) * self.n)
-        highest = math.floor((Fraction(acc) + half_digit) * self.n)
+        half_of_last_digit = Fraction(1, 2 * 10**digits)
+        lowest = math.ceil((Fraction(acc) - half_of_last_digit) * self.n)
+        highest = math.floor((Fraction(acc) + half_of_last_digit) * self.n)
         if lowest == highest:
             return lowest
+        # The message names the two counts next to the printed accuracy.
         below = int(exact_count)
         near = " and ".join(f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (below, below + 1))
         raise ArgumentError(
@@ -638,7 +650,7 @@ class RandomBaseline:
             acc: The accuracy; integers and fractions are taken as well.
 
         Returns:
-            The integer k with k / n = acc. Floating-point slips are bridged: 0.29 of 100 is 29.
+            The integer k with k / n = acc. Rounding errors are tolerated: 0.29 of 100 is 29.
 
         Raises:
             ArgumentError: acc is not from 0 to 1, or no multiple of 1/n.
@@ -661,9 +673,10 @@ class RandomBaseline:
         return k
 
     def _log_p_value(self, k: int, t: int) -> float:
-        """Return the logarithm of P(best >= k) = 1 - P(X < k)^t, where X is the number of right guesses of one guesser.
+        """Return the natural logarithm of the probability that the best of t guessers has at least k right guesses.
 
-        It is computed from the smaller tail of X, so that it has all its digits if it is near 0 and if it is near 1.
+        With X the number of right guesses of one guesser, it is the logarithm of ``1 - P(X < k)^t``. It is computed
+        from the smaller tail of X, so that it has full precision if the probability is near 0, and if it is near 1.
         """
         t = validate_integer("t", t, minimum=1)
         if k == 0:
@@ -761,8 +774,13 @@ def _group_guesses(guesses: Guesses) -> tuple[_GuessGroup, ...]:
     return tuple(groups)
 
 
-def _add_variables(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
-    """Return the distribution of the sum of two independent integers: the probability of each value."""
+def _distribution_of_sum(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
+    """Return the distribution of the sum of two independent random integers: the probability of each value.
+
+    Args:
+        first: The probability of each value of the first integer.
+        second: The probability of each value of the second integer.
+    """
     total: dict[int, float] = {}
     for first_value, first_probability in first.items():
         for second_value, second_probability in second.items():
@@ -793,10 +811,11 @@ def _on_grid(distribution: Mapping[int, float], scale: Fraction) -> dict[int, fl
 
 @lru_cache(maxsize=64)
 def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = None) -> _ScoreDistribution:
-    """Return the distribution of a guesser's score, by adding one group of guesses after the other.
+    """Return the distribution of the score of a random guesser.
 
-    Sums are exact, as integers in multiples of a unit, while there are few different sums. From the group on with which
-    there could be more than ``_EXACT_SCORES``, sums are rounded to a grid, which becomes the new unit.
+    The groups of guesses are added one after the other. A score is kept as an integer, in multiples of a unit: with the
+    unit 0.01, the score 0.37 is 37. These sums are exact while there are few of them. As soon as the next group could
+    make more than ``_EXACT_SCORES`` different sums, they are rounded to a grid, whose step becomes the new unit.
 
     Args:
         groups: The guesses; large weights first.
@@ -822,7 +841,7 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
         negligible = _SMALLEST if grid_step is None else _GRID_NEGLIGIBLE
         right_guesses = _binomial(group.count, log_odds, negligible)
         added = dict(enumerate(right_guesses.probabilities, start=right_guesses.smallest))
-        total = _add_variables(total, _on_grid(added, weight / unit))
+        total = _distribution_of_sum(total, _on_grid(added, weight / unit))
 
     half_step = 0.0 if grid_step is None else float(grid_step / 2)
     return _without_tilt(total, unit, tilt, half_step)
@@ -831,10 +850,11 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
 def _without_tilt(total: Mapping[int, float], unit: Fraction, tilt: _Tilt, half_step: float) -> _ScoreDistribution:
     """Return the distribution of a score from its tilted distribution.
 
-    Tilting multiplied the probability of each score by ``exp(theta * score - log_factor)``, which is divided out.
+    Tilting multiplied the probability of each score by ``exp(theta * score - log_factor)``. Here the probabilities are
+    divided by this factor.
 
     Args:
-        total: The tilted probability of each score, in multiples of the unit.
+        total: The tilted probability of each score. Scores are saved as integers: the score 3 * unit has the key 3.
         unit: The unit of the scores.
         tilt: The tilting.
         half_step: Half of the distance between scores on a grid; 0 if the distribution is exact.
@@ -855,10 +875,10 @@ def _guess_trials(group: _GuessGroup) -> _Trials:
 
 
 def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition: int) -> bool:
-    """Return whether a sum can have too many values for an exact distribution once another group of guesses is added.
+    """Return whether a sum of guesses has too many possible values for an exact distribution, with one more group.
 
     Args:
-        total: The sum so far: probabilities of its values, as integers.
+        total: The distribution of the sum without the group: the probability of each value, an integer.
         n_guesses: Number of guesses of the group.
         largest_addition: What the group adds if all of its guesses are right.
     """
@@ -895,12 +915,15 @@ def _tail_of_best(tail: float, tried: int) -> float:
 
 
 def _baseline_of_equal_weights(groups: Sequence[_GuessGroup]) -> RandomBaseline | None:
-    """Return the baseline of guesses that all have the same weight; ``None`` if the weights differ.
+    """Return the random baseline of guesses that all have the same weight; ``None`` if the weights differ.
 
-    The score is then the weight times the number of right guesses, whose distribution is exact.
+    With equal weights, the score is the weight times the number of right guesses, which has an exact distribution.
+
+    Args:
+        groups: The guesses, in groups with the same weight and the same number of labels.
     """
     weights = [group.weight for group in groups]
-    if max(weights) - min(weights) > 1e-15:
+    if max(weights) - min(weights) > 1e-15:  # smaller differences are rounding errors
         return None
     examples_by_labels: Counter[int] = Counter()
     for group in groups:

@@ -39,12 +39,18 @@ _BINS = 10
 
 
 def _plain_sum(values: Iterable[float]) -> float:
-    """Return the sum from left to right, rounded after each addition (`sum` compensates from Python 3.12 on)."""
+    """Return the sum from left to right, rounded after each addition.
+
+    It is not ``sum()``, which reduces rounding errors from Python 3.12 on, and so gives other last digits.
+    """
     return reduce(operator.add, values, 0.0)
 
 
 def softmax(row: Sequence[float]) -> list[float]:
-    """Return the softmax with the additions of StaICC 0.1.1: the last bit decides ties, and the bin of a confidence."""
+    """Return the softmax of a row, added up from left to right as in StaICC 0.1.1.
+
+    The order matters: the last bit of a probability can decide which label is the largest, and the confidence bin.
+    """
     largest = max(row)
     powers = [math.exp(value - largest) for value in row]
     total = _plain_sum(powers)
@@ -75,13 +81,13 @@ def _non_empty_rows(prediction: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 def probability_like(row: Sequence[float]) -> bool:
-    """Return whether StaICC 0.1.1 takes a row for probabilities.
+    """Return whether StaICC 0.1.1 treats a row as probabilities.
 
     Args:
         row: One number per label.
 
     Returns:
-        True if all lie in [0, 1] and their sum from left to right is exactly 1.0.
+        True if all numbers are in [0, 1] and their sum, added from left to right with rounding, is exactly 1.0.
 
     Example:
         >>> probability_like([0.1, 0.2, 0.7])
@@ -219,6 +225,7 @@ def expected_calibration_error_1(ground_truth: Sequence[int], prediction: Sequen
     if not rows_in_bins:
         return 0.0
     error_in_bins = classification.expected_calibration_error_1(truth_in_bins, rows_in_bins)
+    # This error is divided by the number of predictions in bins, and the one of StaICC 0.1.1 by that of all.
     return error_in_bins * len(rows_in_bins) / len(rows)
 
 
@@ -311,8 +318,8 @@ def entropy(values: Sequence[float]) -> float:
 def entropy_of_mean(prediction: Sequence[Sequence[float]]) -> float:
     """Entropy of the mean output ("entropy" of contextual and domain bias).
 
-    The outputs are averaged as they were returned, logits as logits. If the mean does not count as probabilities,
-    :func:`entropy` then takes its softmax.
+    The outputs are averaged as they were returned, logits as logits. Then :func:`entropy` applies the softmax to the
+    mean, unless StaICC 0.1.1 treats the mean as probabilities.
 
     Args:
         prediction: One row per query, as the inference function returned it.
@@ -401,14 +408,14 @@ def divergence(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]
 
 
 def excess_distribution(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> list[float]:
-    """Mean output of each label minus its frequency ("distribution" of the posterior bias).
+    """Mean output of each label minus its share of the true labels (the key "distribution" of the posterior bias).
 
     Args:
         ground_truth: One label index per query.
         prediction: One row per query, as the inference function returned it.
 
     Returns:
-        One difference per label.
+        One difference per label, positive if the mean output is larger.
 
     Raises:
         ArgumentError: The true labels do not fit the rows.
@@ -426,7 +433,9 @@ def excess_distribution(ground_truth: Sequence[int], prediction: Sequence[Sequen
 
 
 def gler_abscissas(interpolations: int = 5) -> list[float]:
-    """Abscissas of GLER in StaICC 0.1.1: each one is the abscissa before minus the next noise rate, beginning with 1.
+    """Abscissas of GLER in StaICC 0.1.1, which are not the shares of correct labels.
+
+    The first one is 1. Each further one is the abscissa before it minus the next noise rate.
 
     Args:
         interpolations: The number of noise rates, at least 2.

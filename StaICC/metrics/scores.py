@@ -183,9 +183,10 @@ def score_of_condition(key: str) -> ScoreOfCondition | None:
 def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {}) -> ScoreRecord:
     """Return the record of a score of a benchmark.
 
-    GLER has the opposite direction of its metrics, because its scores are slopes: what a metric loses as the labels of
-    the demonstrations become wrong. For a metric that should be high, such as accuracy, a small slope is better. For
-    ECE-1, which should be low, a large slope is better: a negative one says that label noise makes calibration worse.
+    In GLER, the better direction of a score is the opposite of that of its metric. The scores of GLER are slopes: how
+    much a metric rises as the labels of the demonstrations become correct. For accuracy, which should be high, a small
+    slope is better: wrong labels do little harm. For ECE-1, which should be low, a large slope is better: a negative
+    slope says that wrong labels make the calibration worse.
 
     Args:
         benchmark: Name of the benchmark.

@@ -87,7 +87,13 @@ class Sample:
         return totals
 
     def of_queries(self, query_indexes: Sequence[int]) -> Sample:
-        """Return the sample of some of the queries; test rows keep their numbers."""
+        """Return the sample of some of the queries.
+
+        The test rows keep their numbers, and ``n_rows`` stays that of the whole sample. So rows may have no query.
+
+        Args:
+            query_indexes: The indexes of the queries.
+        """
         return Sample(
             truth=[self.truth[index] for index in query_indexes],
             rows=[self.rows[index] for index in query_indexes],
@@ -108,6 +114,7 @@ class Sample:
     @property
     def few_rows_reason(self) -> str | None:
         """The reason why labels have too few test rows for an interval; ``None`` if each label has enough."""
+        # A row with several queries is counted once. All of its queries have the same true label.
         label_of_row = dict(zip(self.rows, self.truth, strict=True))
         row_counts = Counter(label_of_row.values())
         rows_by_label = [row_counts[label] for label in range(self.n_labels)]
@@ -169,10 +176,11 @@ class Statistic:
         return self.withheld(sample, lambda: self._interval(sample, predictions, level))
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return an interval, or the reason why it is withheld.
+        """Return an interval, or the reason why it is withheld: not shown, because it is too unreliable.
 
-        An interval of a score that weighs labels is withheld if labels have too few test rows. If each of them has at
-        least one row, it is kept as an approximate interval, which the interval of the mean over data sets uses.
+        A score such as macro F1 gives each label a weight of its own (:attr:`weighs_labels`). Its interval is withheld
+        if a label has too few test rows. If each label has at least one row, the interval is still computed: the
+        interval of the mean over data sets needs it as an approximation.
 
         Args:
             sample: The queries.
@@ -238,8 +246,8 @@ class Mean(Statistic):
     def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
         """Return the confidence interval of the mean.
 
-        The distance of a score to the highest one, divided by the width of the range, is a number from 0 to 1. The mean
-        distance therefore has the Wilson interval of a share, which is mapped back to the range of the scores.
+        The distance from a score to the highest possible one, divided by the width of the range, is a number from 0 to
+        1. So the mean distance has the Wilson interval of a share. Its limits are converted back to scores.
         """
         scores = self.scores(sample, predictions)
         low, high = self.range(sample.n_labels)
@@ -586,12 +594,15 @@ def _f1_contributions(
 ) -> list[float]:
     """Return the contribution of each query to the macro F1 of a run.
 
-    A query adds h hits and d to the size s of a label, which changes its F1 = 2 hits / s by ``(2 h - F1 d) / s`` to
-    first order. So it adds ``-F1 / s`` for its true label, ``-F1 / s`` for its predicted label, and ``2 / s`` if both
-    are the same. All terms are divided by the number of labels.
+    The contribution of a query is the derivative of the macro F1. A label has ``F1 = 2 hits / s``, where the size s is
+    its number of true labels plus its number of predictions. A query that adds h hits and d to the size changes F1 by
+    ``(2 h - F1 d) / s`` to first order. So the query contributes
 
-    F1 in this formula is that of both runs together. With its own F1 of 0, a run that never predicts a rare label would
-    seem to have no sampling error.
+    - ``-F1 / s`` for its true label and ``-F1 / s`` for its predicted label, the penalties;
+    - ``2 / s`` if the two labels are the same, the reward.
+
+    All of these are divided by the number of labels. F1 in these formulas is that of both runs together (pooled). With
+    its own F1 of 0, a run that never predicts a rare label would seem to have no sampling error.
 
     Args:
         truth: True label of each query.
@@ -610,8 +621,8 @@ def _f1_contributions(
             penalties.append(0.0)
             rewards.append(0.0)
             continue
-        # A row moves the F1 of a rare label itself (leverage), so the size is that of the sample without the row, whose
-        # queries have one true and one predicted label each.
+        # A row of a rare label moves the F1 of this label itself (leverage), which makes its contribution too small.
+        # So the size is that of the sample without the row. Each query of it has one true and one predicted label.
         if size > 2 * row_queries:
             size -= 2 * row_queries
         penalties.append(pooled_f1 / size / n_labels)
@@ -627,7 +638,8 @@ def _f1_contributions(
 def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence[_LabelCount]) -> float:
     """Return the jackknife estimate of the bias of the sum of F1 over all labels.
 
-    With n test rows it is ``(n - 1) / n * sum over rows of (value without the row - value)`` (Quenouille 1956).
+    With n test rows it is ``(n - 1) / n * sum over rows of (value without the row - value)`` (Quenouille 1956). It is
+    positive if a sample has a higher value on average than all rows would have.
 
     Args:
         sample: The queries.
@@ -803,14 +815,14 @@ class CalibrationError(Statistic):
 
 
 def _bias_of_absolute_sum(size: float, deviation: float) -> float:
-    """Return the largest plausible bias of the absolute value of a normally distributed sum.
+    """Return the largest plausible bias of the absolute value of a normally distributed sum; it is 0 or positive.
 
-    The absolute value has a folded normal distribution, whose mean is above the true absolute value. This bias is
-    largest if the true sum is 0. So the smallest plausible true size is assumed: two standard deviations below the
-    observed one, and at least 0.
+    The absolute value has a folded normal distribution. Its mean is above the true absolute value: the difference is
+    the bias. The bias is larger, the nearer the true sum is to 0. So the smallest plausible absolute value is taken as
+    the true one: two standard deviations below the observed one, and at least 0.
 
     Args:
-        size: The observed absolute value.
+        size: The observed absolute value of the sum.
         deviation: Standard deviation of the sum.
     """
     true_size = max(0.0, size - 2.0 * deviation)
@@ -1007,39 +1019,45 @@ def _divergences_after_one_row(
 
 
 def _divergence_of_sums(label_sums: Sequence[float], label_counts: Sequence[float], count: int) -> float:
-    """Return the divergence of the mean prediction from the frequencies of the true labels.
+    """Return the Kullback-Leibler divergence of the mean prediction from the frequencies of the true labels.
+
+    It is ``sum(label_sum * log(label_sum / label_count)) / count`` over all labels. It is infinite if a label has a
+    positive sum and no query.
 
     Args:
-        label_sums: For each label the sum of its probabilities.
-        label_counts: For each label the number of queries that have it.
-        count: Number of queries.
+        label_sums: For each label the sum of its probabilities over all queries.
+        label_counts: For each label the number of queries that have it as their true label.
+        count: Number of all queries.
     """
     terms = []
-    for p, f in zip(label_sums, label_counts, strict=True):
-        if p <= 0.0:
+    for label_sum, label_count in zip(label_sums, label_counts, strict=True):
+        if label_sum <= 0.0:
             continue
-        if not f:
+        if not label_count:
             return math.inf
-        terms.append(p * math.log(p / f))
+        terms.append(label_sum * math.log(label_sum / label_count))
     return max(0.0, math.fsum(terms) / count)
 
 
 def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
     """Return an upper bound of the bias of the entropy of a mean prediction, or of its divergence from frequencies.
 
-    Both biases, for fixed frequencies, are the expected divergence of the mean prediction of a sample from that of all
-    rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two. This is at most
-    (labels - 1) / rows, which certain predictions reach (Paninski 2003, "Estimation of entropy and mutual information",
-    Neural Computation 15). The bound is used, and no estimate, because a sample does not show the labels that it lacks.
+    The bound is ``log(1 + (labels - 1) / rows)`` (Paninski 2003, "Estimation of entropy and mutual information", Neural
+    Computation 15). Both biases, for fixed frequencies, are the expected divergence of the mean prediction of a sample
+    from that of all rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two. chi2
+    is at most (labels - 1) / rows; predictions with all probability on one label reach it.
+
+    An estimate of the bias could be too small, because a sample does not show the labels that it lacks.
     """
     return math.log1p((n_labels - 1) / n_rows)
 
 
 def _sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
-    """Distribute an amount over sums so that they become as nearly proportional to weights as possible.
+    """Return sums after an amount was distributed over them, so that they are nearly proportional to their weights.
 
-    The method is water-filling: the sums with the smallest ratio ``sum / weight`` are raised to a common ratio, the
-    level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``.
+    No sum becomes smaller. The method is water-filling: the sums with the smallest ratios ``sum / weight`` are raised
+    to a common ratio, the level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``. With the
+    weights 1 and 1 and the amount 2, for example, the sums 1 and 4 become 3 and 4.
 
     Args:
         sums: The sums.

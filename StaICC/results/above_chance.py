@@ -79,7 +79,7 @@ def verdicts_of(baselines: Baselines) -> Verdicts:
 
 
 def strongest_not_beaten(verdicts: Verdicts) -> BaselineVerdict | None:
-    """Return the baseline with the highest accuracy among those that are not beaten; ``None`` if all are."""
+    """Return the verdict about the most accurate baseline that is not beaten; ``None`` if all baselines are beaten."""
     remaining = [verdict for verdict in verdicts if not verdict.beaten]
     return max(remaining, key=lambda verdict: verdict.accuracy, default=None)
 
@@ -171,15 +171,16 @@ def above_chance(result: ResultLike) -> AboveChance | None:
 
 
 def not_beaten_by_baseline(result: ResultLike) -> dict[str, list[str]]:
-    """Return, for each baseline, where the run does not beat it: names of data sets, and :data:`THE_MEAN`.
+    """Return the data sets on which the run does not beat a baseline, by the name of the baseline.
 
-    Baselines that are beaten everywhere are left out.
+    :data:`THE_MEAN` is among the names of the data sets if the run does not beat the baseline in the mean over several
+    data sets. Baselines that are beaten everywhere are left out.
     """
     above = above_chance(result)
     if above is None:
         return {}
     verdicts_by_name = dict(above.datasets)
-    if len(above.datasets) > 1 and above.mean:
+    if len(above.datasets) > 1 and above.mean:  # the mean of a single data set has the same verdicts
         verdicts_by_name[THE_MEAN] = above.mean
 
     not_beaten: dict[str, list[str]] = {}

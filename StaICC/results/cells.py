@@ -8,7 +8,7 @@ from StaICC.results.left_out import with_marks
 
 
 def figure_text(value: Any) -> str:
-    """Return a number as text, a fraction with four decimals; ``"-"`` for ``None``."""
+    """Return a number as the text of a cell: a float with four decimals, an integer as it is, ``"-"`` for ``None``."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -17,7 +17,7 @@ def figure_text(value: Any) -> str:
 
 
 def _end_text(value: float) -> str:
-    """Return an end of an interval with three decimals, without the zero before the point."""
+    """Return an end of an interval with three decimals, without the zero before the point, such as ``".612"``."""
     text = f"{abs(value):.3f}".removeprefix("0")
     if value < 0 and text != ".000":
         return f"-{text}"

@@ -19,7 +19,7 @@ def comparable_by(result: Result) -> list[object]:
         result: The result.
 
     Returns:
-        JSON values. Two results of one benchmark are comparable if they are equal.
+        JSON values. Two results of one benchmark are comparable if this function returns equal values for both.
     """
     datasets = sorted(result.divided)
     settings = [result.signature.fields.get(name) for name in SHARED_FIELDS]

@@ -31,9 +31,9 @@ of this library declares for one model that is computed twice (16 bits)."""
 def labels_key(result: Result) -> str:
     """Return a digest of the test rows and predicted labels of a result, in all queries.
 
-    Results with equal labels have equal digests if they are comparable. Results that are not comparable have different
-    ones, since they are in different leaderboards. A result without records of its queries has a digest of its whole
-    reproducible content instead.
+    Two comparable results have the same digest if they have the same predicted labels for the same test rows. Results
+    that are not comparable have different digests, because they are in different leaderboards. A result without records
+    of its queries has a digest of its whole reproducible content instead.
     """
     if not any(details.conditions for details in result.details.values()):
         return digest(result.reproducible())
@@ -49,7 +49,9 @@ _ScoreRows = list[list[float] | None]
 
 
 def _probabilities_or_scores(record: ConditionRecord, label_count: int) -> _ScoreRows:
-    """Return the label probabilities of each query, or the raw scores if their kind is ambiguous.
+    """Return the label probabilities of each query, or its raw scores if no query has probabilities.
+
+    Without probabilities, the kind of the scores is ambiguous: they may be probabilities or logits.
 
     Args:
         record: The condition.
@@ -185,15 +187,16 @@ class Place:
 
 
 def places_of(runs: Mapping[str, Mapping[str, Result]]) -> list[Place]:
-    """Return the places of a leaderboard: results of one benchmark that are copies of each other share a place.
+    """Return the places of a leaderboard.
+
+    A place has one result of a benchmark, or several that are copies of each other: they have the same predicted labels
+    and the same label scores, to a tolerance, in all queries. Each result is at exactly one place.
 
     Args:
         runs: The results of each run, by benchmark.
-
-    Returns:
-        The places. Each result is in exactly one.
     """
-    # Copies have equal labels. The key holds the benchmark too, of which a run has one result.
+    # Copies have equal labels. The key of the labels contains the benchmark, of which a run has one result. So no run
+    # has two results with the same key.
     result_by_run_by_labels: dict[str, dict[str, Result]] = {}
     for run in sorted(runs):
         for result in runs[run].values():

@@ -31,7 +31,11 @@ class SavedRecord:
         return dict(plain_values(self))
 
     def check_saved(self, where: str) -> None:
-        """Raise a SchemaError for fields that contradict each other."""
+        """Raise a SchemaError if fields of the saved record contradict each other.
+
+        Args:
+            where: Where the record is in the file, for the message.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,13 +381,17 @@ def pack_scores(rows: Sequence[Sequence[float]]) -> str:
         numbers.extend(row)
     # Single precision takes half the space. It is used if no number changes by it.
     in_single_precision = array("f", numbers)
-    kind = "f4" if array("d", in_single_precision) == numbers else "f8"
+    is_lossless = array("d", in_single_precision) == numbers
+    kind = "f4" if is_lossless else "f8"
     data = struct.pack(f"<{len(numbers)}{_NUMBER_CODES[kind]}", *numbers)
     return f"{kind}:{base64.b64encode(data).decode('ascii')}"
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    """Return the numbers of packed label scores, of all rows in one.
+    """Return the numbers of packed label scores, those of all rows in one tuple.
+
+    Args:
+        text: What :func:`pack_scores` returned.
 
     Raises:
         SchemaError: The text has another form, or a number is not finite and not minus infinity.

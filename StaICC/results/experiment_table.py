@@ -18,7 +18,11 @@ def _condition_cell(condition: Mapping[str, Any], key: str, left_out: int = 0) -
 
 
 def _unparsed_cell(replies: Mapping[str, Any]) -> str:
-    """Return the number of unparsed replies of a condition, and how many of them were cut off."""
+    """Return the number of unparsed replies of a condition as a cell, such as ``"5 (3 cut off)"``; ``"-"`` for none.
+
+    Args:
+        replies: The record of the condition. ``cut_off`` is the number of unparsed replies that end at the token limit.
+    """
     unparsed = replies.get("unparsed")
     cut_off = replies.get("cut_off")
     if cut_off:
@@ -64,13 +68,14 @@ def _hidden_columns(rows: list[dict[str, str]]) -> set[str]:
 
 
 def experiment_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of the table of an experiment of LongICL, as text; no rows without one.
+    """Return the table of an experiment of LongICL as text: the column heads, and the rows.
 
     Args:
         result: The result.
 
     Returns:
-        The column heads, and one row for each condition of each data set.
+        A pair of the column heads, and one row for each condition of each data set. Both are empty if the result has no
+        experiment.
     """
     rows = []
     for dataset, scores in result.divided.items():
@@ -94,7 +99,14 @@ def _leaves_out_replies(result: ResultLike, dataset: str) -> bool:
 
 
 def _other_comparisons(experiments: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return which conditions are compared with another one than usual, such as ``"1K same labels from 1K padded"``."""
+    """Return the conditions with an unusual reference, such as ``"1K same labels from 1K padded"``.
+
+    A difference is usually that from the first condition.
+
+    Args:
+        experiments: The record of the experiment of each data set. Its entry ``compared`` has for each such condition
+            the one that it is compared with.
+    """
     compared: set[tuple[str, str]] = set()
     for experiment in experiments.values():
         compared.update((experiment.get("compared") or {}).items())
@@ -102,7 +114,10 @@ def _other_comparisons(experiments: Mapping[str, Mapping[str, Any]]) -> list[str
 
 
 def experiment_notes(result: ResultLike) -> list[str]:
-    """Return what the differences are, and the p-values of the test of positions; nothing without an experiment."""
+    """Return notes about an experiment of LongICL; none if the result has no experiment.
+
+    The notes say what the differences are measured from, and give the p-values of the test of positions.
+    """
     experiments = {}
     for dataset, scores in result.divided.items():
         if scores.get("experiment"):

@@ -40,16 +40,21 @@ _OTHER_FORMATS = {".csv", ".html", ".md", ".parquet", ".pkl", ".tex", ".tsv", ".
 """Endings that no file of a result may have, because other programs would take it for another format."""
 
 
-def _scores(data: Any) -> Any:
-    """Return the scores in the JSON values of a result or a group, without everything else.
+def _scores_alone(data: Any) -> Any:
+    """Return the scores in the JSON values of a file, without everything else, for the digest of the scores.
 
-    For a result, these are the scores by data set and the means. For a group, they are the scores of each part by name.
+    Args:
+        data: The JSON values of a result or a group of results. They may be damaged.
+
+    Returns:
+        For a result, a list of two items: the scores by data set, and the means. For a group, a dictionary that has
+        this for each of its results or groups, by name. ``None`` for values that are no JSON object.
     """
     if not isinstance(data, Mapping):
         return None
     parts = data.get("parts")
     if isinstance(parts, Mapping):
-        return {name: _scores(part) for name, part in parts.items()}
+        return {name: _scores_alone(part) for name, part in parts.items()}
     return [data.get(DIVIDED), data.get(AVERAGED)]
 
 
@@ -63,7 +68,7 @@ def with_digests(data: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: A number is not finite.
     """
     content = {key: value for key, value in data.items() if key != DIGESTS}
-    return {**content, DIGESTS: {"file": digest(content), "scores": digest(_scores(content))}}
+    return {**content, DIGESTS: {"file": digest(content), "scores": digest(_scores_alone(content))}}
 
 
 def digest_problems(data: Mapping[str, Any]) -> list[str]:
@@ -116,7 +121,7 @@ def check_result_name(path: str | os.PathLike[str]) -> None:
     """Refuse to save a result in a file whose name has the ending of another format.
 
     Raises:
-        ArgumentError: The name has such an ending. The message has a valid name.
+        ArgumentError: The name has such an ending. The message shows a valid name, ``result.json``.
     """
     _, ending = os.path.splitext(path)
     if ending.lower() in _OTHER_FORMATS:

@@ -67,7 +67,12 @@ class Predictor:
 
     @property
     def label(self) -> str:
-        """The name and the short identity in one line; marked if the identity is incomplete."""
+        """The name and the short identity in one line, such as ``"gpt2 [0123456789ab]"``.
+
+        The name is the first one that there is: the name that the user gave, that of the model, that of the function.
+        A label ends with ``(unidentified)`` if the identity is incomplete. Predictions that the user gave instead of a
+        function have the digest of the predictions as their identity.
+        """
         if GIVEN in self.who:
             digest_of_predictions = self.who[GIVEN]
             return f"{self.name or GIVEN} [{digest_of_predictions[:_IDENTITY_DIGITS]}]"
@@ -76,13 +81,13 @@ class Predictor:
             name = self.who.get("model")
         if not name:
             name = self.who.get("function", "")
-        label = f"[{self.identity[:_IDENTITY_DIGITS]}]"
+        text = f"[{self.identity[:_IDENTITY_DIGITS]}]"
         name_in_one_line = " ".join(name.split())
         if name_in_one_line:
-            label = f"{name_in_one_line} {label}"
+            text = f"{name_in_one_line} {text}"
         if self.unidentified:
-            return f"{label} (unidentified)"
-        return label
+            return f"{text} (unidentified)"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +177,21 @@ def _facts_about(predictor: Predictor) -> dict[str, str | None]:
 def predictors_of(
     runs: Iterable[tuple[RunRecord, str]], details: Mapping[str, DatasetDetails]
 ) -> tuple[Predictor, ...]:
-    """Return the distinct inference functions of a run.
+    """Return a predictor for each distinct inference function of a run.
+
+    The run has a record for each data set, or for several data sets that were evaluated together. Records with the same
+    model name and the same complete identity are of the same function, and become one predictor.
 
     Args:
-        runs: Pairs of the record of a function and a data set that it served.
+        runs: Pairs of a record and a data set that it is about.
         details: The details of each data set, which count its failed queries.
     """
+    # For each function its record on each data set.
     records_by_function: dict[object, dict[str, RunRecord]] = {}
     for record, dataset in runs:
         function_key: tuple[object, ...] = (record.model_name, record.identity.digest)
-        # Functions without a complete identity may differ although their digests are equal: each has its own entry.
+        # Two functions with incomplete identities may differ although their digests are equal. So each record with an
+        # incomplete identity counts as a function of its own.
         if not record.identity.complete:
             function_key = (*function_key, id(record))
         records_by_dataset = records_by_function.setdefault(function_key, {})
@@ -248,7 +258,7 @@ predictions from the store must give an equal result."""
 
 
 def describe_environment() -> dict[str, str]:
-    """Return the versions of this library, of Python, and of the packages that compute the predictions of this run."""
+    """Return the versions of this library, of Python, and of the loaded packages that can compute predictions."""
     import platform  # only when a result is made
 
     versions = {

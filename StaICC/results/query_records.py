@@ -82,7 +82,7 @@ class _DatasetFacts:
     signature: str
 
     def label_name(self, label: int | None) -> str | None:
-        """Return the name of a label; ``None`` without a label, and where the result does not have the names."""
+        """Return the name of a label; ``None`` if there is no label, or if the result has no name for this index."""
         if label is None:
             return None
         if 0 <= label < len(self.labels):
@@ -102,20 +102,26 @@ class _DatasetFacts:
     ) -> QueryRecord:
         """Return the record of a query.
 
+        Whether the prediction is correct is ``None`` if no score counts the query: a failed query, or an excluded reply
+        without a label. A reply without a label that counts as wrong has ``False``, although its prediction is
+        ``None``.
+
         Args:
-            key: The query.
+            key: The condition of the query, and its number within the condition.
             position: Its test row, and its number among the queries of this row.
             truth: The true label.
-            prediction: The predicted label; -1 for a reply of LongICL that names none, ``None`` for a failed query.
-            scores: The label scores.
-            probabilities: The label scores as the metrics read them.
-            prompt_parts: Instruction, demonstrations and query of the prompt.
+            prediction: The predicted label. For a reply without a label it is -1 in LongICL, which counts as wrong, and
+                ``None`` in other benchmarks. It is ``None`` for a failed query.
+            scores: The label scores; ``None`` if there are none.
+            probabilities: The label scores as the metrics read them; ``None`` if there are none.
+            prompt_parts: Instruction, demonstrations and query of the prompt; ``None`` if the prompt is not known.
         """
         condition, query = key
         row, repeat = position
         correct = None
         if prediction is not None or key in self.counted_wrong:
             correct = prediction == truth
+        # The -1 of LongICL was compared with the true label above. In the record, no label is None.
         if prediction is not None and prediction < 0:
             prediction = None
         output = self.outputs.get(key, {})
@@ -166,13 +172,14 @@ def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[
 
     Args:
         result: The result.
-        written: The prompts. Queries without one have ``None`` in its place.
+        written: The prompts by data set; a text instead of them is the reason why there are none. A query without a
+            prompt has ``None`` as its prompt.
     """
     signature = str(result.signature)
     for dataset, details in result.details.items():
         facts = _dataset_facts(result, dataset, signature)
         prompts = written.get(dataset, ())
-        if isinstance(prompts, str):  # the reason why the prompts of this data set cannot be written
+        if isinstance(prompts, str):  # a reason; the log has it already
             prompts = ()
         remaining_prompts = iter(prompts)
 

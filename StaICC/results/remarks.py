@@ -26,14 +26,23 @@ def _names_or_count(datasets: Sequence[str]) -> str:
 
 
 def _missing_predictions(result: ResultLike) -> list[str]:
-    """Return remarks about queries without a prediction: failed ones, and all that a score leaves out."""
+    """Return up to two remarks about queries without a prediction.
+
+    The first remark counts the failed queries, which have no answer; there is none if no query failed. The second one
+    explains the number of left-out queries in the table. It is returned if a score leaves out some queries, failed ones
+    or excluded replies without a label, and still has a value.
+    """
     sentences = []
     failed = sum(details.failed for details in result.details.values())
     asked = sum(details.asked for details in result.details.values())
     if failed:
         sentences.append(f"{_PARTIAL}: {failed} of {asked} queries have no answer; no score counts them.")
-    if any(record["left_out"] and record["value"] is not None for record in result.score_records()):
-        sentences.append(_as_sentence(LEFT_OUT_NOTE))
+
+    for record in result.score_records():
+        is_defined = record["value"] is not None
+        if is_defined and record["left_out"] != 0:
+            sentences.append(_as_sentence(LEFT_OUT_NOTE))
+            break
     return sentences
 
 
@@ -43,12 +52,15 @@ def _as_sentence(note: str) -> str:
 
 
 def _dropped_demonstrations(details: DatasetDetails) -> str:
-    """Return a note about the prompts that lost demonstrations because they were too long."""
+    """Return a note about the prompts that lost demonstrations because they were too long.
+
+    ``details.dropped`` has two numbers for each condition: that of such prompts, and that of their lost demonstrations.
+    """
     prompt_count = 0
     demonstration_count = 0
-    for prompts, demonstrations in details.dropped.values():
-        prompt_count += prompts
-        demonstration_count += demonstrations
+    for prompts_of_condition, demonstrations_of_condition in details.dropped.values():
+        prompt_count += prompts_of_condition
+        demonstration_count += demonstrations_of_condition
     return (
         f"{prompt_count} of {details.asked} prompts were longer than the model reads and were sent without "
         f"{demonstration_count} demonstrations in all"
@@ -69,7 +81,11 @@ def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
 
 
 def _notes_by_dataset(result: ResultLike) -> list[str]:
-    """Return remarks about single data sets and the mean; a note that several data sets share is one remark."""
+    """Return the notes about data sets and the mean as remarks: ``"TREC, SST-2: a note"``.
+
+    A note that several data sets share is one remark, with the names of all of them. A single data set has no remark
+    about the mean, which is its own score.
+    """
     datasets_by_note: dict[str, list[str]] = {}
     for dataset in result.details:
         for note in _dataset_notes(result, dataset):

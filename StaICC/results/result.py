@@ -91,7 +91,7 @@ class _Saved(Displayed, dict[str, Any]):
         return queries
 
     def _table(self, level: Level, prompts: Prompts | None) -> list[dict[str, Any]]:
-        """Return the rows of a data frame, each by column."""
+        """Return the rows of a data frame, each as a dictionary from column names to values."""
         known_name("level", level, get_args(Level))
         if level == "score":
             records = list(score_records(self))
@@ -213,6 +213,10 @@ class Result(_Saved):
     """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
     def __post_init__(self) -> None:
+        """Fill the dictionary, whose entries are those of StaICC 0.1.1, from the attributes.
+
+        The scores become dictionaries whose KeyError names the known keys, such as the names of the data sets.
+        """
         scores_by_dataset = {}
         for dataset, scores in self.divided.items():
             scores_by_dataset[dataset] = _Named("score", scores)
@@ -248,14 +252,17 @@ class Result(_Saved):
         return all(not details.failed for details in self.details.values())
 
     def setting(self, name: str) -> Any:
-        """Return an argument of the benchmark; ``None`` if it differs between data sets."""
+        """Return an argument of the benchmark; ``None`` if it differs between data sets, or if there is none."""
         differing = self.arguments.get("changed")
         if isinstance(differing, (list, tuple)) and name in differing:
             return None
         return self.arguments.get(name)
 
     def counted_wrong(self, dataset: str) -> set[tuple[str, int]]:
-        """Return condition and number of each query of a data set whose reply has no label and counts as wrong."""
+        """Return the queries of a data set whose reply has no label and counts as wrong, as (condition, number) pairs.
+
+        It is empty if the run has another rule for replies without a label (the argument ``unparsed``).
+        """
         if self.setting("unparsed") != "wrong":
             return set()
         return {(reply.condition, reply.query) for reply in self.details[dataset].unparsed}
@@ -280,7 +287,7 @@ class Result(_Saved):
     def reproducible(self) -> dict[str, Any]:
         """Return the JSON values that two runs of the same settings share.
 
-        Without those of :data:`NOT_REPRODUCIBLE`, and without the times and counts of the provenance.
+        The keys of :data:`NOT_REPRODUCIBLE` are left out, and so are the times and counts of the provenance.
         """
         values = {}
         for key, value in self.to_dict().items():

@@ -49,7 +49,10 @@ def find_sweep(group: str) -> Sweep | None:
 
 
 def _has_several_runs(group: ResultGroup) -> bool:
-    """Return whether a benchmark is in several parts of a group, so that its parts are runs of their own."""
+    """Return whether each part of a group is a run of its own: several parts have results of the same benchmark.
+
+    One run has at most one result of each benchmark.
+    """
     parts_with_benchmark: Counter[str] = Counter()
     for part in group.values():
         benchmarks = {single.benchmark for single in part.results()}
@@ -58,12 +61,14 @@ def _has_several_runs(group: ResultGroup) -> bool:
 
 
 def _named_results(name: str, result: Result | ResultGroup) -> Iterator[tuple[str, Result]]:
-    """Yield each single result with the name of its run.
+    """Yield pairs of the name of a run and a single result of this run.
+
+    A group of several runs, such as of two models, adds the name of each run: ``"file: gpt2"``. A group of several
+    benchmarks of one run adds nothing.
 
     Args:
-        name: The name of the file, which is that of the run if the file has one run. If a group has several runs, such
-            as two models, the name of its part is added.
-        result: A result, or a group of results.
+        name: The beginning of the names, such as the name of the file.
+        result: A result, or a group of results, which may hold further groups.
     """
     if isinstance(result, Result):
         yield name, result

@@ -29,7 +29,8 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 
     Args:
         values: The scores of a data set, or the means.
-        prefix: The key of the object that holds the values, with a dot behind it; empty for the outermost object.
+        prefix: The beginning of all keys: the key of the object that holds the values, and a dot. For the scores in
+            ``{"noise": {"accuracy": 0.5}}`` it is ``"noise."``. For the outermost object it is empty.
     """
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -53,8 +54,10 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 def _is_regression_line(prefix: str, value: Sequence[Any]) -> bool:
     """Return whether a list among the scores is a regression line, which is a pair of slope and intercept.
 
+    Regression lines are the lists of two items in the object ``sensitivity``, where the prefix is ``"sensitivity."``.
+
     Args:
-        prefix: The key of the object that holds the list, with a dot. Regression lines are in ``sensitivity``.
+        prefix: The key of the object that holds the list, and a dot.
         value: The list.
     """
     return prefix == "sensitivity." and len(value) == 2
@@ -107,12 +110,16 @@ def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[st
 
 
 def _counts_of_rounds(result: ResultLike, details: DatasetDetails, rounds: Sequence[Mapping[str, Any]]) -> QueryCounts:
-    """Return the counts of a score of LongICL, added over the rounds that it is computed from.
+    """Return how many queries a score of LongICL is computed from: the sums over its rounds.
+
+    All queries of a round are asked. Those without an error are answered. A reply that names no label is an answer, but
+    is not scored if the run excludes unparsed replies.
 
     Args:
-        result: The result, whose setting says whether unparsed replies are excluded.
-        details: The details of the data set, for counts that a round does not record.
-        rounds: The records of the rounds.
+        result: The result; its argument ``unparsed`` says whether unparsed replies are excluded.
+        details: The details of the data set. A round that does not record how many queries were asked or answered has
+            the numbers of the data set.
+        rounds: The records of the rounds that the score is computed from.
     """
     asked = 0
     answered = 0
@@ -160,12 +167,15 @@ def _condition_in_key(metric: str) -> str:
 
 
 def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> QueryCounts:
-    """Return the counts of a score of a data set, or of a mean: added over all data sets.
+    """Return how many queries a score is computed from; for a mean over data sets, the sums over all data sets.
+
+    A baseline leaves out no query, because it is computed from the true labels. Its record says so: ``asked`` is the
+    number of scored queries.
 
     Args:
         result: The result.
         metric: Key of the score.
-        dataset: The data set; ``None`` for the mean over the data sets.
+        dataset: The data set of the score; ``None`` for the mean over the data sets.
     """
     if dataset is None:
         datasets = list(result.details)
@@ -177,9 +187,8 @@ def _summed_counts(result: ResultLike, metric: str, dataset: str | None) -> Quer
         counts = _query_counts(result, name, metric)
         asked += counts.asked
         scored += counts.scored
-    # Baselines are computed from the true labels, so that they leave out nothing.
     if metric in BASELINE_KEYS:
-        asked = scored
+        return QueryCounts(asked=scored, scored=scored)
     return QueryCounts(asked, scored)
 
 
@@ -203,7 +212,8 @@ def _interval_of(
     """Return the interval of a score; ``None`` if it has none.
 
     A run may have stopped early because a mean was known with the wanted precision. This mean then has the interval of
-    the stopping rule, which remains valid although the run looked at the data repeatedly.
+    the stopping rule, which stays valid although the run looked at the interval after each round. All other scores have
+    their usual intervals.
 
     Args:
         result: The result.
@@ -295,7 +305,10 @@ def _score_record(
 
 
 def records_of_scores(result: ResultLike) -> Iterator[dict[str, Any]]:
-    """Yield the records of :func:`score_records` for a single result: first the data sets, then the means."""
+    """Yield the records of :func:`score_records` for a single result: first the data sets, then the means.
+
+    The data set of a mean is ``None``.
+    """
     signature = str(result.signature)
     for dataset, scores in result.divided.items():
         details = result.details.get(dataset, MeanDetails())

@@ -54,7 +54,10 @@ def short_digest(value: object) -> str:
 
 
 def escaped(name: str) -> str:
-    """Write a user's name so that it cannot be taken for several, or for the next field.
+    """Return a user's name with the separators of the signature percent-encoded.
+
+    Then a reader cannot take the name for several names, which ``+`` joins, or for the next field, which begins after
+    ``|``.
 
     Args:
         name: The name, such as that of a data set.
@@ -97,7 +100,7 @@ def scoring_field(settings: Mapping[str, str]) -> str:
 
 
 def _escaped_setting(text: str) -> str:
-    """Write the name or the value of a setting so that it cannot be taken for several."""
+    """Return the name or the value of a setting with the separators percent-encoded, also ``;`` and ``=``."""
     return escaped(text).replace(";", "%3B").replace("=", "%3D")
 
 
@@ -133,6 +136,7 @@ class Signature:
         for name in self.fields:
             if name not in FIELDS:
                 raise SchemaError(f"a signature has no field {name!r}; there are: {', '.join(FIELDS)}")
+        # The fields are kept in a fixed order, without those that have no value.
         ordered = {}
         for name in FIELDS:
             value = self.fields.get(name)

@@ -128,7 +128,7 @@ def _score_cells(column: _ScoreColumn, with_left_out: bool) -> list[str]:
 def _unparsed_bounds(result: ResultLike, dataset: str) -> Mapping[str, tuple[float | None, ...]]:
     """Return the bounds of the scores of a data set that exclude unparsed replies.
 
-    For each metric, they are its value if all unparsed replies were wrong, and its value if all were right.
+    For each metric, they are its value if all unparsed replies counted as wrong, and its value if all counted as right.
     """
     if dataset in result.details:
         return result.details[dataset].bounds
@@ -136,32 +136,40 @@ def _unparsed_bounds(result: ResultLike, dataset: str) -> Mapping[str, tuple[flo
 
 
 def _bounds_column(result: ResultLike, column: _ScoreColumn, head: str) -> _TextColumn | None:
-    """Return the column with the bounds of a score that excludes unparsed replies; ``None`` for other scores.
+    """Return the column with the bounds of a score that excludes unparsed replies.
+
+    A cell has two values, such as ``"0.5000, 0.7000"``: the score if all unparsed replies counted as wrong, and the
+    score if all counted as right. A data set without unparsed replies has its score two times. The last cell has the
+    means over the data sets.
 
     Args:
         result: The result.
         column: The records of the score.
         head: The head of the column of the score.
+
+    Returns:
+        The column; ``None`` if the score has no bounds on any data set.
     """
     if not any(column.metric in _unparsed_bounds(result, dataset) for dataset in result.divided):
         return None
-    if_wrong: list[float | None] = []
-    if_right: list[float | None] = []
-    for dataset, record in zip(result.divided, column.records[:-1], strict=True):
+    values_if_wrong: list[float | None] = []
+    values_if_right: list[float | None] = []
+    records_of_datasets = column.records[:-1]  # the last record is that of the mean
+    for dataset, record in zip(result.divided, records_of_datasets, strict=True):
         bounds = _unparsed_bounds(result, dataset).get(column.metric)
         if bounds:
-            low, high = bounds
+            if_wrong, if_right = bounds
         else:
-            low = record.get("value")
-            high = low
-        if_wrong.append(low)
-        if_right.append(high)
-    if_wrong.append(mean(if_wrong))
-    if_right.append(mean(if_right))
+            if_wrong = record.get("value")
+            if_right = if_wrong
+        values_if_wrong.append(if_wrong)
+        values_if_right.append(if_right)
+    values_if_wrong.append(mean(values_if_wrong))
+    values_if_right.append(mean(values_if_right))
 
     cells = []
-    for low, high in zip(if_wrong, if_right, strict=True):
-        cells.append(f"{figure_text(low)}, {figure_text(high)}")
+    for if_wrong, if_right in zip(values_if_wrong, values_if_right, strict=True):
+        cells.append(f"{figure_text(if_wrong)}, {figure_text(if_right)}")
     return _TextColumn(f"{head} if unparsed wrong, right", cells)
 
 
@@ -205,8 +213,10 @@ def _unparsed_column(result: ResultLike) -> _TextColumn | None:
 def _text_columns(result: ResultLike) -> list[_TextColumn]:
     """Return the columns of a result's table, from left to right.
 
-    They are the names of the data sets (``result.divided`` has the scores by data set), each score with its bounds and
-    baselines, the number of unparsed replies, and the number of queries that all scores leave out.
+    - The first column has the names of the data sets, and ``mean`` for the last row.
+    - Each score has a column, followed by those of its bounds and its baselines, if it has any.
+    - Then comes the number of unparsed replies, if there are any.
+    - The last column is the number of left-out queries, if it is the same for all scores and some queries are left out.
     """
     score_columns = _score_columns(result)
     # If all scores leave out the same queries, their number has a column of its own. Otherwise it is in each cell.
