@@ -26,31 +26,33 @@ from StaICC.safe_text import csv_cell, latex_cell, one_line
 
 
 def _line(text: str) -> str:
-    """Return a text as one line, whatever names it holds."""
+    """Return a text as one safe line, also if a name in it has line ends or control characters."""
     return one_line(" ".join(text.split()))
 
 
 # -- Markdown
 
 _MARKDOWN_MARKUP = "\\`*_{}[]<>#|~$&"
-"""The signs that mean something in Markdown, HTML or a formula."""
+"""The signs with a meaning in Markdown, HTML or a formula. They are escaped."""
 
 
 def _markdown_cell(text: str) -> str:
+    """Return a text as Markdown that shows it unchanged, in one line."""
     escaped = [f"\\{letter}" if letter in _MARKDOWN_MARKUP else letter for letter in _line(text)]
     return "".join(escaped)
 
 
 def _markdown_code(text: str) -> str:
-    """Set a text as code; the fence is longer than any row of backticks within."""
-    longest_row = max([len(row) for row in re.findall("`+", text)], default=0)
-    if longest_row == 0:
+    """Return a text as code of Markdown. The fence has more backticks than any run of backticks in the text."""
+    longest_run = max([len(run) for run in re.findall("`+", text)], default=0)
+    if longest_run == 0:
         return f"`{text}`"
-    fence = "`" * (longest_row + 1)
+    fence = "`" * (longest_run + 1)
     return f"{fence} {text} {fence}"
 
 
 def _markdown_table(table: TextTable) -> str:
+    """Return a table as Markdown; columns of numbers are aligned right."""
     rules = ["---" if column in table.texts else "---:" for column in range(len(table.head))]
     rows = [[_markdown_cell(cell) for cell in table.head], rules]
     for row in table.rows:
@@ -70,13 +72,18 @@ def _markdown_block(block: Block) -> str:
 
 
 def _markdown_kind(block: Block) -> str:
+    """Return the kind of a block: ``"table"``, or the kind of a line, such as ``"code"``."""
     if isinstance(block, TextTable):
         return "table"
     return block.kind
 
 
 def _markdown(blocks: Iterable[Block]) -> str:
-    """Return blocks as Markdown: neighbours of one kind, such as the items of a list, without an empty line."""
+    """Return blocks as Markdown.
+
+    There is an empty line between blocks of different kinds, and none between adjacent blocks of one kind, such as the
+    items of a list.
+    """
     paragraphs = []
     for _, neighbours in groupby(blocks, key=_markdown_kind):
         paragraphs.append("\n".join(_markdown_block(block) for block in neighbours))
@@ -87,7 +94,10 @@ def _markdown(blocks: Iterable[Block]) -> str:
 
 
 def _latex_number(text: str) -> str:
-    """Set a number as a formula, so that its minus sign is one, and the dots of an interval are three."""
+    """Return a number, or an interval, as a formula of LaTeX.
+
+    A formula has a minus sign in place of a hyphen. The two dots of an interval become three.
+    """
     if text == "-":
         return "--"
     if not text:
@@ -97,7 +107,7 @@ def _latex_number(text: str) -> str:
 
 
 def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Return a table for LaTeX, without its end, so that comments can follow.
+    """Return a table for LaTeX without its last line, so that comments can be added before that line.
 
     Args:
         caption: The parts of the caption, as plain text.
@@ -127,7 +137,10 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex(blocks: Sequence[Block]) -> str:
-    """Return blocks with one table as a table for LaTeX: lines are its caption, code is in comments."""
+    """Return blocks, one of which is a table, as a table for LaTeX.
+
+    Lines of text become the caption. Lines of code, such as the signature, become comments.
+    """
     caption: list[str] = []
     comments: list[str] = []
     for block in blocks:
@@ -152,10 +165,12 @@ def _latex(blocks: Sequence[Block]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _CsvLine:
-    """What a line of a CSV file is about."""
+    """The contents of one line of a CSV file."""
 
     pair: Comparison
+    """The comparison of two runs."""
     line: DatasetComparison
+    """The data set, the mean, or the condition that the line has."""
 
 
 _CSV_COLUMNS: Mapping[str, Callable[[_CsvLine], str | float | None]] = {
@@ -181,7 +196,11 @@ _CSV_COLUMNS: Mapping[str, Callable[[_CsvLine], str | float | None]] = {
 
 
 def _csv_note(pair: Comparison, line: DatasetComparison) -> str:
-    """Return the note of a line: why it is untested. The last line of a pair has the notes about the whole pair."""
+    """Return the note of a line of a CSV file.
+
+    The last line of a pair of runs has the notes about the whole pair: what is left out, and the conclusion. Another
+    line has the reason if it is untested, else an empty note.
+    """
     is_last_line = line is pair.claims[-1]
     if is_last_line:
         return "; ".join([*pair.left_out, *pair.conclusion()])
@@ -191,7 +210,10 @@ def _csv_note(pair: Comparison, line: DatasetComparison) -> str:
 
 
 def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
-    """Return one line for each data set and mean of each pair, with all digits; the last line has all other notes."""
+    """Return comparisons as CSV, with all digits of numbers.
+
+    Each pair of runs has one line for each data set or condition, then one for the mean if there is one.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(list(_CSV_COLUMNS))
@@ -204,7 +226,7 @@ def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
 
 
 def _csv_value(value: str | float | None) -> str | float | None:
-    """Return a value as a CSV file can have it: no text is a formula for a spreadsheet."""
+    """Return a value as the cell of a CSV file. A text is changed so that no spreadsheet reads it as a formula."""
     if not isinstance(value, str):
         return value
     cell: str = csv_cell(_line(value))
@@ -247,6 +269,7 @@ def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "
 
 
 def _comparison_dict(comparison: BenchmarkComparison) -> dict[str, Any]:
+    """Return the comparisons of a benchmark as plain values for JSON."""
     plain = dataclasses.asdict(comparison)
     plain["comparisons"] = [pair.to_dict() for pair in comparison.comparisons]
     return plain
