@@ -83,12 +83,12 @@ def compare_runs(
     """Compare all pairs of several results of one benchmark by one metric.
 
     Args:
-        results: The results, by the names of their runs; two at least. Of more than :data:`MOST_RUNS`, each is
-            compared with the best one.
+        results: The results, by the names of their runs; two at least. Of more than :data:`MOST_RUNS` runs, each is
+            compared with the best one only.
         metric: As for :func:`compare`.
         margin: As for :func:`compare`.
-        reference: Compare this run with each other one, instead of all pairs; there is no ranking then, as there is
-            none of experiments without a metric.
+        reference: Name of a run. Only this run is compared with each other one, and there is no ranking; ``None`` to
+            compare all pairs. Experiments without a metric have no ranking either.
 
     Returns:
         The comparisons, with one correction for all of them, and the ranking.
@@ -285,7 +285,7 @@ def _line(name: str, difference: RunDifference, queries: int, outcome: TestOutco
 def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
     """Yield a note for each data set on which the table of a run has another value than its records.
 
-    Data sets on which some queries of the run are not compared have no note: there the values may differ for this reason.
+    Data sets on which some queries of the run are not compared have no note: there the values may well differ.
     """
     result = aligned.runs[run]
     for dataset, paired in aligned.datasets.items():
@@ -330,6 +330,7 @@ def _compare_conditions(
         conditions |= dict.fromkeys(metrics_of(result))
 
     compared: dict[str, BenchmarkComparison] = {}
+    # Why a condition, or something in it, is not compared. A reason of all conditions is listed without their names.
     conditions_by_reason: dict[str, list[str]] = {}
     for condition in conditions:
         try:
@@ -344,8 +345,11 @@ def _compare_conditions(
             conditions_by_reason.setdefault(reason, []).append(condition)
     left_out = []
     for reason, of_reason in conditions_by_reason.items():
-        of_all_conditions = len(of_reason) == len(conditions)
-        left_out.append(reason if of_all_conditions else f"{', '.join(of_reason)}: {reason}")
+        concerns_all_conditions = len(of_reason) == len(conditions)
+        if concerns_all_conditions:
+            left_out.append(reason)
+        else:
+            left_out.append(f"{', '.join(of_reason)}: {reason}")
 
     pairs = _by_pair(compared)
     comparisons = [_joined_conditions(of_pair, len(conditions), left_out) for of_pair in pairs.values()]
@@ -355,7 +359,11 @@ def _compare_conditions(
 
 
 def _by_pair(compared: Mapping[str, BenchmarkComparison]) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Return the comparisons of each pair of runs by condition."""
+    """Return the comparisons by pair of runs, then by condition.
+
+    Args:
+        compared: The comparisons of all pairs, by condition.
+    """
     by_pair: dict[tuple[str, str], dict[str, Comparison]] = {}
     for condition, comparison in compared.items():
         for pair in comparison.comparisons:

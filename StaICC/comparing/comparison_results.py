@@ -100,14 +100,18 @@ class NonInferiority:
     """Whether a run is not worse than another by more than a margin, in the mean over the data sets, or a condition."""
 
     run: str
+    """The run that is claimed to be not worse."""
     than: str
+    """The other run."""
     margin: float
+    """The largest difference that still counts as not worse."""
     p_value: float | None
-    """One-sided, corrected for the pairs of runs (Holm), and for the conditions (Bonferroni); ``None`` if undefined."""
+    """The one-sided p-value, corrected for the pairs of runs (Holm) and for the conditions (Bonferroni); ``None`` if it
+    is undefined."""
     shown: bool
-    """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
+    """Whether the claim is shown at the one-sided level 0.025, that of one end of a 95 % interval."""
     condition: str | None = None
-    """The condition of an experiment; ``None`` without one."""
+    """The condition of an experiment; ``None`` if the claim is about the mean over the data sets."""
 
     def __str__(self) -> str:
         p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
@@ -132,7 +136,7 @@ class Comparison(Displayed):
     """Name of the first run."""
     second: str
     models: tuple[str, str]
-    """Who predicted, by name and short identity."""
+    """The models of the two runs, by name and short identity."""
     differences: tuple[Difference, ...]
     """Settings and facts about the models in which the runs differ."""
     datasets: tuple[DatasetComparison, ...]
@@ -140,11 +144,11 @@ class Comparison(Displayed):
     mean: DatasetComparison | None
     """The means over the data sets, if there are several; ``None`` for an experiment."""
     non_inferiority: tuple[NonInferiority, ...]
-    """In both directions, if a margin was given."""
+    """The claims of non-inferiority in both directions; empty if no margin was given."""
     left_out: tuple[str, ...]
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
-    """Of the first run; the fields in which that of the second differs are among the differences."""
+    """The signature of the first run. The fields in which that of the second run differs are among the differences."""
     by_condition: bool = False
     """Whether the lines are the conditions of an experiment, which have no common mean."""
 

@@ -61,6 +61,7 @@ def _markdown_table(table: TextTable) -> str:
 
 
 def _markdown_block(block: Block) -> str:
+    """Return a block as Markdown: a table, code, a title in bold, or an item of a list."""
     if isinstance(block, TextTable):
         return _markdown_table(block)
     if block.kind == "code":
@@ -154,7 +155,10 @@ def _latex(blocks: Sequence[Block]) -> str:
     for row in table.rows:
         cells = []
         for column, cell in enumerate(row):
-            cells.append(latex_cell(cell) if column in table.texts else _latex_number(cell))
+            if column in table.texts:
+                cells.append(latex_cell(cell))
+            else:
+                cells.append(_latex_number(cell))
         rows.append(cells)
     text = latex_table(caption, table.head, rows, left=len(table.texts))
     return text + "".join(comments) + r"\end{table}"

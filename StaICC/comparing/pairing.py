@@ -115,6 +115,7 @@ class PairedRecords:
         return {run: self._difference_from_zero(run) for run in self.runs}
 
     def _difference_from_zero(self, run: str) -> RunDifference:
+        """Return the metric of a run as its difference from 0, with the lowest and the highest value as bounds."""
         values: tuple[float | None, float] = (self.values[run], 0.0)
         missing = (self.missing[run], 0)
         reason = self.why_not_comparable(run)
@@ -177,15 +178,15 @@ class PairedRecords:
         values: dict[str, dict[str, float]] = {}
         for condition, positions in self.positions.items():
             for repeat in sorted({repeat for _, repeat in positions}):
-                of_repeat = [position for position in positions if position[1] == repeat]
-                values[f"{condition} {repeat}"] = self._values_at(condition, of_repeat)
+                positions_of_repeat = [position for position in positions if position[1] == repeat]
+                values[f"{condition} {repeat}"] = self._values_at(condition, positions_of_repeat)
         return values
 
     def _values_at(self, condition: str, positions: Sequence[QueryPosition]) -> dict[str, float]:
         """Return the metric of each run on some queries of one condition."""
-        numbers = _row_numbers({condition: positions})
-        reference = next(iter(self.runs.values()))
-        sample = _sample(reference, condition, positions, numbers)
+        row_numbers = _row_numbers({condition: positions})
+        first_run = next(iter(self.runs.values()))
+        sample = _sample(first_run, condition, positions, row_numbers)
         values = {}
         for run, records in self.runs.items():
             queries = records.conditions[condition]
@@ -279,20 +280,20 @@ def _row_numbers(positions: Mapping[str, Sequence[QueryPosition]]) -> dict[int, 
 
 
 def _sample(
-    reference: RunRecords, condition: str, positions: Sequence[QueryPosition], row_numbers: Mapping[int, int]
+    records: RunRecords, condition: str, positions: Sequence[QueryPosition], row_numbers: Mapping[int, int]
 ) -> Sample:
     """Return the true labels and the test rows of some queries of a condition.
 
     Args:
-        reference: The records of any run: all runs have the same true labels.
+        records: The records of any run: all runs have the same true labels.
         condition: The condition.
         positions: The queries.
         row_numbers: The number of each test row in the sample, from 0.
     """
-    queries = reference.conditions[condition]
+    queries = records.conditions[condition]
     truth: list[Any] = [queries[position].truth for position in positions]
     rows = [row_numbers[row] for row, _ in positions]
-    return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(reference.labels))
+    return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels))
 
 
 def _predictions_at(records: RunRecords, positions: Mapping[str, Sequence[QueryPosition]]) -> dict[str, list[Any]]:
@@ -422,15 +423,20 @@ def _comparable_records(
 
 
 def _in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_are_scores: bool = False) -> RunRecords:
-    """Return records with the label indexes of another order of the same names; unchanged if the names differ.
+    """Return the records of a run with the label indexes that belong to another order of its label names.
+
+    If the first run has the labels "positive, negative" and this run has "negative, positive", its index 0 becomes 1.
+    Records are unchanged if the names are other ones, or if two labels have the same name.
 
     Args:
-        records: The records.
+        records: The records of the run.
         labels: The label names in the wanted order.
-        predictions_are_scores: Whether predictions are scores of queries, which do not depend on the order.
+        predictions_are_scores: Whether predictions are scores of a metric of the user's own, which do not depend on the
+            order of the labels.
     """
+    has_other_names = sorted(records.labels) != sorted(labels)
     has_duplicates = len(set(labels)) < len(labels)
-    if records.labels == labels or sorted(records.labels) != sorted(labels) or has_duplicates:
+    if records.labels == labels or has_other_names or has_duplicates:
         return records
     new_index = [labels.index(name) for name in records.labels]
     old_index = [records.labels.index(name) for name in labels]
@@ -438,9 +444,11 @@ def _in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_ar
     for condition, queries in records.conditions.items():
         reordered = {}
         for position, query in queries.items():
-            truth = None if query.truth is None else new_index[query.truth]
+            truth = query.truth
+            if truth is not None:
+                truth = new_index[truth]
             prediction = query.prediction
-            if isinstance(prediction, (list, tuple)):  # a score for each label
+            if isinstance(prediction, (list, tuple)):  # the probability of each label
                 prediction = [prediction[index] for index in old_index]
             elif prediction is not None and not predictions_are_scores:
                 prediction = new_index[prediction]

@@ -372,7 +372,11 @@ def _reads_probabilities(rule: _Rule) -> bool:
 
 
 def _figures_of_rule(result: Result, rule: _Rule, method: str) -> list[PublishedFigure]:
-    """Return the published figures of a rule that have a value."""
+    """Return the published figures that correspond to a score, without those that have no value.
+
+    Figures of ``Normal`` are those of the published method. Figures of other benchmarks are those of ``"Diagnosis"``,
+    which are for Vanilla ICL only.
+    """
     metric = rule.published or rule.key
     if result.benchmark == benchmark_names.NORMAL:
         figures = published_figures(benchmark_names.NORMAL, metric=metric, method=method)
@@ -430,7 +434,7 @@ def _other_scoring(result: Result) -> tuple[str, ...]:
 
 
 def _by_value(figures: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
-    """Return figures, the smallest first."""
+    """Return figures in the order of their values, the smallest first. All of them have a value."""
     return tuple(sorted(figures, key=lambda figure: figure.value or 0.0))
 
 
@@ -438,7 +442,7 @@ def _by_value(figures: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]
 
 
 def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
-    """Yield the score of each round of each data set next to the published figures."""
+    """Yield one comparison for each round of each data set: its score next to the published figures."""
     all_figures = published_figures(benchmark_names.LONG_ICL)
     for dataset, scores in result.divided.items():
         figures = [figure for figure in all_figures if figure.dataset == dataset and figure.value is not None]
@@ -446,8 +450,8 @@ def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
         for number in range(1, 6):
             key = f"{number}R"
             if key in scores:
-                of_round = [figure for figure in figures if figure.metric == key]
-                yield _compare_round(result, dataset, key, of_round, reason)
+                figures_of_round = [figure for figure in figures if figure.metric == key]
+                yield _compare_round(result, dataset, key, figures_of_round, reason)
 
 
 def _why_dataset_not_comparable(result: Result, dataset: str, is_published: bool) -> str | None:

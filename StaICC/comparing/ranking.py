@@ -126,7 +126,7 @@ def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
     rows: list[list[str]] = []
     text_columns = 0
     for number, rank in enumerate(ranks, 1):
-        # Each column is its head with the cell of this run.
+        # A column is a pair: its head, and the cell of this run. Columns of texts come first.
         texts = [
             ("rank", str(number)),
             ("95 %", rank.interval_cell),
@@ -276,15 +276,16 @@ def ranks_of(
 ) -> tuple[Rank, ...]:
     """Return the runs with their verdicts, the best first.
 
-    If :func:`directional_holm` corrected the p-values of all pairs, the intervals of ranks contain all true ranks with
-    probability 0.95 (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91):
-    a run is behind each run that is shown to be better, and before each one that is shown to be worse. If several runs
-    have the best value, the verdict about another is that of the smallest p-value.
+    The interval of ranks of a run follows from the pairs that are shown to differ: the run is behind each run that is
+    shown to be better, and before each run that is shown to be worse. If :func:`directional_holm` corrected the
+    p-values of all pairs, all these intervals together contain the true ranks with probability 0.95 (Mogstad, Romano,
+    Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91). If several runs have the best value,
+    the verdict about any other run is that of the test with the smallest p-value.
 
     Args:
         aligned: The runs.
-        pairs: All pairs of runs, or each with a run of the best value.
-        outcomes: Their tests.
+        pairs: All pairs of runs, or all pairs with a run that has the best value.
+        outcomes: The corrected test of each pair.
     """
     order = aligned.order
     for run in order:
@@ -331,7 +332,8 @@ def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozens
 
 
 def _strongest_first(outcome: TestOutcome) -> tuple[float, str]:
-    """Return the key that sorts tests by their p-value; untested pairs come last, by their reason."""
+    """Return a key that sorts tests: the smallest p-value first, untested pairs last, in the order of their reasons."""
+    # A p-value is at most 1, so 2 is behind all of them.
     if isinstance(outcome, Untested):
         return (2.0, outcome.reason)
     return (outcome.holm, "")

@@ -297,7 +297,11 @@ def _certain_or_none(label: int | None, label_count: int) -> list[float] | None:
 
 
 def _saved_probabilities(record: ConditionRecord, label_count: int) -> list[Any]:
-    """Return the probabilities of each query; ``None`` for failed ones."""
+    """Return the label probabilities of each query; ``None`` for missing queries.
+
+    Raises:
+        NotComparableError: The inference function returned bare labels or texts, which have no probabilities.
+    """
     if record.scores is not None and record.output in ("probabilities", "logits"):
         return record.probabilities(label_count)
     kind = "bare labels" if record.output == "labels" else record.output
@@ -394,9 +398,10 @@ def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem]) -> LabelLimi
 
 
 def _lacks_queries(records: RunRecords, statistic: Statistic) -> bool:
-    """Return whether the score of a run is undefined only because no query of a condition has a score.
+    """Return whether the score of a run is undefined because no query of a condition has a score.
 
-    Such a data set is compared: its queries are missing ones (:mod:`StaICC.comparing.missing_queries`).
+    A data set with such a score is compared nevertheless: the queries count as missing ones
+    (:mod:`StaICC.comparing.missing_queries`).
     """
     predictions = {}
     for condition, queries in records.conditions.items():
@@ -418,14 +423,18 @@ def metric_inputs(statistic: Statistic, predictions: Mapping[str, list[Any]]) ->
 
 
 def is_undefined(inputs: Mapping[str, Sequence[Any]], pooled: bool) -> bool:
-    """Return whether a score is undefined because queries have none.
+    """Return whether the score of a run is undefined because too many queries are missing.
+
+    A pooled score is undefined if all queries are missing. Any other score is undefined if all queries of one condition
+    are missing.
 
     Args:
-        inputs: What the metric reads of each query, by condition.
-        pooled: Whether the queries of all conditions have one score together: then any of them suffices. Otherwise each
-            condition needs one.
+        inputs: The inputs of the metric by condition, one for each query (:func:`metric_inputs`).
+        pooled: Whether the queries of all conditions have one score together.
     """
-    without_score = [all(lacks_score(prediction) for prediction in queries) for queries in inputs.values()]
+    conditions_without_score = []
+    for queries in inputs.values():
+        conditions_without_score.append(all(lacks_score(prediction) for prediction in queries))
     if pooled:
-        return all(without_score)
-    return any(without_score)
+        return all(conditions_without_score)
+    return any(conditions_without_score)
