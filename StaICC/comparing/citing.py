@@ -45,7 +45,9 @@ class Work:
 
 @functools.cache
 def works() -> tuple[Work, ...]:
-    """Return everything but data sets that is cited.
+    """Return the works to cite for benchmarks, diagnoses, methods and statistics.
+
+    Those of data sets are in their cards (:func:`~StaICC.datasets.catalogue.get_card`).
 
     Example:
         >>> [one.names[0] for one in works() if one.kind == "method"][-1]
@@ -56,7 +58,7 @@ def works() -> tuple[Work, ...]:
 
 
 def find_work(name: str, more: Sequence[Work] = ()) -> Work:
-    """Return what to cite for a name.
+    """Return the work to cite for a name.
 
     Args:
         name: A benchmark, a diagnosis, a method, a statistic or a data set; case, blanks, hyphens and underscores do

@@ -344,12 +344,12 @@ def _compare_conditions(
         for reason in comparison.left_out:
             conditions_by_reason.setdefault(reason, []).append(condition)
     left_out = []
-    for reason, of_reason in conditions_by_reason.items():
-        concerns_all_conditions = len(of_reason) == len(conditions)
+    for reason, conditions_of_reason in conditions_by_reason.items():
+        concerns_all_conditions = len(conditions_of_reason) == len(conditions)
         if concerns_all_conditions:
             left_out.append(reason)
         else:
-            left_out.append(f"{', '.join(of_reason)}: {reason}")
+            left_out.append(f"{', '.join(conditions_of_reason)}: {reason}")
 
     pairs = _by_pair(compared)
     comparisons = [_joined_conditions(of_pair, len(conditions), left_out) for of_pair in pairs.values()]

@@ -249,14 +249,14 @@ RANKING_FORMATS = (*TABLE_FORMATS, "json")
 
 
 def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "text") -> str:
-    """Write comparisons down.
+    """Return comparisons as text in one of several formats.
 
     Args:
         comparisons: The comparisons.
         form: One of :data:`FORMATS`.
 
     Returns:
-        The text; names of data sets and files are escaped as the format needs.
+        The text. Names of data sets and files are escaped as the format needs.
 
     Raises:
         UnknownNameError: There is no such format.
@@ -284,7 +284,15 @@ def _json(values: list[dict[str, Any]]) -> str:
 
 
 def format_rankings(rankings: Sequence[Ranking], form: str = "text") -> str:
-    """Write rankings down; arguments and errors as for :func:`format_comparisons`, without CSV."""
+    """Return rankings as text in one of several formats.
+
+    Args:
+        rankings: The rankings.
+        form: One of :data:`RANKING_FORMATS`.
+
+    Raises:
+        UnknownNameError: There is no such format.
+    """
     known_name("format", form, RANKING_FORMATS)
     if form == "json":
         return _json([ranking.to_dict() for ranking in rankings])

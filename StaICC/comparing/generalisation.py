@@ -119,9 +119,10 @@ class VarianceComponents(Displayed):
     """The sources of variance of a run."""
 
     lines: tuple[Decomposition, ...]
-    """The data sets, then their mean if there are several."""
+    """One line for each data set, then one for their mean if there are several."""
     left_out: Mapping[str, int]
-    """Test rows without a prediction in every condition, by data set: they count for accuracy and interval only."""
+    """Number of test rows that lack a prediction in some condition, by data set. They count for the accuracy and its
+    interval over rows, but not for the sources of variance."""
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the column heads, and two table rows for each data set.
@@ -157,7 +158,7 @@ class VarianceComponents(Displayed):
         return head, table_rows
 
     def display_blocks(self) -> list[Block]:
-        """Return the table with its notes."""
+        """Return the table, the meaning of its columns, and a note about each data set with missing predictions."""
         head, rows = self.table()
         _, draws, templates = self.lines[0].effects.sizes
         blocks: list[Block] = [
@@ -177,6 +178,7 @@ class VarianceComponents(Displayed):
 
 
 def _ends_text(low: float, high: float) -> str:
+    """Return an interval as a cell of a table."""
     return f"{low:.3f} .. {high:.3f}"
 
 

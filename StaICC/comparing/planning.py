@@ -459,7 +459,8 @@ class _Search:
     def cheapest(self, datasets: int) -> SampleDesign | None:
         """Return the design with the fewest queries that reaches the target, for a number of data sets.
 
-        All numbers of draws and templates are tried, and for each of them the fewest rows that reach the target.
+        All numbers of draws and templates are tried, small products first. For each of them, the fewest rows that reach
+        the target are searched among the designs with fewer queries than the cheapest one so far.
 
         Returns:
             The design; ``None`` if no design reaches the target.
@@ -469,7 +470,7 @@ class _Search:
         for draws, templates in sorted(levels, key=math.prod):
             most_rows = self.max_rows
             if cheapest is not None:
-                # Only a design with fewer queries than the cheapest one so far is of interest.
+                # A design with more rows than these does not have fewer queries than the cheapest one.
                 rows_of_fewer_queries = (cheapest.queries - 1) // (datasets * draws * templates)
                 most_rows = min(self.max_rows, rows_of_fewer_queries)
             if most_rows < LEAST_ROWS:

@@ -172,7 +172,7 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
             ``"Noisy Channel"`` for a noisy channel.
 
     Returns:
-        One comparison for each score that the paper also reports; none for a benchmark that is not in the paper.
+        One comparison for each score that the paper also reports. It is empty for a benchmark that is not in the paper.
 
     Raises:
         UnknownNameError: There is no such published method.
@@ -528,7 +528,9 @@ def _why_round_not_comparable(result: Result, dataset: str, key: str) -> str | N
 
 
 def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]:
-    """Return comparisons as a table with reasons and cautions.
+    """Return comparisons with published figures as a table. Cautions are below it, differences in scoring above.
+
+    In the table, a score that is not comparable has the reason in place of the nearest figures.
 
     Args:
         comparisons: Results of :func:`compare_with_published`.
@@ -536,6 +538,7 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
     if not comparisons:
         return [Line("there are no published figures for this benchmark")]
     rows: list[list[str]] = []
+    # Lines of several comparisons are shown once, in the order of their first appearance.
     differences: dict[str, None] = {}
     cautions: dict[str, None] = {}
     for comparison in comparisons:

@@ -252,9 +252,9 @@ def standings(
 def _tested_ranks(
     runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int
 ) -> tuple[dict[str, Rank], str]:
-    """Return the ranks of the runs that can be compared, by name, and the reason why the other runs cannot.
+    """Return the ranks of the runs that can be compared, by name, and all that is left out, with reasons, as one text.
 
-    The reason is empty if all runs can be compared.
+    Without two comparable runs, there are no ranks, and the text is the message of the error.
     """
     try:
         aligned = align(runs, metric)
@@ -303,6 +303,7 @@ def ranks_of(
         if isinstance(outcome, Tested) and outcome.significant:
             different_pairs.add(runs)
 
+    # Groups and intervals of ranks need the tests of all pairs.
     all_pairs_tested = len(outcomes_by_pair) == math.comb(len(order), 2)
     groups: list[set[str]] = []
     if all_pairs_tested and len(order) <= MOST_RUNS:
@@ -312,8 +313,10 @@ def ranks_of(
         letters = [_letter(number) for number, group in enumerate(groups) if run in group]
         interval = None
         if all_pairs_tested:
-            shown_better = sum(frozenset((run, other)) in different_pairs for other in order[:index])
-            shown_worse = sum(frozenset((run, other)) in different_pairs for other in order[index + 1 :])
+            runs_before = order[:index]
+            runs_behind = order[index + 1 :]
+            shown_better = sum(frozenset((run, other)) in different_pairs for other in runs_before)
+            shown_worse = sum(frozenset((run, other)) in different_pairs for other in runs_behind)
             interval = (1 + shown_better, len(order) - shown_worse)
         verdict = _verdict(run, aligned.leaders, outcomes_by_pair)
         ranks.append(_rank(aligned, run, "".join(letters), verdict, interval))
@@ -489,17 +492,19 @@ def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
     """
     values_by_dataset = [paired.condition_values for paired in aligned.datasets.values()]
     conditions = list(values_by_dataset[0])
-    if any(list(values) != conditions for values in values_by_dataset) or len(conditions) < 2:
+    if len(conditions) < 2:
+        return {}
+    if any(list(values) != conditions for values in values_by_dataset):
         return {}
     ranks_by_run: dict[str, list[int]] = {run: [] for run in aligned.runs}
     for condition in conditions:
         sums = {}
         for run in aligned.runs:
             sums[run] = math.fsum(values[condition][run] for values in values_by_dataset)
-        for run, own_sum in sums.items():
+        for run, run_sum in sums.items():
             if aligned.higher_is_better:
-                better = sum(other_sum > own_sum for other_sum in sums.values())
+                better_run_count = sum(other_sum > run_sum for other_sum in sums.values())
             else:
-                better = sum(other_sum < own_sum for other_sum in sums.values())
-            ranks_by_run[run].append(1 + better)
+                better_run_count = sum(other_sum < run_sum for other_sum in sums.values())
+            ranks_by_run[run].append(1 + better_run_count)
     return {run: (min(ranks), max(ranks)) for run, ranks in ranks_by_run.items()}

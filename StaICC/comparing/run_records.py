@@ -369,7 +369,11 @@ RoundItem = tuple[int, int | None, int | None, int | None]
 
 
 def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
-    """Return the queries of a round whose items have several labels each."""
+    """Return the queries of a round whose items have several labels each.
+
+    The truth of a query is its number of true labels. Its prediction is a pair: the number of correct labels, and the
+    number of true and predicted labels together. Both are ``None`` if the query failed.
+    """
     rows: list[int] = []
     true_counts: list[int | None] = []
     counts: list[tuple[int, int] | None] = []
@@ -384,7 +388,14 @@ def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
 
 
 def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem]) -> LabelLimits:
-    """Return the larger ones of some limits and of the label counts of the items of a round."""
+    """Return limits that hold for one more round too: the larger ones of the limits and of its label counts.
+
+    A reply can name 100 labels, so the limit of predicted labels is at least 100.
+
+    Args:
+        limits: The largest numbers of labels so far.
+        items: The items of the round.
+    """
     most_true = limits.true
     most_predicted = max(limits.predicted, _MOST_LABELS_OF_A_REPLY)
     for _, true_count, predicted_count, _ in items:

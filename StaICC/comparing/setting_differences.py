@@ -47,11 +47,13 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
     first_facts = first.provenance.facts()
     second_facts = second.provenance.facts()
     for name in dict.fromkeys([*first_facts, *second_facts]):
-        values = (first_facts.get(name), second_facts.get(name))
-        if values[0] == values[1] or values == settings.get(name):
+        first_value = first_facts.get(name)
+        second_value = second_facts.get(name)
+        same_as_setting = (first_value, second_value) == settings.get(name)
+        if first_value == second_value or same_as_setting:
             continue
         field = f"{name} (model)" if name in settings else name
-        differences.append(Difference(field, *values))
+        differences.append(Difference(field, first_value, second_value))
     return tuple(differences)
 
 
