@@ -32,9 +32,11 @@ class AlignedRuns:
     metric: str
     higher_is_better: bool
     runs: Mapping[str, Result]
+    """The results, by the names of the runs."""
     datasets: Mapping[str, PairedRecords]
+    """The records of all runs, by data set."""
     left_out: tuple[str, ...]
-    """Runs, data sets and queries that are not compared, and queries without a score, with the reason."""
+    """Sentences about runs, data sets and queries that are not compared, and about queries without a score."""
 
     @cached_property
     def means(self) -> dict[str, RunDifference]:
@@ -66,12 +68,12 @@ class AlignedRuns:
 
     @cached_property
     def order(self) -> list[str]:
-        """The runs, the best first; missing queries count at their worst."""
+        """The names of the runs, the best first; missing queries count at their worst."""
         return sorted(self.runs, key=self.sorted_by, reverse=self.higher_is_better)
 
     @cached_property
     def leaders(self) -> list[str]:
-        """The runs with the best value; missing queries count at their worst."""
+        """The names of the runs with the best value, one or several; missing queries count at their worst."""
         best_value = self.sorted_by(self.order[0])
         return [run for run in self.order if self.sorted_by(run) == best_value]
 
@@ -86,15 +88,18 @@ class AlignedRuns:
 
 
 def align(results: Mapping[str, Result], metric: str | None, reference: str | None = None) -> AlignedRuns:
-    """Pair the records of several results of one benchmark.
+    """Return the runs that can be compared, paired on the data sets and test rows that all of them have.
 
-    Runs that cannot be compared are left out step by step: those that stopped early, those that share no data set with
-    the first run, those with missing queries by a metric that needs all of them.
+    Runs that cannot be compared are left out in three steps:
+
+    1. runs that stopped early;
+    2. if runs cannot be compared on a data set: runs that cannot be compared with the first one on any data set;
+    3. runs with missing queries, if the metric is no mean over queries.
 
     Args:
-        results: As for :func:`compare_runs`.
-        metric: As for :func:`compare`.
-        reference: A run that must be among those compared.
+        results: The results of one benchmark, by the names of their runs; two at least.
+        metric: A score with a mean over data sets; ``None`` for the main one of the benchmark.
+        reference: Name of a run that must be among those compared; ``None`` if there is no such run.
 
     Raises:
         ArgumentError: Fewer than two runs can be compared; the message says why.
@@ -328,7 +333,12 @@ def corrected(
 
 
 def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutcome:
-    """Return a test in one condition of an experiment, corrected for all conditions that are shown (Bonferroni)."""
+    """Return a test in one condition of an experiment, corrected for the number of conditions (Bonferroni).
+
+    Args:
+        outcome: The test; untested is returned unchanged.
+        conditions: Number of conditions that are shown together.
+    """
     if not isinstance(outcome, Tested):
         return outcome
     return replace(outcome, holm=min(1.0, outcome.holm * conditions))

@@ -97,7 +97,10 @@ class DatasetComparison:
 
 @dataclass(frozen=True, slots=True)
 class NonInferiority:
-    """Whether a run is not worse than another by more than a margin, in the mean over the data sets, or a condition."""
+    """The claim that a run is not worse than another by more than a margin, and whether it is shown.
+
+    The claim is about the mean over the data sets, or about one condition of an experiment.
+    """
 
     run: str
     """The run that is claimed to be not worse."""
@@ -154,7 +157,7 @@ class Comparison(Displayed):
 
     @property
     def overall(self) -> DatasetComparison:
-        """The mean over the data sets, or the only data set.
+        """The line of the mean over the data sets, or of the only data set.
 
         Raises:
             ArgumentError: The runs are experiments.
@@ -405,7 +408,7 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
 
 
 def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
-    """Yield the blocks of each pair of runs, then those of each ranking."""
+    """Yield for each benchmark the blocks of each pair of runs, then those of the ranking of three or more runs."""
     for comparison in comparisons:
         for pair in comparison.comparisons:
             yield pair.display_blocks()

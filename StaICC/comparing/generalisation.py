@@ -50,8 +50,11 @@ class Decomposition:
     """The accuracy on one data set, or its mean over data sets, with its sources of variance."""
 
     dataset: str
+    """Name of the data set, or ``"mean"``."""
     value: float
+    """The accuracy."""
     effects: CrossedEffects
+    """The mean squares, from which the variance of each source is estimated."""
     fixed: Interval
     """The interval over test rows only: it is about the draws and templates of the run."""
     generalising: Interval
@@ -59,7 +62,10 @@ class Decomposition:
 
     @property
     def deviations(self) -> list[Deviation]:
-        """The standard deviation of the accuracy from each source."""
+        """The standard deviation of the accuracy from each source: the square root of its part in the variance.
+
+        The estimate of a part can be negative. Then the standard deviation is 0.
+        """
         variances = self.effects.contributions
         intervals = self.effects.intervals(self.fixed.level)
         deviations = []
@@ -72,7 +78,7 @@ class Decomposition:
         return deviations
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; the components are variances."""
+        """Return plain values for JSON. The components are variances of single effects, not of the accuracy."""
         rows, draws, templates = self.effects.sizes
         return {
             "dataset": self.dataset,
@@ -260,16 +266,16 @@ class _EffectBounds:
 def compare_generalising(first: Result, second: Result) -> Comparison:
     """Compare the accuracies of two runs over test rows, draws and templates.
 
-    The runs have the same draws and templates, so what these do to both cancels. Missing queries count at their worst
-    for each direction (:mod:`StaICC.comparing.missing_queries`).
+    The runs have the same draws and templates. An effect of a draw or a template on both runs cancels in the
+    difference. Missing queries count at their worst for each direction (:mod:`StaICC.comparing.missing_queries`).
 
     Args:
         first: A result of ``Generalisation``.
-        second: Another, on the same rows, draws and templates.
+        second: The other result, on the same rows, draws and templates.
 
     Returns:
-        What :func:`~StaICC.comparing.comparison.compare` returns, with other intervals and p-values (Holm's correction
-        is for the data sets), and without detectable differences.
+        The comparison of :func:`~StaICC.comparing.comparison.compare`, with intervals and p-values over rows, draws and
+        templates. Holm's correction is for the data sets. There are no detectable differences.
 
     Raises:
         ArgumentError: The results are of another benchmark, or cannot be compared.

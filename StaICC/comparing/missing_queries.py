@@ -38,13 +38,15 @@ class RunDifference:
     missing: tuple[int, int]
     """Number of queries of each run without a score."""
     bounds: tuple[PairedDifference, PairedDifference] | None
-    """The lowest and the highest difference; ``None`` if they are not known."""
+    """The lowest and the highest difference that the scores of missing queries allow, as sums over test rows. Both are
+    the same object without missing queries. ``None`` if they are not known, because queries are missing and the metric
+    is no mean over queries."""
     reason: str | None = None
-    """Why nothing can be tested; ``None`` if the bounds are known."""
+    """Why the bounds are not known, so that nothing can be tested; ``None`` if they are known."""
 
     @property
     def difference(self) -> float | None:
-        """First minus second, on the queries that each run predicted; ``None`` if a value is undefined."""
+        """First minus second, each on the queries that its run predicted; ``None`` if one of both is undefined."""
         first, second = self.values
         if first is None or second is None:
             return None
@@ -60,13 +62,14 @@ class RunDifference:
 
     @property
     def negated(self) -> RunDifference:
-        """Second minus first: the negated highest difference is then the lowest one."""
+        """The difference second minus first. Its lowest value is minus the highest value of first minus second."""
         first_value, second_value = self.values
         first_missing, second_missing = self.missing
         bounds = None
         if self.bounds is not None:
             lowest, highest = self.bounds
-            if lowest is highest:  # without missing queries; negated once, to save time
+            if lowest is highest:
+                # No query is missing. The difference is negated once, to save time.
                 negated = lowest.negated
                 bounds = (negated, negated)
             else:

@@ -132,11 +132,18 @@ class PairedRecords:
 
     @cached_property
     def values(self) -> dict[str, float | None]:
-        """The metric of each run on the compared queries that it predicted; ``None`` if it is undefined on them."""
+        """The metric of each run on the compared queries that it predicted; ``None`` if too many are missing."""
         return {run: self._value_of_predicted(run) for run in self.runs}
 
     def _value_of_predicted(self, run: str) -> float | None:
-        """Return the metric of a run on the queries that have a score; ``None`` if a condition has none."""
+        """Return the metric of a run on the queries that have a score.
+
+        It is the weighted sum of the values in the conditions. A pooled score weights each condition by its number of
+        predicted queries.
+
+        Returns:
+            The value; ``None`` if no query of a condition has a score, or of a pooled score no query at all.
+        """
         if self.missing[run] == 0:
             return math.fsum(weight * of_condition.value for weight, of_condition in self._own_contributions[run])
         inputs = self._inputs(run)
@@ -183,7 +190,7 @@ class PairedRecords:
         return values
 
     def _values_at(self, condition: str, positions: Sequence[QueryPosition]) -> dict[str, float]:
-        """Return the metric of each run on some queries of one condition."""
+        """Return the metric of each run, by its name, on some queries of one condition, none of which is missing."""
         row_numbers = _row_numbers({condition: positions})
         first_run = next(iter(self.runs.values()))
         sample = _sample(first_run, condition, positions, row_numbers)
@@ -201,7 +208,10 @@ class PairedRecords:
         return metric_inputs(self.statistic, self._predictions[run])
 
     def _weights(self, run: str) -> tuple[float, ...]:
-        """Return the weight of each condition of :meth:`_inputs`."""
+        """Return the weight of each condition in the score of a run, in the order of :meth:`_inputs`.
+
+        The inputs of the consistency are listed under one condition, so it has one weight.
+        """
         if self.statistic is CONSISTENCY:
             return (1.0,)
         return self.runs[run].weights
@@ -400,7 +410,7 @@ def _comparable_records(
     """Return the records of each run, with the labels in the order of the first run.
 
     Raises:
-        NotComparableError: A run has no records, or other ones than the first run.
+        NotComparableError: A run has no records, or its test rows or labels are not those of the first run.
     """
     runs: dict[str, RunRecords] = {}
     first_run = next(iter(results))

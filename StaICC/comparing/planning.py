@@ -67,7 +67,7 @@ class Components:
     it is not known, and for a difference."""
 
     def __post_init__(self) -> None:
-        """Refuse unknown names and impossible variances: a plan would be too small."""
+        """Raise an error for unknown names and impossible variances, with which a plan would be too small."""
         unknown = set(self.variances) - set(SOURCES.values())
         are_possible = all(0.0 <= variance < math.inf for variance in self.variances.values())
         if unknown or not are_possible:
@@ -447,7 +447,7 @@ def _check_share(name: str, value: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the cheapest designs; its fields are arguments of :func:`plan`."""
+    """The search for the designs with the fewest queries. Its fields are arguments of :func:`plan`."""
 
     components: Components
     half_width: float | None

@@ -289,7 +289,7 @@ def _compare_score(result: Result, rule: _Rule, method: str, reason: str | None)
 
     Args:
         result: The result.
-        rule: The rule.
+        rule: The score, with the published figure that corresponds to it.
         method: The published method.
         reason: Why the result as a whole is not comparable; ``None`` if it is.
     """

@@ -68,7 +68,8 @@ class Rank:
     def sorted_by(self) -> float | None:
         """The value by which runs are sorted: missing queries count at their worst.
 
-        If that is not known, the run is untested, and this is the value of the other queries.
+        If that is not known, the run is untested, and is sorted by its value on the other queries. ``None`` if that
+        value is undefined too.
         """
         if self.at_worst is not None:
             return self.at_worst
@@ -203,8 +204,8 @@ def standings(
         runs: Results of one benchmark, by the names of their runs.
         metric: A score with a mean over data sets.
         higher_is_better: Whether larger values are better.
-        all_pairs: Test all pairs of runs, which intervals of ranks need; by default, more than :data:`MOST_RUNS` runs
-            are compared with the best one only.
+        all_pairs: Whether all pairs of runs are tested, which intervals of ranks need. By default, more than
+            :data:`MOST_RUNS` runs are compared with the best one only.
         conditions: Number of conditions of an experiment that are shown together, for which verdicts are corrected.
     """
     values: dict[str, float | None] = {}
@@ -451,17 +452,18 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
 
 
 def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1) -> tuple[Rank, ...]:
-    """Return the runs with the intervals of their ranks, the best first.
+    """Return the runs with their verdicts and the intervals of their ranks, the best first.
 
     Args:
         aligned: The runs.
-        all_pairs: Test all pairs of runs, which intervals of ranks need; else more than :data:`MOST_RUNS` runs are
-            compared with the best one only.
-        conditions: As for :func:`standings`.
+        all_pairs: Whether all pairs of runs are tested, which the intervals of ranks need. Otherwise, more than
+            :data:`MOST_RUNS` runs are compared with the best one only.
+        conditions: Number of conditions of an experiment that are shown together, for which p-values are corrected.
     """
     pairs: list[tuple[str, str]]
     if all_pairs:
-        pairs, chosen_from = list(combinations(aligned.order, 2)), 0
+        pairs = list(combinations(aligned.order, 2))
+        chosen_from = 0
     else:
         pairs, chosen_from = compared_pairs(aligned)
     bounds = None
@@ -471,7 +473,8 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
     outcomes: list[TestOutcome] = []
     for first, second in pairs:
         bound = None
-        # A bound decides whether two runs differ. The verdicts, about pairs with a leader, show exact p-values.
+        # An upper bound of the p-value is enough to decide whether two runs differ. Pairs with a leader are tested,
+        # because their p-values are shown with the verdicts.
         if bounds is not None and first not in aligned.leaders:
             bound = bounds.of_pair(first, second)
         if bound is None:

@@ -24,17 +24,18 @@ class NotComparableError(StaICCError):
 
 
 class RecordedQuery(NamedTuple):
-    """What is recorded of one query."""
+    """The true label and the prediction of one query."""
 
     truth: int | None
     """Index of the true label. For several labels per item, the number of true labels; ``None`` if the query failed."""
     prediction: Any
-    """What the metric reads: a label, a list of probabilities, a score, or for micro F1 the number of correct labels
-    and the number of true and predicted ones together. ``None`` without a score."""
+    """The prediction in the form that the metric reads: a label index, a list of probabilities, or a score. For micro
+    F1, it is a pair: the number of correct labels, and the number of true and predicted labels together. ``None`` if
+    the query is missing."""
 
 
 Queries = Mapping[QueryPosition, RecordedQuery]
-"""The queries of one condition."""
+"""The queries of one condition, by test row and number among the queries of this row."""
 
 
 @dataclass(frozen=True, slots=True)

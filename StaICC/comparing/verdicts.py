@@ -74,7 +74,7 @@ def verdict_of(outcome: TestOutcome) -> Verdict:
     """Return the verdict about a run whose value is not the best.
 
     Args:
-        outcome: The test of its difference from the best run.
+        outcome: The corrected test of the difference between this run and the best one.
     """
     if isinstance(outcome, Untested):
         return outcome
@@ -84,7 +84,7 @@ def verdict_of(outcome: TestOutcome) -> Verdict:
 
 
 def p_text(p_value: float) -> str:
-    """Return a p-value with three significant digits.
+    """Return a p-value as text, with three significant digits; below 0.0001 as "p < 0.0001".
 
     Args:
         p_value: The p-value.
