@@ -18,10 +18,10 @@ from StaICC.metrics.scores import score_record
 from StaICC.results.result import Result
 
 MOST_RUNS = 20
-"""Of more runs than this, each is compared with the best one only, not with each other one. The correction is still for
-all pairs, because the best run is known only from the same rows."""
+"""Largest number of runs of which all pairs are compared. Of more runs, each is compared with the best one only. The
+p-values are still corrected for all pairs, because the best run was chosen by the same test rows."""
 TABLE_TOLERANCE = 1e-6
-"""Values of a table and of its records that differ by less are the same, up to rounding."""
+"""A value of a table and the value from its records are the same, up to rounding, if they differ by less than this."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,15 @@ class AlignedRuns:
     metric: str
     higher_is_better: bool
     runs: Mapping[str, Result]
+    """The results, by the names of the runs."""
     datasets: Mapping[str, PairedRecords]
+    """The records of all runs, by data set."""
     left_out: tuple[str, ...]
-    """Runs, data sets and queries that are not compared, and queries without a score, with the reason."""
+    """Sentences about runs, data sets and queries that are not compared, and about queries without a score."""
 
     @cached_property
     def means(self) -> dict[str, RunDifference]:
-        """The mean of each run over the data sets, as a sum over their test rows."""
+        """The mean of each run over the data sets, written as its difference from 0: the second value is always 0."""
         means = {}
         for run in self.runs:
             means[run] = mean_of_differences([paired.alone[run] for paired in self.datasets.values()])
@@ -49,9 +51,10 @@ class AlignedRuns:
         return self.means[run].at_worst(self.higher_is_better)
 
     def sorted_by(self, run: str) -> float:
-        """Return the value by which a run is sorted: with each missing query at its worst.
+        """Return the value by which a run is sorted: its mean with each missing query at its worst.
 
-        If that is not known, the run is untested, and this is the value of the other queries.
+        If that is not known, the run is untested, and is sorted by its mean over the other queries. Without such a mean
+        the run is the last one: its value is minus infinity, or infinity if lower values are better.
         """
         at_worst = self.at_worst(run)
         if at_worst is not None:
@@ -65,12 +68,12 @@ class AlignedRuns:
 
     @cached_property
     def order(self) -> list[str]:
-        """The runs, the best first; missing queries count at their worst."""
+        """The names of the runs, the best first; missing queries count at their worst."""
         return sorted(self.runs, key=self.sorted_by, reverse=self.higher_is_better)
 
     @cached_property
     def leaders(self) -> list[str]:
-        """The runs with the best value; missing queries count at their worst."""
+        """The names of the runs with the best value, one or several; missing queries count at their worst."""
         best_value = self.sorted_by(self.order[0])
         return [run for run in self.order if self.sorted_by(run) == best_value]
 
@@ -80,20 +83,23 @@ class AlignedRuns:
         return sum(paired.rows for paired in self.datasets.values())
 
     def difference(self, first: str, second: str) -> RunDifference:
-        """Return the difference of the means of two runs."""
+        """Return the difference of the means of two runs over the data sets, first minus second."""
         return mean_of_differences([paired.difference(first, second) for paired in self.datasets.values()])
 
 
 def align(results: Mapping[str, Result], metric: str | None, reference: str | None = None) -> AlignedRuns:
-    """Pair the records of several results of one benchmark.
+    """Return the runs that can be compared, paired on the data sets and test rows that all of them have.
 
-    Runs that cannot be compared are left out step by step: those that stopped early, those that share no data set with
-    the first run, those with missing queries by a metric that needs all of them.
+    Runs that cannot be compared are left out in three steps:
+
+    1. runs that stopped early;
+    2. if runs cannot be compared on a data set: runs that cannot be compared with the first one on any data set;
+    3. runs with missing queries, if the metric is no mean over queries.
 
     Args:
-        results: As for :func:`compare_runs`.
-        metric: As for :func:`compare`.
-        reference: A run that must be among those compared.
+        results: The results of one benchmark, by the names of their runs; two at least.
+        metric: A score with a mean over data sets; ``None`` for the main one of the benchmark.
+        reference: Name of a run that must be among those compared; ``None`` if there is no such run.
 
     Raises:
         ArgumentError: Fewer than two runs can be compared; the message says why.
@@ -137,10 +143,14 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
 
 
 def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tuple[dict[str, Result], list[str]]:
-    """Return the runs that did not stop early, the reference first, and what is left out with the reason.
+    """Return the runs that did not stop early, and those left out with the reason.
+
+    Args:
+        results: The results, by the names of their runs.
+        reference: A run that comes first; ``None`` for the order of the results.
 
     Raises:
-        ArgumentError: There are no results, or fewer than two such runs.
+        ArgumentError: The results are no mapping of names to results, or fewer than two runs did not stop early.
         UnknownNameError: There is no such reference.
     """
     if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
@@ -164,12 +174,21 @@ def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tupl
 
 
 def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
-    """Return a metric of a result, by default its main one, and whether higher values are better.
+    """Return the name of the metric by which runs are compared, and whether higher values are better.
 
-    A score of a benchmark of the user's own may have no direction. It cannot be tested, and counts as lower is better.
+    A metric of the user's own may have no direction. There are two cases:
+
+    - The result has the score of each query, so the metric could be tested. This is an error: the direction is needed.
+    - The result does not have these scores, so the metric cannot be tested. Then its direction does not matter, and the
+      returned truth value is False.
+
+    Args:
+        result: The first run.
+        metric: Name of the metric; ``None`` for the main one of the benchmark.
 
     Raises:
-        ArgumentError: There is no default; or a metric of the user's own, which could be tested, has no direction.
+        ArgumentError: No metric was given for an experiment, whose conditions have no common mean; or a metric with
+            query scores has no direction.
         UnknownNameError: The result has no such metric.
     """
     known = metrics_of(result)
@@ -186,7 +205,11 @@ def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
 
 
 def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, PairedRecords], dict[str, str]]:
-    """Return the records of the runs by data set, and by reason the data sets on which they cannot be compared."""
+    """Return the paired records of the runs by data set, and the data sets on which the runs cannot be compared.
+
+    The second dictionary has the reason as key, and the names of the data sets with this reason as value, such as
+    ``{"the runs share no test row": "TREC, AGNews"}``.
+    """
     names: dict[str, None] = {}
     for result in runs.values():
         names |= dict.fromkeys(result.divided)
@@ -206,7 +229,7 @@ def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, P
 
 
 def _runs_unlike_first(runs: Mapping[str, Result], metric: str) -> dict[str, str]:
-    """Return the runs that cannot be compared with the first one on any data set, with the reasons."""
+    """Return the runs that cannot be compared with the first one on any data set: names and reasons."""
     first_name = next(iter(runs))
     first = runs[first_name]
     unlike: dict[str, str] = {}
@@ -224,7 +247,10 @@ def _runs_unlike_first(runs: Mapping[str, Result], metric: str) -> dict[str, str
 
 
 def _incomparable_runs(runs: Mapping[str, Result], datasets: Mapping[str, PairedRecords]) -> dict[str, str]:
-    """Return the runs that cannot be compared because queries have no score, with the reason of the first data set."""
+    """Return the runs that cannot be compared because queries are missing: names and reasons.
+
+    The reason is that of the first data set on which a run cannot be compared.
+    """
     reasons: dict[str, str] = {}
     for run in runs:
         for paired in datasets.values():
@@ -236,6 +262,7 @@ def _incomparable_runs(runs: Mapping[str, Result], datasets: Mapping[str, Paired
 
 
 def _without(runs: Mapping[str, Result], left_out: Collection[str]) -> dict[str, Result]:
+    """Return the runs whose names are not left out."""
     return {name: result for name, result in runs.items() if name not in left_out}
 
 
@@ -243,10 +270,17 @@ def _without(runs: Mapping[str, Result], left_out: Collection[str]) -> dict[str,
 
 
 def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
-    """Return the pairs of runs that are compared, and the number of pairs from which they were chosen.
+    """Return the pairs of runs that are compared, and the number of pairs from which they were chosen by their values.
 
-    Of up to :data:`MOST_RUNS` runs, or with a reference, the pairs do not depend on the values of the runs, and this
-    number is 0. Of more runs, the pairs with the best run are chosen from all pairs by their values.
+    - With a reference: the pairs of the reference and each other run. They do not depend on the values of the runs, so
+      the number is 0.
+    - Of up to :data:`MOST_RUNS` runs: all pairs. The number is 0.
+    - Of more runs: the pairs of the best run and each other run. Which run is best depends on the values, so the number
+      is that of all pairs.
+
+    Args:
+        aligned: The runs.
+        reference: Name of the reference; ``None`` without one.
     """
     runs = list(aligned.runs)
     if reference is not None:
@@ -257,7 +291,12 @@ def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[
 
 
 def _pairs_with(hubs: Sequence[str], runs: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each pair of a hub and another run once."""
+    """Return each pair of a hub and another run once.
+
+    Args:
+        hubs: The runs that are compared with all other runs.
+        runs: All runs.
+    """
     pairs = []
     for index, hub in enumerate(hubs):
         done = hubs[: index + 1]  # the hub itself, and those whose pairs are listed
@@ -274,10 +313,10 @@ def corrected(
 
     Args:
         outcomes: The tests.
-        method: Corrects p-values for each other, unless the tests were chosen; by default, the method of Holm for both
-            directions of each test.
-        chosen_from: Number of tests from which these were chosen by their values. Their p-values are then corrected for
-            so many tests (Bonferroni). 0 if they were not chosen.
+        method: The function that corrects p-values for the number of tests, if the tests were not chosen by their
+            values; by default, the method of Holm for both directions of each test.
+        chosen_from: Number of tests from which these were chosen by their values; 0 if they were not. Chosen tests are
+            corrected by Bonferroni's method for this number of tests.
     """
     p_values = [outcome.p_value if isinstance(outcome, Tested) else None for outcome in outcomes]
     if chosen_from > 0:
@@ -294,7 +333,12 @@ def corrected(
 
 
 def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutcome:
-    """Return a test in one condition of an experiment, corrected for all conditions that are shown (Bonferroni)."""
+    """Return a test in one condition of an experiment, corrected for the number of conditions (Bonferroni).
+
+    Args:
+        outcome: The test; untested is returned unchanged.
+        conditions: Number of conditions that are shown together.
+    """
     if not isinstance(outcome, Tested):
         return outcome
     return replace(outcome, holm=min(1.0, outcome.holm * conditions))

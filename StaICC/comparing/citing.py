@@ -19,7 +19,7 @@ _DATA = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Something that is cited."""
+    """A work to cite, such as a paper, with its BibTeX entries."""
 
     names: tuple[str, ...]
     """What it is called, the usual name first."""
@@ -33,7 +33,10 @@ class Work:
         return one_line(f"{self._field('title')} ({self._field('year')})")
 
     def _field(self, name: str) -> str:
-        """Return the value of a field of the first entry, without braces; empty if there is none."""
+        """Return the value of a field of the first BibTeX entry, without braces; empty if it has no such field.
+
+        A field is a line of an entry, such as ``title = {Language Models are {Few-Shot} Learners},``.
+        """
         match = re.search(rf"{name}\s*=\s*\{{(.*?)\}},?\n", self.bibtex)
         if match is None:
             return ""
@@ -42,7 +45,9 @@ class Work:
 
 @functools.cache
 def works() -> tuple[Work, ...]:
-    """Return everything but data sets that is cited.
+    """Return the works to cite for benchmarks, diagnoses, methods and statistics.
+
+    Those of data sets are in their cards (:func:`~StaICC.datasets.catalogue.get_card`).
 
     Example:
         >>> [one.names[0] for one in works() if one.kind == "method"][-1]
@@ -53,7 +58,7 @@ def works() -> tuple[Work, ...]:
 
 
 def find_work(name: str, more: Sequence[Work] = ()) -> Work:
-    """Return what to cite for a name.
+    """Return the work to cite for a name.
 
     Args:
         name: A benchmark, a diagnosis, a method, a statistic or a data set; case, blanks, hyphens and underscores do
@@ -84,19 +89,19 @@ def find_work(name: str, more: Sequence[Work] = ()) -> Work:
 
 
 def entries(cited: Iterable[Work]) -> list[str]:
-    """Return the BibTeX entries of works, each once.
+    """Return the BibTeX entries of works without repetitions.
 
     Args:
-        cited: The works; several may cite the same.
+        cited: The works. Several works may have the same entry.
 
     Returns:
-        The entries, in order.
+        The entries, in the order of their first appearance.
     """
-    found: dict[str, None] = {}
+    unique_entries: dict[str, None] = {}
     for work in cited:
         # An entry begins with @ at the beginning of a line.
         for text in re.split(r"^(?=@)", work.bibtex, flags=re.MULTILINE):
             entry = text.strip()
             if entry:
-                found[entry] = None
-    return list(found)
+                unique_entries[entry] = None
+    return list(unique_entries)

@@ -22,7 +22,10 @@ def is_experiment(result: Result) -> bool:
 
 
 def metrics_of(result: Result) -> list[str]:
-    """Return the scores of a result that have a mean over data sets; of an experiment, its conditions."""
+    """Return the names of the scores of a result that have a mean over data sets.
+
+    For an experiment, these are the names of its conditions: the mean over its conditions is no score.
+    """
     metrics = [name for name in result.averaged if name not in _NOT_SCORES]
     if is_experiment(result):
         return [name for name in metrics if name != "mean"]
@@ -30,10 +33,12 @@ def metrics_of(result: Result) -> list[str]:
 
 
 def default_metric(result: Result) -> str | None:
-    """Return the score by which a result is compared by default: the main one of its benchmark, else the first.
+    """Return the name of the score by which a result is compared by default.
+
+    It is the main score of the benchmark. If the result does not have that one, it is its first score.
 
     Returns:
-        The score; ``None`` for an experiment, whose conditions have no common mean.
+        The name; ``None`` for an experiment, whose conditions have no common mean.
     """
     if is_experiment(result):
         return None
@@ -47,7 +52,15 @@ def default_metric(result: Result) -> str | None:
 
 
 def saved_value(scores: Mapping[str, Any], metric: str) -> float | None:
-    """Return a score as the result of a data set has it; of a regression line, its slope."""
+    """Return the saved value of a score on a data set; ``None`` if it is absent or undefined.
+
+    Some benchmarks save the sensitivity of a score to the conditions, such as a slope, in place of the score. It has
+    the key ``sensitivity.<metric>``.
+
+    Args:
+        scores: The saved scores of the data set.
+        metric: Name of the score.
+    """
     values = dict(single_scores(scores))
     if metric in values:
         return values[metric]

@@ -50,10 +50,11 @@ def compare(first: Result, second: Result, metric: str | None = None, *, margin:
 
     Args:
         first: A result.
-        second: Another, on the same test rows; prompts, method and settings may differ.
+        second: The other result, on the same test rows. Prompts, method and settings may differ.
         metric: A score with a mean over data sets, such as ``"macro_F1"``; by default the benchmark's main one.
             Experiments of LongICL are compared in each condition by default, or by one of them.
-        margin: Also test whether each run is not worse than the other by more than this.
+        margin: Also test for each run that it is not worse than the other by more than this margin, a number between 0
+            and 1; ``None`` for no such test.
 
     Returns:
         The comparison.
@@ -82,12 +83,12 @@ def compare_runs(
     """Compare all pairs of several results of one benchmark by one metric.
 
     Args:
-        results: The results, by the names of their runs; two at least. Of more than :data:`MOST_RUNS`, each is
-            compared with the best one.
+        results: The results, by the names of their runs; two at least. Of more than :data:`MOST_RUNS` runs, each is
+            compared with the best one only.
         metric: As for :func:`compare`.
         margin: As for :func:`compare`.
-        reference: Compare this run with each other one, instead of all pairs; there is no ranking then, as there is
-            none of experiments without a metric.
+        reference: Name of a run. Only this run is compared with each other one, and there is no ranking; ``None`` to
+            compare all pairs. Experiments without a metric have no ranking either.
 
     Returns:
         The comparisons, with one correction for all of them, and the ranking.
@@ -139,16 +140,20 @@ def _check_margin(margin: float | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PairDifference:
-    """The differences of two runs, without a correction."""
+    """The differences of two runs: on each data set, and in the mean over the data sets."""
 
     first: str
+    """Name of the first run."""
     second: str
+    """Name of the second run."""
     of_datasets: Mapping[str, RunDifference]
+    """The difference on each data set, first minus second."""
     of_mean: RunDifference
     """The difference of the means over the data sets."""
 
 
 def _difference_of_pair(aligned: AlignedRuns, first: str, second: str) -> _PairDifference:
+    """Return the differences of two runs."""
     of_datasets = {dataset: paired.difference(first, second) for dataset, paired in aligned.datasets.items()}
     return _PairDifference(first, second, of_datasets, mean_of_differences(list(of_datasets.values())))
 
@@ -156,11 +161,13 @@ def _difference_of_pair(aligned: AlignedRuns, first: str, second: str) -> _PairD
 def _dataset_outcomes(
     differences: Sequence[_PairDifference], mean_outcomes: Sequence[TestOutcome], chosen_from: int
 ) -> list[list[TestOutcome]]:
-    """Return for each pair of runs the test on each data set, corrected for all data sets and pairs of runs.
+    """Return for each pair of runs its tests, one for each data set, corrected for all data sets and pairs of runs.
+
+    With a single data set, its test is that of the mean.
 
     Args:
         differences: The differences of each pair.
-        mean_outcomes: The corrected test of the mean of each pair. The mean over one data set is that of the data set.
+        mean_outcomes: The corrected test of the mean of each pair.
         chosen_from: Number of pairs from which these were chosen (see :func:`~StaICC.comparing.alignment.corrected`).
     """
     dataset_count = len(differences[0].of_datasets)
@@ -180,10 +187,11 @@ def _dataset_outcomes(
 def _non_inferiority(
     differences: Sequence[_PairDifference], margin: float, higher_is_better: bool, chosen_from: int
 ) -> list[tuple[NonInferiority, ...]]:
-    """Return for each pair whether either run is not worse than the other by more than a margin, in the mean.
+    """Return for each pair of runs two claims of non-inferiority: one for the first run, and one for the second.
 
-    The gain of a run is its difference from the other one, positive if it is better. The tested hypothesis is that the
-    gain is at most minus the margin.
+    The gain of a run is its mean minus that of the other run, with the sign changed if lower values are better. So it
+    is positive if the run is better. The null hypothesis is that the gain is at most minus the margin. The p-values are
+    corrected for the pairs of runs.
     """
     first_gains = []
     second_gains = []
@@ -203,6 +211,7 @@ def _non_inferiority(
 
 
 def _non_inferiority_of(run: str, than: str, margin: float, outcome: TestOutcome) -> NonInferiority:
+    """Return the claim that a run is not worse than another by more than a margin, with its one-sided test."""
     if not isinstance(outcome, Tested):
         return NonInferiority(run, than, margin, p_value=None, shown=False)
     return NonInferiority(run, than, margin, p_value=outcome.holm, shown=outcome.holm <= ONE_SIDED_LEVEL)
@@ -215,7 +224,7 @@ def _comparison(
     mean_outcome: TestOutcome,
     non_inferiority: tuple[NonInferiority, ...],
 ) -> Comparison:
-    """Return the comparison of two runs: the figures with what a reader must know of the runs."""
+    """Return the comparison of two runs: the figures, with models, settings and what is left out."""
     queries = [paired.queries for paired in aligned.datasets.values()]
     lines = []
     of_datasets = zip(difference.of_datasets.items(), queries, dataset_outcomes, strict=True)
@@ -251,7 +260,14 @@ def _comparison(
 
 
 def _line(name: str, difference: RunDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
-    """Return the figures of a data set, or of the mean."""
+    """Return the line of a comparison for a data set, or for the mean over the data sets.
+
+    Args:
+        name: The data set, or a name for the mean.
+        difference: The difference of the two runs.
+        queries: Number of compared queries of each run.
+        outcome: The corrected test of the difference.
+    """
     return DatasetComparison(
         dataset=name,
         rows=difference.rows,
@@ -267,7 +283,10 @@ def _line(name: str, difference: RunDifference, queries: int, outcome: TestOutco
 
 
 def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
-    """Yield where a run's table has another value although all its queries are compared."""
+    """Yield a note for each data set on which the table of a run has another value than its records.
+
+    Data sets on which some queries of the run are not compared have no note: there the values may well differ.
+    """
     result = aligned.runs[run]
     for dataset, paired in aligned.datasets.items():
         if paired.runs[run].queries != paired.queries:
@@ -289,7 +308,10 @@ def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
 
 
 def _are_experiments(results: Mapping[str, Result]) -> bool:
-    """Return whether all results are experiments of LongICL."""
+    """Return whether all results are experiments of LongICL; False if the argument is no mapping of names to results.
+
+    The argument of the user is not checked yet at this point (:func:`~StaICC.comparing.alignment.align` checks it).
+    """
     if not isinstance(results, Mapping) or not results:
         return False
     return all(isinstance(result, Result) and is_experiment(result) for result in results.values())
@@ -298,15 +320,17 @@ def _are_experiments(results: Mapping[str, Result]) -> bool:
 def _compare_conditions(
     results: Mapping[str, Result], margin: float | None, reference: str | None
 ) -> BenchmarkComparison:
-    """Compare experiments of LongICL condition by condition, with one correction for all conditions (Bonferroni).
+    """Compare experiments of LongICL condition by condition.
 
-    Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score.
+    Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score. The p-values
+    are corrected for the number of conditions (Bonferroni).
     """
     conditions: dict[str, None] = {}
     for result in results.values():
         conditions |= dict.fromkeys(metrics_of(result))
 
     compared: dict[str, BenchmarkComparison] = {}
+    # Why a condition, or something in it, is not compared. A reason of all conditions is listed without their names.
     conditions_by_reason: dict[str, list[str]] = {}
     for condition in conditions:
         try:
@@ -320,9 +344,12 @@ def _compare_conditions(
         for reason in comparison.left_out:
             conditions_by_reason.setdefault(reason, []).append(condition)
     left_out = []
-    for reason, of_reason in conditions_by_reason.items():
-        of_all_conditions = len(of_reason) == len(conditions)
-        left_out.append(reason if of_all_conditions else f"{', '.join(of_reason)}: {reason}")
+    for reason, conditions_of_reason in conditions_by_reason.items():
+        concerns_all_conditions = len(conditions_of_reason) == len(conditions)
+        if concerns_all_conditions:
+            left_out.append(reason)
+        else:
+            left_out.append(f"{', '.join(conditions_of_reason)}: {reason}")
 
     pairs = _by_pair(compared)
     comparisons = [_joined_conditions(of_pair, len(conditions), left_out) for of_pair in pairs.values()]
@@ -332,7 +359,11 @@ def _compare_conditions(
 
 
 def _by_pair(compared: Mapping[str, BenchmarkComparison]) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Return the comparisons of each pair of runs by condition."""
+    """Return the comparisons by pair of runs, then by condition.
+
+    Args:
+        compared: The comparisons of all pairs, by condition.
+    """
     by_pair: dict[tuple[str, str], dict[str, Comparison]] = {}
     for condition, comparison in compared.items():
         for pair in comparison.comparisons:
@@ -342,7 +373,13 @@ def _by_pair(compared: Mapping[str, BenchmarkComparison]) -> dict[tuple[str, str
 
 
 def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, left_out: Sequence[str]) -> Comparison:
-    """Return the comparisons of two runs in each condition as one comparison, corrected for all conditions."""
+    """Return one comparison of two runs, with a line for each condition, corrected for all conditions.
+
+    Args:
+        of_pair: The comparison of the two runs in each condition.
+        condition_count: Number of conditions for which p-values are corrected (Bonferroni).
+        left_out: Sentences about what is not compared.
+    """
     lines = []
     non_inferiority = []
     differences: dict[Difference, None] = {}
@@ -375,7 +412,7 @@ _Compared = TypeVar("_Compared")
 def of_benchmarks(
     results: Mapping[str, Result | ResultGroup], function: Callable[[dict[str, Result]], _Compared]
 ) -> tuple[list[_Compared], list[str]]:
-    """Call a function with the runs of each benchmark that has two at least.
+    """Call a function with the runs of each benchmark that has two runs at least.
 
     Args:
         results: Results, or groups of results, by the name that tells them apart (see
@@ -425,8 +462,8 @@ def compare_all(
         margin: Also test whether each run is not worse than the other by more than this.
 
     Returns:
-        The comparison of each benchmark, and what was left out, with the reason in brackets. Errors are those of
-        :func:`of_benchmarks`.
+        The comparison of each benchmark, and the runs and data sets that were left out, with the reason in brackets.
+        Errors are those of :func:`of_benchmarks`.
     """
 
     def compare_benchmark(runs: dict[str, Result]) -> BenchmarkComparison:

@@ -45,14 +45,18 @@ class DatasetComparison:
     difference: float | None
     """First minus second; ``None`` if a value is undefined."""
     ends: tuple[float, float] | None
-    """The lowest and the highest difference, whatever the scores of missing queries are: both are the difference if no
-    query is missing; ``None`` if they are not known."""
+    """The lowest and the highest difference that the scores of missing queries allow. Both are the difference if no
+    query is missing. ``None`` if they are not known."""
     interval: Interval | None
-    """Of the difference, whatever the scores of missing queries are; ``None`` if it has no bound."""
+    """The confidence interval of the difference, valid for all possible scores of missing queries; ``None`` if it has
+    no bound."""
     outcome: TestOutcome
-    """Of the test over test rows, in which missing queries count at their worst for each direction. Holm's correction
-    is for all data sets and pairs of runs; that of the mean, or of the only data set, for both directions of the pairs
-    of runs; that of a condition also for all conditions (Bonferroni)."""
+    """The outcome of the paired test over test rows. Missing queries count at their worst for each direction.
+
+    The p-value is corrected by Holm's method. On a data set, the correction is for all data sets and pairs of runs. For
+    the mean, or the only data set, it is for both directions of all pairs of runs. In a condition of an experiment, it
+    is for both directions of all pairs of runs too, and then for all conditions (Bonferroni).
+    """
     detectable: float | None
     """The smallest true difference that the test finds with probability 0.8 at level 0.05; ``None`` if the runs differ
     on too few rows for any."""
@@ -93,17 +97,24 @@ class DatasetComparison:
 
 @dataclass(frozen=True, slots=True)
 class NonInferiority:
-    """Whether a run is not worse than another by more than a margin, in the mean over the data sets, or a condition."""
+    """The claim that a run is not worse than another by more than a margin, and whether it is shown.
+
+    The claim is about the mean over the data sets, or about one condition of an experiment.
+    """
 
     run: str
+    """The run that is claimed to be not worse."""
     than: str
+    """The other run."""
     margin: float
+    """The largest difference that still counts as not worse."""
     p_value: float | None
-    """One-sided, corrected for the pairs of runs (Holm), and for the conditions (Bonferroni); ``None`` if undefined."""
+    """The one-sided p-value, corrected for the pairs of runs (Holm) and for the conditions (Bonferroni); ``None`` if it
+    is undefined."""
     shown: bool
-    """Whether it is shown at the one-sided level 0.025, that of a 95 % interval."""
+    """Whether the claim is shown at the one-sided level 0.025, that of one end of a 95 % interval."""
     condition: str | None = None
-    """The condition of an experiment; ``None`` without one."""
+    """The condition of an experiment; ``None`` if the claim is about the mean over the data sets."""
 
     def __str__(self) -> str:
         p_value = "undefined" if self.p_value is None else f"{self.p_value:.3g}"
@@ -128,7 +139,7 @@ class Comparison(Displayed):
     """Name of the first run."""
     second: str
     models: tuple[str, str]
-    """Who predicted, by name and short identity."""
+    """The models of the two runs, by name and short identity."""
     differences: tuple[Difference, ...]
     """Settings and facts about the models in which the runs differ."""
     datasets: tuple[DatasetComparison, ...]
@@ -136,17 +147,17 @@ class Comparison(Displayed):
     mean: DatasetComparison | None
     """The means over the data sets, if there are several; ``None`` for an experiment."""
     non_inferiority: tuple[NonInferiority, ...]
-    """In both directions, if a margin was given."""
+    """The claims of non-inferiority in both directions; empty if no margin was given."""
     left_out: tuple[str, ...]
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
-    """Of the first run; the fields in which that of the second differs are among the differences."""
+    """The signature of the first run. The fields in which that of the second run differs are among the differences."""
     by_condition: bool = False
     """Whether the lines are the conditions of an experiment, which have no common mean."""
 
     @property
     def overall(self) -> DatasetComparison:
-        """The mean over the data sets, or the only data set.
+        """The line of the mean over the data sets, or of the only data set.
 
         Raises:
             ArgumentError: The runs are experiments.
@@ -157,7 +168,11 @@ class Comparison(Displayed):
 
     @property
     def claims(self) -> list[DatasetComparison]:
-        """The lines that say which run is better: the mean or the only data set; of an experiment, its conditions."""
+        """The lines that decide which run is better.
+
+        For an experiment, these are all its lines, one for each condition. Otherwise it is one line: the mean over the
+        data sets, or the only data set.
+        """
         if self.by_condition:
             return list(self.datasets)
         return [self.overall]
@@ -170,14 +185,15 @@ class Comparison(Displayed):
         return [*self.datasets, self.mean]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the head and the rows of the comparison, as text; the mean comes last."""
+        """Return the column heads and the table rows of the comparison, as text; the mean comes last."""
         with_missing = any(line.has_missing for line in self.lines)
-        cells = [self._cells(line, with_missing) for line in self.lines]
-        head = list(cells[0])
-        return head, [list(of_line.values()) for of_line in cells]
+        cells_by_head = [self._cells(line, with_missing) for line in self.lines]
+        head = list(cells_by_head[0])
+        rows = [list(cells.values()) for cells in cells_by_head]
+        return head, rows
 
     def _cells(self, line: DatasetComparison, with_missing: bool) -> dict[str, str]:
-        """Return the cells of a line of the table by the heads of their columns.
+        """Return the cells of a line of the table, by column head.
 
         Args:
             line: A data set, the mean, or a condition.
@@ -200,7 +216,7 @@ class Comparison(Displayed):
         return cells
 
     def introduction(self) -> list[str]:
-        """Return what a reader must know before the figures: metric, models, each difference, what is left out."""
+        """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
         direction = "higher" if self.higher_is_better else "lower"
         first_model, second_model = self.models
         texts = [
@@ -225,7 +241,7 @@ class Comparison(Displayed):
         return texts
 
     def conclusion(self) -> list[str]:
-        """Return what belongs below the figures: the better run, what is not tested, and non-inferiority."""
+        """Return the sentences below the table: which run is better, what is untested, and non-inferiority."""
         texts = []
         for line in self.claims:
             if isinstance(line.outcome, Tested):
@@ -237,13 +253,14 @@ class Comparison(Displayed):
         return texts
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
-        """Return which run is better, or that none is shown to be."""
+        """Return the sentence that says which run is better, or that none is shown to be better, with the p-value."""
         text = f"{self._answer(line, outcome)} ({p_text(outcome.holm)})"
         if self.by_condition:
             return f"{line.dataset}: {text}"
         return text
 
     def _answer(self, line: DatasetComparison, outcome: Tested) -> str:
+        """Return which run is better as words; a run is better only if the difference is significant."""
         if not outcome.significant or line.ends is None:
             return "neither run is shown to be better"
         # Both ends of a significant difference have the same sign.
@@ -262,7 +279,11 @@ class Comparison(Displayed):
         return _plot([self])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return plain values for JSON.
+
+        In each line, the outcome of the test is ``"tested"`` or ``"untested"``. All lines have the same keys: an
+        untested one has ``None`` as ``p_value`` and ``holm``, and a tested one has ``None`` as ``reason``.
+        """
         plain = dataclasses.asdict(self)
         plain["differences"] = [difference._asdict() for difference in self.differences]
         lines = list(plain["datasets"])
@@ -270,14 +291,14 @@ class Comparison(Displayed):
             lines.append(plain["mean"])
         for line in lines:
             outcome = line["outcome"]
-            line["outcome"] = outcome.pop("case")
-            # Every line has the same keys, whether it was tested or not.
-            line |= {"p_value": None, "holm": None, "reason": None}
-            line |= outcome
+            line["outcome"] = outcome["case"]
+            line["p_value"] = outcome.get("p_value")
+            line["holm"] = outcome.get("holm")
+            line["reason"] = outcome.get("reason")
         return plain
 
     def display_blocks(self) -> list[Block]:
-        """Return the table with what a reader must know before and after it."""
+        """Return the title, the introduction, the table, the conclusion, and the signature of the first run."""
         head, rows = self.table()
         return [
             Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
@@ -306,7 +327,9 @@ class BenchmarkComparison(Displayed):
         return display_comparisons([self])
 
     def plot(self) -> Any:
-        """Return a forest plot of the differences from the best run (all, if there is no ranking), as matplotlib axes.
+        """Return a forest plot of the differences from the best run, as matplotlib axes.
+
+        Without a ranking, the plot has the differences of all compared pairs.
 
         Raises:
             MissingDependencyError: Matplotlib is not installed.
@@ -336,6 +359,7 @@ def _number(value: float | None, number_format: str) -> str:
 
 
 def _interval_text(interval: Interval | None) -> str:
+    """Return an interval as a cell of a table; ``-`` without one."""
     if interval is None:
         return "-"
     return f"{interval.low:+.3f} .. {interval.high:+.3f}"
@@ -360,7 +384,9 @@ _MEANING_OF_CONDITIONS = (
 
 
 def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
-    """Return comparisons and rankings as tables with what is known about them.
+    """Return comparisons and rankings as tables, with the meaning of their columns below.
+
+    Lines that all tables share are above the first one, once.
 
     Args:
         comparisons: The comparisons.
@@ -382,7 +408,7 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
 
 
 def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
-    """Yield the blocks of each pair of runs, then those of each ranking."""
+    """Yield for each benchmark the blocks of each pair of runs, then those of the ranking of three or more runs."""
     for comparison in comparisons:
         for pair in comparison.comparisons:
             yield pair.display_blocks()
@@ -391,7 +417,13 @@ def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[lis
 
 
 def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
-    """Return the ranking of the runs of a benchmark with what its columns mean."""
+    """Return the table with the ranking of the runs of a benchmark, and the meaning of its columns.
+
+    The p-values of the verdicts are corrected by Holm's method. Of more than :data:`MOST_RUNS` runs, each is compared
+    with the best one only. The best run was chosen by the same data, so these p-values are corrected for all pairs
+    by Bonferroni's method. It is stricter: a run can be tied here although :func:`~StaICC.comparing.ranking.rank`, with
+    Holm's method, shows it to be worse.
+    """
     if len(comparison.ranking) > MOST_RUNS:
         correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
     else:

@@ -26,31 +26,33 @@ from StaICC.safe_text import csv_cell, latex_cell, one_line
 
 
 def _line(text: str) -> str:
-    """Return a text as one line, whatever names it holds."""
+    """Return a text as one safe line, also if a name in it has line ends or control characters."""
     return one_line(" ".join(text.split()))
 
 
 # -- Markdown
 
 _MARKDOWN_MARKUP = "\\`*_{}[]<>#|~$&"
-"""The signs that mean something in Markdown, HTML or a formula."""
+"""The signs with a meaning in Markdown, HTML or a formula. They are escaped."""
 
 
 def _markdown_cell(text: str) -> str:
+    """Return a text as Markdown that shows it unchanged, in one line."""
     escaped = [f"\\{letter}" if letter in _MARKDOWN_MARKUP else letter for letter in _line(text)]
     return "".join(escaped)
 
 
 def _markdown_code(text: str) -> str:
-    """Set a text as code; the fence is longer than any row of backticks within."""
-    longest_row = max([len(row) for row in re.findall("`+", text)], default=0)
-    if longest_row == 0:
+    """Return a text as code of Markdown. The fence has more backticks than any run of backticks in the text."""
+    longest_run = max([len(run) for run in re.findall("`+", text)], default=0)
+    if longest_run == 0:
         return f"`{text}`"
-    fence = "`" * (longest_row + 1)
+    fence = "`" * (longest_run + 1)
     return f"{fence} {text} {fence}"
 
 
 def _markdown_table(table: TextTable) -> str:
+    """Return a table as Markdown; columns of numbers are aligned right."""
     rules = ["---" if column in table.texts else "---:" for column in range(len(table.head))]
     rows = [[_markdown_cell(cell) for cell in table.head], rules]
     for row in table.rows:
@@ -59,6 +61,7 @@ def _markdown_table(table: TextTable) -> str:
 
 
 def _markdown_block(block: Block) -> str:
+    """Return a block as Markdown: a table, code, a title in bold, or an item of a list."""
     if isinstance(block, TextTable):
         return _markdown_table(block)
     if block.kind == "code":
@@ -70,13 +73,18 @@ def _markdown_block(block: Block) -> str:
 
 
 def _markdown_kind(block: Block) -> str:
+    """Return the kind of a block: ``"table"``, or the kind of a line, such as ``"code"``."""
     if isinstance(block, TextTable):
         return "table"
     return block.kind
 
 
 def _markdown(blocks: Iterable[Block]) -> str:
-    """Return blocks as Markdown: neighbours of one kind, such as the items of a list, without an empty line."""
+    """Return blocks as Markdown.
+
+    There is an empty line between blocks of different kinds, and none between adjacent blocks of one kind, such as the
+    items of a list.
+    """
     paragraphs = []
     for _, neighbours in groupby(blocks, key=_markdown_kind):
         paragraphs.append("\n".join(_markdown_block(block) for block in neighbours))
@@ -87,7 +95,10 @@ def _markdown(blocks: Iterable[Block]) -> str:
 
 
 def _latex_number(text: str) -> str:
-    """Set a number as a formula, so that its minus sign is one, and the dots of an interval are three."""
+    """Return a number, or an interval, as a formula of LaTeX.
+
+    A formula has a minus sign in place of a hyphen. The two dots of an interval become three.
+    """
     if text == "-":
         return "--"
     if not text:
@@ -97,7 +108,7 @@ def _latex_number(text: str) -> str:
 
 
 def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Return a table for LaTeX, without its end, so that comments can follow.
+    """Return a table for LaTeX without its last line, so that comments can be added before that line.
 
     Args:
         caption: The parts of the caption, as plain text.
@@ -127,7 +138,10 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex(blocks: Sequence[Block]) -> str:
-    """Return blocks with one table as a table for LaTeX: lines are its caption, code is in comments."""
+    """Return blocks, one of which is a table, as a table for LaTeX.
+
+    Lines of text become the caption. Lines of code, such as the signature, become comments.
+    """
     caption: list[str] = []
     comments: list[str] = []
     for block in blocks:
@@ -141,7 +155,10 @@ def _latex(blocks: Sequence[Block]) -> str:
     for row in table.rows:
         cells = []
         for column, cell in enumerate(row):
-            cells.append(latex_cell(cell) if column in table.texts else _latex_number(cell))
+            if column in table.texts:
+                cells.append(latex_cell(cell))
+            else:
+                cells.append(_latex_number(cell))
         rows.append(cells)
     text = latex_table(caption, table.head, rows, left=len(table.texts))
     return text + "".join(comments) + r"\end{table}"
@@ -152,10 +169,12 @@ def _latex(blocks: Sequence[Block]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _CsvLine:
-    """What a line of a CSV file is about."""
+    """The contents of one line of a CSV file."""
 
     pair: Comparison
+    """The comparison of two runs."""
     line: DatasetComparison
+    """The data set, the mean, or the condition that the line has."""
 
 
 _CSV_COLUMNS: Mapping[str, Callable[[_CsvLine], str | float | None]] = {
@@ -181,7 +200,11 @@ _CSV_COLUMNS: Mapping[str, Callable[[_CsvLine], str | float | None]] = {
 
 
 def _csv_note(pair: Comparison, line: DatasetComparison) -> str:
-    """Return the note of a line: why it is untested. The last line of a pair has the notes about the whole pair."""
+    """Return the note of a line of a CSV file.
+
+    The last line of a pair of runs has the notes about the whole pair: what is left out, and the conclusion. Another
+    line has the reason if it is untested, else an empty note.
+    """
     is_last_line = line is pair.claims[-1]
     if is_last_line:
         return "; ".join([*pair.left_out, *pair.conclusion()])
@@ -191,7 +214,10 @@ def _csv_note(pair: Comparison, line: DatasetComparison) -> str:
 
 
 def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
-    """Return one line for each data set and mean of each pair, with all digits; the last line has all other notes."""
+    """Return comparisons as CSV, with all digits of numbers.
+
+    Each pair of runs has one line for each data set or condition, then one for the mean if there is one.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(list(_CSV_COLUMNS))
@@ -204,7 +230,7 @@ def _csv(comparisons: Sequence[BenchmarkComparison]) -> str:
 
 
 def _csv_value(value: str | float | None) -> str | float | None:
-    """Return a value as a CSV file can have it: no text is a formula for a spreadsheet."""
+    """Return a value as the cell of a CSV file. A text is changed so that no spreadsheet reads it as a formula."""
     if not isinstance(value, str):
         return value
     cell: str = csv_cell(_line(value))
@@ -223,14 +249,14 @@ RANKING_FORMATS = (*TABLE_FORMATS, "json")
 
 
 def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "text") -> str:
-    """Write comparisons down.
+    """Return comparisons as text in one of several formats.
 
     Args:
         comparisons: The comparisons.
         form: One of :data:`FORMATS`.
 
     Returns:
-        The text; names of data sets and files are escaped as the format needs.
+        The text. Names of data sets and files are escaped as the format needs.
 
     Raises:
         UnknownNameError: There is no such format.
@@ -247,6 +273,7 @@ def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "
 
 
 def _comparison_dict(comparison: BenchmarkComparison) -> dict[str, Any]:
+    """Return the comparisons of a benchmark as plain values for JSON."""
     plain = dataclasses.asdict(comparison)
     plain["comparisons"] = [pair.to_dict() for pair in comparison.comparisons]
     return plain
@@ -257,7 +284,15 @@ def _json(values: list[dict[str, Any]]) -> str:
 
 
 def format_rankings(rankings: Sequence[Ranking], form: str = "text") -> str:
-    """Write rankings down; arguments and errors as for :func:`format_comparisons`, without CSV."""
+    """Return rankings as text in one of several formats.
+
+    Args:
+        rankings: The rankings.
+        form: One of :data:`RANKING_FORMATS`.
+
+    Raises:
+        UnknownNameError: There is no such format.
+    """
     known_name("format", form, RANKING_FORMATS)
     if form == "json":
         return _json([ranking.to_dict() for ranking in rankings])

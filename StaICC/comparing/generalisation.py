@@ -30,8 +30,11 @@ from StaICC.results.result import Result
 
 BENCHMARK = benchmark_names.GENERALISATION
 _Cells = list[float | None]
-"""Of a test row: for each condition (draw by draw, each with all templates) 1 if the prediction is correct, else 0;
-``None`` without one."""
+"""The correctness of the predictions for one test row: 1 if correct, 0 if wrong, ``None`` without a prediction.
+
+There is one cell for each condition. A condition is a draw of demonstrations with a template. The order is draw by
+draw, each with all templates: (draw 1, template 1), (draw 1, template 2), and so on.
+"""
 
 
 class Deviation(NamedTuple):
@@ -39,7 +42,7 @@ class Deviation(NamedTuple):
 
     value: float
     interval: tuple[float, float] | None
-    """``None`` where it is undefined."""
+    """Lower and upper limit; ``None`` with fewer than two degrees of freedom, or without variation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +50,22 @@ class Decomposition:
     """The accuracy on one data set, or its mean over data sets, with its sources of variance."""
 
     dataset: str
+    """Name of the data set, or ``"mean"``."""
     value: float
+    """The accuracy."""
     effects: CrossedEffects
+    """The mean squares, from which the variance of each source is estimated."""
     fixed: Interval
-    """Over test rows: draws and templates are those of the run."""
+    """The interval over test rows only: it is about the draws and templates of the run."""
     generalising: Interval
-    """Over test rows, draws and templates."""
+    """The interval over test rows, draws and templates: it is about other draws and templates too."""
 
     @property
     def deviations(self) -> list[Deviation]:
-        """The standard deviation of the accuracy from each source."""
+        """The standard deviation of the accuracy from each source: the square root of its part in the variance.
+
+        The estimate of a part can be negative. Then the standard deviation is 0.
+        """
         variances = self.effects.contributions
         intervals = self.effects.intervals(self.fixed.level)
         deviations = []
@@ -69,7 +78,7 @@ class Decomposition:
         return deviations
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; the components are variances."""
+        """Return plain values for JSON. The components are variances of single effects, not of the accuracy."""
         rows, draws, templates = self.effects.sizes
         return {
             "dataset": self.dataset,
@@ -84,15 +93,24 @@ class Decomposition:
         }
 
     def _component_intervals(self) -> dict[str, list[float] | None]:
-        """Return the interval of each component of variance.
+        """Return the confidence interval of each component of variance, by the name of its source.
 
-        A component is the contribution to the variance of the accuracy, times the number of levels over which the
-        accuracy is the mean: rows for the component of rows, rows times draws for that of both.
+        A component is the variance of one effect, such as that of a row. The accuracy is a mean over many effects, so
+        the part of a source in its variance is smaller::
+
+            part = component / level count
+
+        The level count of the rows is the number of rows. That of the interaction of rows and draws is rows times
+        draws. So the limits of a component are the limits of the part, times the level count.
+
+        Returns:
+            The lower and the upper limit; ``None`` where they are undefined: with fewer than two degrees of freedom, or
+            without variation.
         """
-        contribution_limits = self.effects.intervals(self.fixed.level)
+        limits_of_parts = self.effects.intervals(self.fixed.level)
         intervals: dict[str, list[float] | None] = {}
         for factors, name in SOURCES.items():
-            limits = contribution_limits[name]
+            limits = limits_of_parts[name]
             if limits is None:
                 intervals[name] = None
                 continue
@@ -107,38 +125,46 @@ class VarianceComponents(Displayed):
     """The sources of variance of a run."""
 
     lines: tuple[Decomposition, ...]
-    """The data sets, then their mean if there are several."""
+    """One line for each data set, then one for their mean if there are several."""
     left_out: Mapping[str, int]
-    """Test rows without a prediction in every condition, by data set: they count for accuracy and interval only."""
+    """Number of test rows that lack a prediction in some condition, by data set. They count for the accuracy and its
+    interval over rows, but not for the sources of variance."""
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the head and two rows for each data set: accuracy, standard deviations from each source; intervals."""
+        """Return the column heads, and two table rows for each data set.
+
+        The first table row has the accuracy with its two intervals, and the standard deviation of the accuracy from
+        each source. The second table row has the intervals of these standard deviations, after their nominal coverage,
+        such as ``95%``.
+        """
         head = ["data set", "rows", "accuracy", "over rows", "over rows, draws, templates", *SOURCES.values()]
-        rows = []
+        table_rows = []
         for line in self.lines:
-            row_count, _, _ = line.effects.sizes
-            rows.append(
+            test_row_count, _, _ = line.effects.sizes
+            deviations = [f"{deviation.value:.4f}" for deviation in line.deviations]
+            table_rows.append(
                 [
                     line.dataset,
-                    str(row_count),
+                    str(test_row_count),
                     f"{line.value:.4f}",
                     _ends_text(line.fixed.low, line.fixed.high),
                     _ends_text(line.generalising.low, line.generalising.high),
-                    *[f"{deviation.value:.4f}" for deviation in line.deviations],
+                    *deviations,
                 ]
             )
-            intervals = []
+            deviation_intervals = []
             for deviation in line.deviations:
                 if deviation.interval is None:
-                    intervals.append("undefined")
+                    deviation_intervals.append("undefined")
                 else:
                     low, high = deviation.interval
-                    intervals.append(_ends_text(low, high))
-            rows.append(["", "", "", "", f"{line.fixed.level:.0%}", *intervals])
-        return head, rows
+                    deviation_intervals.append(_ends_text(low, high))
+            level = f"{line.fixed.level:.0%}"
+            table_rows.append(["", "", "", "", level, *deviation_intervals])
+        return head, table_rows
 
     def display_blocks(self) -> list[Block]:
-        """Return the table with its notes."""
+        """Return the table, the meaning of its columns, and a note about each data set with missing predictions."""
         head, rows = self.table()
         _, draws, templates = self.lines[0].effects.sizes
         blocks: list[Block] = [
@@ -158,11 +184,15 @@ class VarianceComponents(Displayed):
 
 
 def _ends_text(low: float, high: float) -> str:
+    """Return an interval as a cell of a table."""
     return f"{low:.3f} .. {high:.3f}"
 
 
 def variance_components(result: Result, level: float = 0.95) -> VarianceComponents:
-    """Return the sources of variance of a run, with intervals over rows, and over rows, draws and templates.
+    """Return the accuracy of a run on each data set, with the sources of its variance and two intervals.
+
+    The sources are the test rows, the draws of demonstrations, the templates, and their interactions. One interval is
+    over test rows only. The other one is over test rows, draws and templates.
 
     Args:
         result: A result of ``Generalisation``.
@@ -175,11 +205,12 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
     lines: list[Decomposition] = []
     left_out: dict[str, int] = {}
     for dataset in result.details:
-        correct = list(_correct(result, dataset).values())
-        line = _decomposition(dataset, correct, result, level)
-        complete_rows, _, _ = line.effects.sizes
-        if complete_rows < len(correct):
-            left_out[dataset] = len(correct) - complete_rows
+        cells_by_row = _correct(result, dataset)
+        line = _decomposition(dataset, list(cells_by_row.values()), result, level)
+        complete_row_count, _, _ = line.effects.sizes
+        incomplete_row_count = len(cells_by_row) - complete_row_count
+        if incomplete_row_count > 0:
+            left_out[dataset] = incomplete_row_count
         lines.append(line)
     if len(lines) > 1:
         lines.append(_mean_decomposition(lines))
@@ -191,7 +222,7 @@ def _decomposition(dataset: str, correct: Sequence[_Cells], result: Result, leve
 
     Args:
         dataset: The data set.
-        correct: Whether the predictions of each test row are correct.
+        correct: The correctness of the predictions for each test row.
         result: The result.
         level: Nominal coverage of the intervals.
     """
@@ -222,27 +253,29 @@ def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
 
 @dataclass(frozen=True, slots=True)
 class _EffectBounds:
-    """The mean squares of a difference, with missing queries at their worst for either run."""
+    """The mean squares of the difference of two runs, for both extreme assumptions about missing queries."""
 
     lowest: CrossedEffects
-    """Of the lowest difference: missing queries of the first run are wrong, those of the second run correct."""
+    """Mean squares of the lowest difference: missing queries of the first run are wrong, those of the second run
+    correct."""
     highest: CrossedEffects
-    """Of the highest difference: the other way round."""
+    """Mean squares of the highest difference: missing queries of the first run are correct, those of the second run
+    wrong."""
 
 
 def compare_generalising(first: Result, second: Result) -> Comparison:
     """Compare the accuracies of two runs over test rows, draws and templates.
 
-    The runs have the same draws and templates, so what these do to both cancels. Missing queries count at their worst
-    for each direction (:mod:`StaICC.comparing.missing_queries`).
+    The runs have the same draws and templates. An effect of a draw or a template on both runs cancels in the
+    difference. Missing queries count at their worst for each direction (:mod:`StaICC.comparing.missing_queries`).
 
     Args:
         first: A result of ``Generalisation``.
-        second: Another, on the same rows, draws and templates.
+        second: The other result, on the same rows, draws and templates.
 
     Returns:
-        What :func:`~StaICC.comparing.comparison.compare` returns, with other intervals and p-values (Holm's correction
-        is for the data sets), and without detectable differences.
+        The comparison of :func:`~StaICC.comparing.comparison.compare`, with intervals and p-values over rows, draws and
+        templates. Holm's correction is for the data sets. There are no detectable differences.
 
     Raises:
         ArgumentError: The results are of another benchmark, or cannot be compared.
@@ -273,19 +306,22 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
 
 
 def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _EffectBounds) -> DatasetComparison:
-    """Return a line with the interval and the p-value over rows, draws and templates; untested stays untested.
+    """Return a line of a comparison with the interval and the p-value over rows, draws and templates.
+
+    The p-value is 1 if the lowest difference is not positive and the highest one is not negative: the difference may
+    then have either sign. An untested line stays untested. The line has no detectable difference.
 
     Args:
-        line: The line with draws and templates fixed.
-        difference: The difference over rows.
-        bounds: Its mean squares.
+        line: The line with interval and p-value over rows only.
+        difference: The lowest and the highest difference.
+        bounds: The mean squares of these two differences.
     """
     if difference.ends is None:
         return replace(line, detectable=None)
     low, high = difference.ends
     outcome = line.outcome
     if isinstance(outcome, Tested):
-        p_value = 1.0  # if the difference may have either sign
+        p_value = 1.0
         if low > 0.0:
             p_value = crossed.generalising_p_value(low, outcome.p_value, bounds.lowest)
         elif high < 0.0:
@@ -300,7 +336,7 @@ def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _Ef
 
 
 def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds:
-    """Return the mean squares of the difference of two runs on the rows that both have."""
+    """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have."""
     first_correct = _correct(first, dataset)
     second_correct = _correct(second, dataset)
     lowest = []
@@ -314,7 +350,7 @@ def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds
 
 
 def _filled(cells: _Cells, value: float) -> list[float]:
-    """Return the cells of a row with a value in the place of missing ones."""
+    """Return the cells of a row; each missing cell has the given value."""
     return [value if cell is None else cell for cell in cells]
 
 
@@ -322,7 +358,14 @@ def _filled(cells: _Cells, value: float) -> list[float]:
 
 
 def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> dict[str, CrossedEffects]:
-    """Return the mean squares of data sets: of a run, or of the differences between two on what both predicted.
+    """Return the mean squares of each data set, of a run or of the difference between two runs.
+
+    A difference is that of the cells which both runs predicted.
+
+    Args:
+        first: A result of ``Generalisation``.
+        second: The other run; ``None`` for the mean squares of the first run alone.
+        names: The data sets.
 
     Raises:
         ArgumentError: A result is of another benchmark.
@@ -338,7 +381,10 @@ def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> di
 
 
 def _row_differences(first: Mapping[int, _Cells], second: Mapping[int, _Cells]) -> dict[int, _Cells]:
-    """Return the differences of the cells of the rows that two runs have; ``None`` where a run has no prediction."""
+    """Return the differences of the cells of two runs, first minus second, by test row.
+
+    Test rows that only one run has are left out. A difference is ``None`` if one of the runs has no prediction.
+    """
     differences: dict[int, _Cells] = {}
     for row, first_cells in first.items():
         if row not in second:
@@ -353,12 +399,17 @@ def _row_differences(first: Mapping[int, _Cells], second: Mapping[int, _Cells]) 
 
 
 def _known(cells: Sequence[float | None]) -> list[float]:
-    """Return the cells that have a value."""
+    """Return the cells of a row without the missing ones."""
     return [cell for cell in cells if cell is not None]
 
 
 def _effects(dataset: str, rows: Sequence[Sequence[float | None]], result: Result) -> CrossedEffects:
-    """Return the mean squares of the rows that have a value for each draw and template.
+    """Return the mean squares of the test rows that have a value for each draw and template.
+
+    Args:
+        dataset: The data set, for the message.
+        rows: The cells of each test row: the correctness in a run, or the differences of two runs.
+        result: The result, which has the number of templates.
 
     Raises:
         UndefinedMetricError: There are fewer than two such rows.
@@ -380,7 +431,9 @@ def _effects(dataset: str, rows: Sequence[Sequence[float | None]], result: Resul
 
 
 def _correct(result: Result, dataset: str) -> dict[int, _Cells]:
-    """Return whether the predictions of each test row are correct.
+    """Return the correctness of the predictions for each test row: its cells, by the index of the row.
+
+    A reply without a label that counts as wrong (``unparsed="wrong"``) has a 0, as a wrong prediction has.
 
     Raises:
         ArgumentError: The result is of another benchmark, or lacks conditions.

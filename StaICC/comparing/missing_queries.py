@@ -38,13 +38,15 @@ class RunDifference:
     missing: tuple[int, int]
     """Number of queries of each run without a score."""
     bounds: tuple[PairedDifference, PairedDifference] | None
-    """The lowest and the highest difference; ``None`` if they are not known."""
+    """The lowest and the highest difference that the scores of missing queries allow, as sums over test rows. Both are
+    the same object without missing queries. ``None`` if they are not known, because queries are missing and the metric
+    is no mean over queries."""
     reason: str | None = None
-    """Why nothing can be tested; ``None`` if the bounds are known."""
+    """Why the bounds are not known, so that nothing can be tested; ``None`` if they are known."""
 
     @property
     def difference(self) -> float | None:
-        """First minus second, on the queries that each run predicted; ``None`` if a value is undefined."""
+        """First minus second, each on the queries that its run predicted; ``None`` if one of both is undefined."""
         first, second = self.values
         if first is None or second is None:
             return None
@@ -52,7 +54,7 @@ class RunDifference:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The lowest and the highest difference; ``None`` if they are not known."""
+        """The values of :attr:`bounds`: the lowest and the highest difference; ``None`` if they are not known."""
         if self.bounds is None:
             return None
         lowest, highest = self.bounds
@@ -60,13 +62,14 @@ class RunDifference:
 
     @property
     def negated(self) -> RunDifference:
-        """Second minus first: the negated highest difference is then the lowest one."""
+        """The difference second minus first. Its lowest value is minus the highest value of first minus second."""
         first_value, second_value = self.values
         first_missing, second_missing = self.missing
         bounds = None
         if self.bounds is not None:
             lowest, highest = self.bounds
-            if lowest is highest:  # without missing queries; negated once, to save time
+            if lowest is highest:
+                # No query is missing. The difference is negated once, to save time.
                 negated = lowest.negated
                 bounds = (negated, negated)
             else:
@@ -82,6 +85,11 @@ class RunDifference:
     def at_worst(self, higher_is_better: bool) -> float | None:
         """Return the difference, or the value of a single run, with each missing query at its worst for the first run.
 
+        This is the lowest difference if higher values are better, and the highest one if lower values are better.
+
+        Args:
+            higher_is_better: Whether higher values of the metric are better.
+
         Returns:
             The value; ``None`` if it is not known, because queries are missing and the metric is no mean over queries.
         """
@@ -94,13 +102,16 @@ class RunDifference:
 
 
 def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries: int) -> str | None:
-    """Return why a run cannot be compared by a metric because queries are missing; ``None`` if it can.
+    """Return the reason why missing queries make a run incomparable by a metric; ``None`` if the run can be compared.
+
+    A mean over queries can always be compared: a missing query changes it by a known amount at most, because the score
+    of the query lies within a known range. Other metrics have no such limit.
 
     Args:
         metric: Name of the metric.
-        statistic: What it measures.
+        statistic: The definition of the metric. A :class:`~StaICC.metrics.statistics.Mean` is a mean over queries.
         missing: Number of queries of the run without a score.
-        queries: Number of all queries.
+        queries: Number of all queries of the run.
     """
     if missing == 0 or isinstance(statistic, Mean):
         return None
@@ -108,7 +119,16 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
 
 
 def mean_of_differences(differences: Sequence[RunDifference]) -> RunDifference:
-    """Return the difference of the means of two runs over data sets."""
+    """Return the difference of two runs in the mean over data sets.
+
+    Rows and missing queries are added up over the data sets.
+
+    Args:
+        differences: The difference of the two runs on each data set.
+
+    Returns:
+        The difference. It has no bounds, and the reason of the first such data set, if a data set has no bounds.
+    """
     values = (
         _mean_if_defined([difference.values[0] for difference in differences]),
         _mean_if_defined([difference.values[1] for difference in differences]),
@@ -141,7 +161,11 @@ def _mean_if_defined(values: Sequence[float | None]) -> float | None:
 
 
 def difference_outcome(difference: RunDifference) -> TestOutcome:
-    """Return the two-sided test of a difference, without a correction."""
+    """Return the two-sided test of the null hypothesis that two runs have the same true value.
+
+    The p-value is twice the smaller one of two one-sided p-values: that the first run is better is tested on the lowest
+    difference, that the second run is better on the highest one. The p-value is not corrected for other tests.
+    """
     if difference.bounds is None:
         return Untested(str(difference.reason))
     lowest, highest = difference.bounds
@@ -159,14 +183,22 @@ def difference_outcome(difference: RunDifference) -> TestOutcome:
 
 
 def _one_sided_p_value(difference: PairedDifference) -> float:
-    """Return the p-value of "the difference is at most 0"; 1 if no row differs."""
+    """Return the p-value of the null hypothesis "the true difference is at most 0"; 1 if no test row differs."""
     if not any(difference.steps):
         return 1.0
     return paired_tests.upper_p_value(difference)
 
 
 def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
-    """Return the one-sided test of "the difference is at most `least`"."""
+    """Return the one-sided test of the null hypothesis "the true difference is at most `least`".
+
+    The lowest difference is tested: missing queries count at their worst for the first run. The p-value is not
+    corrected for other tests, so the corrected p-value (``holm``) of the outcome is the same as the p-value.
+
+    Args:
+        difference: The observed difference, first minus second.
+        least: The difference of the null hypothesis, such as minus the margin of a test of non-inferiority.
+    """
     if difference.bounds is None:
         return Untested(str(difference.reason))
     lowest, _ = difference.bounds
@@ -177,12 +209,18 @@ def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
 
 
 def interval_of_difference(difference: RunDifference, level: float) -> Interval | None:
-    """Return the confidence interval of a difference, which holds whatever the scores of missing queries are.
+    """Return the confidence interval of a difference, valid for all possible scores of missing queries.
 
-    It is from the lower end for the lowest difference to the upper end for the highest one.
+    The lowest and the highest difference have an interval each. The result has the lower end of the interval of the
+    lowest difference, and the upper end of the interval of the highest difference.
+
+    Args:
+        difference: The observed difference.
+        level: Nominal coverage of the interval.
 
     Returns:
-        The interval; ``None`` if one of these ends has no bound.
+        The interval; ``None`` if the difference has no bounds, or if one more row could change the metric without
+        limit.
     """
     if difference.bounds is None:
         return None
@@ -199,25 +237,33 @@ def interval_of_difference(difference: RunDifference, level: float) -> Interval 
 def detectable_difference(difference: RunDifference) -> float | None:
     """Return the smallest true difference that the test finds with probability 0.8 at level 0.05.
 
-    A claim that the first run is better is tested on the lowest difference. Missing queries take
-    ``difference - lowest`` from it, so the true difference must be larger by as much. Likewise for the second run and
-    the highest difference. The larger of the two is returned, since it is not known which run is better.
+    Without missing queries, it is that of :func:`~StaICC.metrics.paired_tests.detectable_difference`. Else::
+
+        if the first run is better:   d(lowest) + (observed - lowest)
+        if the second run is better:  d(highest) + (highest - observed)
+
+    Here d is that function, and observed is the difference on the predicted queries. A claim that the first run is
+    better is tested on the lowest difference, which is smaller than the observed one by ``observed - lowest``. So the
+    true difference must be larger by the same amount. For the second run, the same is true of the highest difference.
+    The larger value is returned, because it is not known which run is better.
 
     Returns:
-        The difference; ``None`` if too few rows differ to state one, or if a value is undefined.
+        The difference, as a positive size; ``None`` if too few rows differ to state one, if the value of a run is
+        undefined, or if no difference of the metric can be so large.
     """
     if difference.bounds is None:
         return None
     lowest, highest = difference.bounds
     if difference.missing == (0, 0):
         return paired_tests.detectable_difference(lowest)
-    first_better = paired_tests.detectable_difference(lowest)
-    second_better = paired_tests.detectable_difference(highest)
-    if first_better is None or second_better is None or difference.difference is None:
+    observed = difference.difference
+    detectable_on_lowest = paired_tests.detectable_difference(lowest)
+    detectable_on_highest = paired_tests.detectable_difference(highest)
+    if detectable_on_lowest is None or detectable_on_highest is None or observed is None:
         return None
-    taken_from_first = difference.difference - lowest.difference
-    taken_from_second = highest.difference - difference.difference
-    detectable = max(first_better + taken_from_first, second_better + taken_from_second)
-    if detectable > lowest.largest_size:  # no difference can be so large
+    if_first_is_better = detectable_on_lowest + (observed - lowest.difference)
+    if_second_is_better = detectable_on_highest + (highest.difference - observed)
+    detectable = max(if_first_is_better, if_second_is_better)
+    if detectable > lowest.largest_size:
         return None
     return detectable

@@ -32,18 +32,20 @@ from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sa
 from StaICC.results.details import QueryPosition
 from StaICC.results.result import Result
 
-_Terms = list[tuple[float, Contributions]]
-"""For each condition its weight in the score, and what each test row contributes to its metric."""
+_WeightedContributions = list[tuple[float, Contributions]]
+"""A score as a weighted sum over conditions: of each condition the weight, and the contributions of the test rows to
+the metric in this condition."""
 
 
 class PairedRecords:
     """Several runs on the same queries of one data set.
 
     Args:
-        metric: Name of the score by which they are compared.
-        statistic: What it measures.
-        runs: Their records, with labels in the same order.
-        positions: The queries of each condition that every run has, also without a prediction.
+        metric: Name of the score by which the runs are compared.
+        statistic: The definition of the score.
+        runs: The records of each run, by its name. Label indexes have the same meaning in all runs.
+        positions: The compared queries of each condition: those that all runs have, with or without a prediction. A
+            query is given by its test row and its number among the queries of this row.
     """
 
     def __init__(
@@ -57,31 +59,35 @@ class PairedRecords:
         self.statistic = statistic
         self.runs = runs
         self.positions = positions
-        self.queries = sum(len(of_condition) for of_condition in positions.values())
-        """Number of compared queries of each run."""
-        numbers = _row_numbers(positions)
-        self.rows = len(numbers)
-        """Number of test rows."""
-        reference = next(iter(runs.values()))
+        self.queries = sum(len(condition_positions) for condition_positions in positions.values())
+        """Number of compared queries of a run; it is the same for all runs."""
+        row_numbers = _row_numbers(positions)
+        self.rows = len(row_numbers)
+        """Number of test rows with a compared query."""
+
+        # The true labels are the same in all runs, so those of the first run are taken.
+        first_run = next(iter(runs.values()))
         self._samples: dict[str, Sample] = {}
-        for condition, of_condition in positions.items():
-            self._samples[condition] = _sample(reference, condition, of_condition, numbers)
-        self._predictions: dict[str, dict[str, list[Any]]] = {}
+        for condition, condition_positions in positions.items():
+            self._samples[condition] = _sample(first_run, condition, condition_positions, row_numbers)
+
+        self._predictions: dict[str, dict[str, list[Any]]] = {}  # by run and condition
         self.missing: dict[str, int] = {}
-        """Number of compared queries of each run without a score."""
+        """Number of compared queries without a score, by run."""
         for run, records in runs.items():
-            predictions = _predictions_at(records, positions)
-            self._predictions[run] = predictions
-            self.missing[run] = sum(_count_missing(of_condition) for of_condition in predictions.values())
+            predictions_by_condition = _predictions_at(records, positions)
+            self._predictions[run] = predictions_by_condition
+            missing_counts = [_count_missing(predictions) for predictions in predictions_by_condition.values()]
+            self.missing[run] = sum(missing_counts)
 
     def why_not_comparable(self, run: str) -> str | None:
-        """Return why a run cannot be compared because queries have no score; ``None`` if it can."""
+        """Return the reason why missing queries make a run incomparable; ``None`` if the run can be compared."""
         return why_not_comparable(self.metric, self.statistic, self.missing[run], self.queries)
 
     # -- differences
 
     def difference(self, first: str, second: str) -> RunDifference:
-        """Return the difference of the metric between two runs."""
+        """Return the difference of the metric between two runs, first minus second, on this data set."""
         values = (self.values[first], self.values[second])
         missing = (self.missing[first], self.missing[second])
         reason = self.why_not_comparable(first) or self.why_not_comparable(second)
@@ -90,46 +96,56 @@ class PairedRecords:
         if missing == (0, 0):
             difference = self._difference_of_complete(first, second)
             return RunDifference(values, self.rows, missing, (difference, difference))
-        lowest = paired_difference(self._lowest_terms[first], self._highest_terms[second])
-        highest = paired_difference(self._highest_terms[first], self._lowest_terms[second])
+        lowest = paired_difference(self._lowest_contributions[first], self._highest_contributions[second])
+        highest = paired_difference(self._highest_contributions[first], self._lowest_contributions[second])
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
     def _difference_of_complete(self, first: str, second: str) -> PairedDifference:
-        """Return the difference of two runs without missing queries."""
+        """Return the difference of two runs, neither of which has missing queries."""
         if self.statistic.independent:
-            return paired_difference(self._own_terms[first], self._own_terms[second])
-        # What a row contributes then depends on the run that it is compared with.
-        return paired_difference(self._terms(first, second), self._terms(second, first))
+            return paired_difference(self._own_contributions[first], self._own_contributions[second])
+        # The contributions of a run to F1 depend on the other run, because F1 in their formula is that of both runs.
+        return paired_difference(
+            self._weighted_contributions(first, second), self._weighted_contributions(second, first)
+        )
 
     @cached_property
     def alone(self) -> dict[str, RunDifference]:
-        """The metric of each run as a sum over test rows, written as its difference from 0."""
+        """The metric of each run as a sum over test rows: a difference whose second value is 0."""
         return {run: self._difference_from_zero(run) for run in self.runs}
 
     def _difference_from_zero(self, run: str) -> RunDifference:
+        """Return the metric of a run as its difference from 0, with the lowest and the highest value as bounds."""
         values: tuple[float | None, float] = (self.values[run], 0.0)
         missing = (self.missing[run], 0)
         reason = self.why_not_comparable(run)
         if reason is not None:
             return RunDifference(values, self.rows, missing, None, reason)
         if missing == (0, 0):
-            difference = paired_difference(self._own_terms[run], [])
+            difference = paired_difference(self._own_contributions[run], [])
             return RunDifference(values, self.rows, missing, (difference, difference))
-        lowest = paired_difference(self._lowest_terms[run], [])
-        highest = paired_difference(self._highest_terms[run], [])
+        lowest = paired_difference(self._lowest_contributions[run], [])
+        highest = paired_difference(self._highest_contributions[run], [])
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
     # -- values
 
     @cached_property
     def values(self) -> dict[str, float | None]:
-        """The metric of each run on the compared queries that it predicted; ``None`` if it is undefined on them."""
+        """The metric of each run on the compared queries that it predicted; ``None`` if too many are missing."""
         return {run: self._value_of_predicted(run) for run in self.runs}
 
     def _value_of_predicted(self, run: str) -> float | None:
-        """Return the metric of a run on the queries that have a score; ``None`` if a condition has none."""
+        """Return the metric of a run on the queries that have a score.
+
+        It is the weighted sum of the values in the conditions. A pooled score weights each condition by its number of
+        predicted queries.
+
+        Returns:
+            The value; ``None`` if no query of a condition has a score, or of a pooled score no query at all.
+        """
         if self.missing[run] == 0:
-            return math.fsum(weight * of_condition.value for weight, of_condition in self._own_terms[run])
+            return math.fsum(weight * of_condition.value for weight, of_condition in self._own_contributions[run])
         inputs = self._inputs(run)
         if is_undefined(inputs, self.runs[run].pooled):
             return None
@@ -139,7 +155,8 @@ class PairedRecords:
         for condition, predictions in inputs.items():
             indexes = [index for index, prediction in enumerate(predictions) if not lacks_score(prediction)]
             predicted_counts.append(len(indexes))
-            if not indexes:  # of a pooled score, in which the condition then has weight 0
+            if not indexes:
+                # The score is pooled (see is_undefined), so a condition without predictions has weight 0.
                 values.append(0.0)
                 continue
             sample = self._samples[condition].of_queries(indexes)
@@ -154,9 +171,10 @@ class PairedRecords:
 
     @property
     def condition_values(self) -> dict[str, dict[str, float]]:
-        """The metric of each run by condition and repeat of the rows.
+        """The metric of each run by condition and repeat, such as ``{"names 0": {"run": 0.5}}``.
 
-        It is empty if the metric is no mean over the conditions, or if queries have no score.
+        Repeat r of a condition has query number r of each test row, from 0. The values are empty if the metric is not
+        the mean over the conditions, or if a query of any run is missing.
         """
         weights = {weight for records in self.runs.values() for weight in records.weights}
         is_mean_over_conditions = len(weights) == 1 and self.statistic is not CONSISTENCY
@@ -167,15 +185,15 @@ class PairedRecords:
         values: dict[str, dict[str, float]] = {}
         for condition, positions in self.positions.items():
             for repeat in sorted({repeat for _, repeat in positions}):
-                of_repeat = [position for position in positions if position[1] == repeat]
-                values[f"{condition} {repeat}"] = self._values_at(condition, of_repeat)
+                positions_of_repeat = [position for position in positions if position[1] == repeat]
+                values[f"{condition} {repeat}"] = self._values_at(condition, positions_of_repeat)
         return values
 
     def _values_at(self, condition: str, positions: Sequence[QueryPosition]) -> dict[str, float]:
-        """Return the metric of each run on some queries of one condition."""
-        numbers = _row_numbers({condition: positions})
-        reference = next(iter(self.runs.values()))
-        sample = _sample(reference, condition, positions, numbers)
+        """Return the metric of each run, by its name, on some queries of one condition, none of which is missing."""
+        row_numbers = _row_numbers({condition: positions})
+        first_run = next(iter(self.runs.values()))
+        sample = _sample(first_run, condition, positions, row_numbers)
         values = {}
         for run, records in self.runs.items():
             queries = records.conditions[condition]
@@ -183,63 +201,76 @@ class PairedRecords:
             values[run] = self.statistic.of_run(sample, predictions).value
         return values
 
-    # -- terms: what each test row contributes
+    # -- contributions of the test rows
 
     def _inputs(self, run: str) -> Mapping[str, list[Any]]:
-        """Return what the metric reads of the compared queries of a run, by condition."""
+        """Return the inputs of the metric for the compared queries of a run, by condition (:func:`metric_inputs`)."""
         return metric_inputs(self.statistic, self._predictions[run])
 
     def _weights(self, run: str) -> tuple[float, ...]:
-        """Return the weight of each condition of :meth:`_inputs`."""
+        """Return the weight of each condition in the score of a run, in the order of :meth:`_inputs`.
+
+        The inputs of the consistency are listed under one condition, so it has one weight.
+        """
         if self.statistic is CONSISTENCY:
             return (1.0,)
         return self.runs[run].weights
 
-    def _terms(self, run: str, other: str) -> _Terms:
-        """Return the terms of a run that is compared with another."""
+    def _weighted_contributions(self, run: str, other: str) -> _WeightedContributions:
+        """Return for each condition its weight in the score of a run, and the contribution of each test row.
+
+        Args:
+            run: The run.
+            other: The run with which it is compared. The contributions to F1 depend on it.
+        """
         inputs = self._inputs(run)
         other_inputs = self._inputs(other)
-        terms = []
+        weighted_contributions = []
         for weight, condition in zip(self._weights(run), inputs, strict=True):
             sample = self._samples[condition]
             contributions = self.statistic.of_run(sample, inputs[condition], other_inputs[condition])
-            terms.append((weight, contributions))
-        return terms
+            weighted_contributions.append((weight, contributions))
+        return weighted_contributions
 
     @cached_property
-    def _own_terms(self) -> dict[str, _Terms]:
-        """The terms of each run without missing queries, compared with itself."""
-        return {run: self._terms(run, run) for run in self.runs if self.missing[run] == 0}
+    def _own_contributions(self) -> dict[str, _WeightedContributions]:
+        """The weighted contributions of each run that has no missing queries, compared with itself."""
+        return {run: self._weighted_contributions(run, run) for run in self.runs if self.missing[run] == 0}
 
     @cached_property
-    def _lowest_terms(self) -> dict[str, _Terms]:
-        """The terms of each run if its missing queries make its score as low as possible."""
-        return {run: self._terms_with_missing(run, "lowest") for run in self.runs}
+    def _lowest_contributions(self) -> dict[str, _WeightedContributions]:
+        """The weighted contributions of each run if its missing queries make its score as low as possible."""
+        return {run: self._contributions_with_missing(run, "lowest") for run in self.runs}
 
     @cached_property
-    def _highest_terms(self) -> dict[str, _Terms]:
-        """The terms of each run if its missing queries make its score as high as possible."""
-        return {run: self._terms_with_missing(run, "highest") for run in self.runs}
+    def _highest_contributions(self) -> dict[str, _WeightedContributions]:
+        """The weighted contributions of each run if its missing queries make its score as high as possible."""
+        return {run: self._contributions_with_missing(run, "highest") for run in self.runs}
 
-    def _terms_with_missing(self, run: str, end: RangeEnd) -> _Terms:
-        """Return the terms of a mean over queries, with missing queries so that it is as low or high as possible."""
+    def _contributions_with_missing(self, run: str, end: RangeEnd) -> _WeightedContributions:
+        """Return the weighted contributions of a run to a mean, if missing queries make it as low or high as possible.
+
+        Args:
+            run: The run.
+            end: Whether the mean over queries is as low or as high as possible.
+        """
         if self.missing[run] == 0:
-            return self._own_terms[run]
+            return self._own_contributions[run]
         if not isinstance(self.statistic, Mean):
             raise TypeError(f"{self.metric} is no mean over queries")
         opposite_end: RangeEnd = "highest" if end == "lowest" else "lowest"
         inputs = self._inputs(run)
-        terms = []
+        weighted_contributions = []
         for weight, condition in zip(self._weights(run), inputs, strict=True):
             # In a condition with a negative weight, a high score makes the sum low.
             missing_at = end if weight > 0.0 else opposite_end
             contributions = self.statistic.with_missing(self._samples[condition], inputs[condition], missing_at)
-            terms.append((weight, contributions))
-        return terms
+            weighted_contributions.append((weight, contributions))
+        return weighted_contributions
 
     @property
     def notes(self) -> Iterator[str]:
-        """The number of queries that are not compared, and of those without a score, by run."""
+        """Sentences about each run: how many of its queries are not compared, and how many have no score."""
         for run, records in self.runs.items():
             left_out = records.queries - self.queries
             if left_out > 0:
@@ -251,40 +282,41 @@ class PairedRecords:
 
 
 def _row_numbers(positions: Mapping[str, Sequence[QueryPosition]]) -> dict[int, int]:
-    """Return a number from 0 on for each test row, in order."""
+    """Return consecutive numbers for the test rows, from 0: rows 3 and 7 have the numbers 0 and 1."""
     rows: set[int] = set()
-    for of_condition in positions.values():
-        rows.update(row for row, _ in of_condition)
+    for condition_positions in positions.values():
+        rows.update(row for row, _ in condition_positions)
     return {row: number for number, row in enumerate(sorted(rows))}
 
 
 def _sample(
-    reference: RunRecords, condition: str, positions: Sequence[QueryPosition], numbers: Mapping[int, int]
+    records: RunRecords, condition: str, positions: Sequence[QueryPosition], row_numbers: Mapping[int, int]
 ) -> Sample:
-    """Return some queries of a condition as a sample, with the true labels of a run; all runs have the same.
+    """Return the true labels and the test rows of some queries of a condition.
 
     Args:
-        reference: The records of the run.
+        records: The records of any run: all runs have the same true labels.
         condition: The condition.
         positions: The queries.
-        numbers: A number for each test row.
+        row_numbers: The number of each test row in the sample, from 0.
     """
-    queries = reference.conditions[condition]
+    queries = records.conditions[condition]
     truth: list[Any] = [queries[position].truth for position in positions]
-    rows = [numbers[row] for row, _ in positions]
-    return Sample(truth, rows, len(numbers), len(reference.labels))
+    rows = [row_numbers[row] for row, _ in positions]
+    return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels))
 
 
 def _predictions_at(records: RunRecords, positions: Mapping[str, Sequence[QueryPosition]]) -> dict[str, list[Any]]:
-    """Return what is recorded of the predictions at some positions, by condition."""
+    """Return the recorded predictions of some queries of a run, by condition; ``None`` for missing queries."""
     predictions = {}
-    for condition, of_condition in positions.items():
+    for condition, condition_positions in positions.items():
         queries = records.conditions[condition]
-        predictions[condition] = [queries[position].prediction for position in of_condition]
+        predictions[condition] = [queries[position].prediction for position in condition_positions]
     return predictions
 
 
 def _count_missing(predictions: Sequence[Any]) -> int:
+    """Return the number of queries without a score."""
     return sum(lacks_score(prediction) for prediction in predictions)
 
 
@@ -292,7 +324,7 @@ def _count_missing(predictions: Sequence[Any]) -> int:
 
 
 def pair_records(results: Mapping[str, Result], dataset: str, metric: str) -> PairedRecords:
-    """Return the records of several runs on one data set.
+    """Return the records of several runs on one data set, restricted to the queries that all runs have.
 
     Args:
         results: The runs, by name, all of the same benchmark.
@@ -300,7 +332,7 @@ def pair_records(results: Mapping[str, Result], dataset: str, metric: str) -> Pa
         metric: A score of the benchmark.
 
     Raises:
-        NotComparableError: They cannot be compared.
+        NotComparableError: The runs cannot be compared on this data set; the message has the reason.
     """
     statistic = _statistic(results, metric)
     runs = _comparable_records(results, dataset, metric, statistic)
@@ -310,15 +342,16 @@ def pair_records(results: Mapping[str, Result], dataset: str, metric: str) -> Pa
 
     positions = _shared_positions(runs)
     if statistic is CONSISTENCY:
-        # The consistency of a query needs all conditions.
-        of_all = set.intersection(*(set(of_condition) for of_condition in positions.values()))
-        positions = dict.fromkeys(positions, sorted(of_all))
+        # The consistency of a query compares its predictions in all conditions, so all conditions must have it.
+        position_sets = [set(condition_positions) for condition_positions in positions.values()]
+        positions_in_all = set.intersection(*position_sets)
+        positions = dict.fromkeys(positions, sorted(positions_in_all))
     if not all(positions.values()):
         raise NotComparableError("the runs share no test row")
 
     limits = [records.label_limits for records in runs.values() if records.label_limits is not None]
     if limits:
-        statistic = _micro_f1(limits)
+        statistic = _micro_f1_of_all(limits)
     paired = PairedRecords(metric, statistic, runs, positions)
     for value in paired.values.values():
         if value is not None and math.isinf(value):
@@ -327,10 +360,10 @@ def pair_records(results: Mapping[str, Result], dataset: str, metric: str) -> Pa
 
 
 def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:
-    """Return what a score of all runs measures.
+    """Return the definition of a score, which must be the same in all runs.
 
     Raises:
-        NotComparableError: It is not known.
+        NotComparableError: The runs are of several benchmarks, or the score cannot be recomputed from the records.
     """
     own_mean = _common_query_scores(runs, metric)
     if own_mean is not None:
@@ -352,10 +385,11 @@ def _statistic(runs: Mapping[str, Result], metric: str) -> Statistic:
 
 
 def _common_query_scores(runs: Mapping[str, Result], metric: str) -> Mean | None:
-    """Return a metric of the user's own as the mean of the scores that the runs have of each query.
+    """Return a metric of the user's own as a statistic: the mean of the query scores that are saved in the runs.
 
     Returns:
-        The mean; ``None`` if a run has no such scores, or if range or direction of the metric differ between runs.
+        The mean; ``None`` if a run has no saved query scores of this metric, or if range or direction of the metric
+        differ between runs.
     """
     definitions = set()
     for run in runs.values():
@@ -376,7 +410,7 @@ def _comparable_records(
     """Return the records of each run, with the labels in the order of the first run.
 
     Raises:
-        NotComparableError: A run has no records, or other ones than the first run.
+        NotComparableError: A run has no records, or its test rows or labels are not those of the first run.
     """
     runs: dict[str, RunRecords] = {}
     first_run = next(iter(results))
@@ -399,15 +433,20 @@ def _comparable_records(
 
 
 def _in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_are_scores: bool = False) -> RunRecords:
-    """Return records with the label indexes of another order of the same names; unchanged if the names differ.
+    """Return the records of a run with the label indexes that belong to another order of its label names.
+
+    If the first run has the labels "positive, negative" and this run has "negative, positive", its index 0 becomes 1.
+    Records are unchanged if the names are other ones, or if two labels have the same name.
 
     Args:
-        records: The records.
+        records: The records of the run.
         labels: The label names in the wanted order.
-        predictions_are_scores: Whether predictions are scores of queries, which do not depend on the order.
+        predictions_are_scores: Whether predictions are scores of a metric of the user's own, which do not depend on the
+            order of the labels.
     """
+    has_other_names = sorted(records.labels) != sorted(labels)
     has_duplicates = len(set(labels)) < len(labels)
-    if records.labels == labels or sorted(records.labels) != sorted(labels) or has_duplicates:
+    if records.labels == labels or has_other_names or has_duplicates:
         return records
     new_index = [labels.index(name) for name in records.labels]
     old_index = [records.labels.index(name) for name in labels]
@@ -415,9 +454,11 @@ def _in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_ar
     for condition, queries in records.conditions.items():
         reordered = {}
         for position, query in queries.items():
-            truth = None if query.truth is None else new_index[query.truth]
+            truth = query.truth
+            if truth is not None:
+                truth = new_index[truth]
             prediction = query.prediction
-            if isinstance(prediction, (list, tuple)):  # a score for each label
+            if isinstance(prediction, (list, tuple)):  # the probability of each label
                 prediction = [prediction[index] for index in old_index]
             elif prediction is not None and not predictions_are_scores:
                 prediction = new_index[prediction]
@@ -427,26 +468,33 @@ def _in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_ar
 
 
 def _why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | None:
-    """Return why two runs are not on the same test rows with the same labels; ``None`` if they are."""
+    """Return the first difference of two runs that makes them incomparable; ``None`` if there is no such difference.
+
+    Comparable runs have the same conditions, number of labels, true labels on shared queries, and test texts (known
+    by their digest).
+    """
     if list(reference.conditions) != list(records.conditions):
         return f"other conditions: {', '.join(reference.conditions)} and {', '.join(records.conditions)}"
-    if len(reference.labels) != len(records.labels) and reference.labels and records.labels:
+    label_names_known = bool(reference.labels) and bool(records.labels)
+    if label_names_known and len(reference.labels) != len(records.labels):
         return f"other labels: {len(reference.labels)} and {len(records.labels)}"
     for condition, queries in reference.conditions.items():
         other_queries = records.conditions[condition]
         for position in queries.keys() & other_queries.keys():
             truth = queries[position].truth
             other_truth = other_queries[position].truth
-            # Of a failed query with several labels, the number of true labels is not saved.
-            if truth is not None and other_truth is not None and truth != other_truth:
+            # The truth is None for a failed query of an item with several labels: their number is then not saved.
+            both_known = truth is not None and other_truth is not None
+            if both_known and truth != other_truth:
                 return f"other true labels (test row {position[0]}: label {truth} and {other_truth})"
+    # Without digests, it is not known that the texts are the same.
     if reference.data_digest != records.data_digest or records.data_digest is None:
         return f"other data under this name (digests {reference.data_digest!s:.12} and {records.data_digest!s:.12})"
     return None
 
 
 def _shared_positions(runs: Mapping[str, RunRecords]) -> dict[str, list[QueryPosition]]:
-    """Return the queries that all runs have, by condition, in the order of their rows."""
+    """Return the positions of the queries that all runs have, by condition, in the order of their test rows."""
     first, *others = runs.values()
     shared = {}
     for condition, queries in first.conditions.items():
@@ -457,8 +505,15 @@ def _shared_positions(runs: Mapping[str, RunRecords]) -> dict[str, list[QueryPos
     return shared
 
 
-def _micro_f1(limits: Collection[LabelLimits]) -> MicroF1:
-    """Return the micro F1 with the largest limits of several runs."""
-    most_true = max(of_run.true for of_run in limits)
-    most_predicted = max(of_run.predicted for of_run in limits)
+def _micro_f1_of_all(run_limits: Collection[LabelLimits]) -> MicroF1:
+    """Return the micro F1 as one statistic for all runs.
+
+    The statistic needs the largest possible numbers of true and of predicted labels of a query. They are the largest
+    ones of all runs, so that they are valid for each run.
+
+    Args:
+        run_limits: The largest numbers of labels of a query, for each run.
+    """
+    most_true = max(limits.true for limits in run_limits)
+    most_predicted = max(limits.predicted for limits in run_limits)
     return MicroF1((most_true, most_predicted))

@@ -31,19 +31,22 @@ CONFIDENCE_LEVEL = 0.95
 LEAST_LEVELS = 3
 """Fewest draws and templates: with two, intervals cover 0.90 only."""
 MOST_TEMPLATES = 9
+"""Most templates of a plan."""
 LEAST_ROWS = 20
+"""Fewest test rows of each data set of a plan."""
 MOST_ROWS = 512
 """Most test rows for which the coverage of intervals is measured."""
 _DRAWS = (3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 """The numbers of draws among which a plan chooses."""
-_POINTS = 128
+_POINT_COUNT = 128
 """Number of quasi-random points over which precision and power are means."""
 _LEAST_VARIANCE = 1e-18
 """Takes the place of a variance of 0, with which no normal distribution can be made."""
 _NORMAL = NormalDist()
-_QUANTILE = _NORMAL.inv_cdf((1.0 + CONFIDENCE_LEVEL) / 2.0)
-_VARYING = ((1,), (2,), (1, 2))
-"""The mean squares with few degrees of freedom: those of draws, of templates, and of both."""
+_TWO_SIDED_QUANTILE = _NORMAL.inv_cdf((1.0 + CONFIDENCE_LEVEL) / 2.0)
+"""The normal quantile of a two-sided interval: 1.96 for 0.95."""
+_SOURCES_WITH_FEW_LEVELS = ((1,), (2,), (1, 2))
+"""The sources whose mean squares have few degrees of freedom: draws, templates, and their interaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +54,20 @@ class Components:
     """Variances of the effects on the predictions of a model, or on the differences between two models."""
 
     variances: Mapping[str, float]
-    """By the names of :data:`~StaICC.metrics.crossed_effects.SOURCES`; means over data sets, at least 0."""
+    """The variance of each source, by the names of :data:`~StaICC.metrics.crossed_effects.SOURCES`: the mean over the
+    data sets, at least 0. A source that is absent has the variance 0."""
     shared: float
     """The part of the variance of templates that the data sets have in common."""
     of_difference: bool
+    """Whether the variances are those of the difference between two models."""
     source: str
-    """The runs that were measured."""
+    """The runs that were measured, in words."""
     accuracy: float | None = None
-    """Of a run: near 0 and 1, its interval is wider than by the variances. ``None``: not known."""
+    """The accuracy of the run. Near 0 and 1, its interval is wider than the variances alone would make it. ``None`` if
+    it is not known, and for a difference."""
 
     def __post_init__(self) -> None:
-        """Refuse unknown names and impossible variances: a plan would be too small."""
+        """Raise an error for unknown names and impossible variances, with which a plan would be too small."""
         unknown = set(self.variances) - set(SOURCES.values())
         are_possible = all(0.0 <= variance < math.inf for variance in self.variances.values())
         if unknown or not are_possible:
@@ -73,12 +79,22 @@ class Components:
 
 _ONE_MODEL = dict(zip(SOURCES.values(), (0.055, 0.0036, 0.0002, 0.09, 0.0036, 0.0068, 0.068), strict=True))
 _TWO_MODELS = dict(zip(SOURCES.values(), (0.085, 0.0083, 0.0, 0.138, 0.001, 0.0075, 0.0965), strict=True))
-_RUNS = "GLUE-SST2, TREC and AGNews, k = 4 (docs/comparing.md)"
+_MEASURED_DATA = "GLUE-SST2, TREC and AGNews, k = 4 (docs/comparing.md)"
 MEASURED = {
-    False: Components(_ONE_MODEL, 0.0002, False, f"SmolLM2-135M with two label scorings on {_RUNS}"),
-    True: Components(_TWO_MODELS, 0.0, True, f"SmolLM2-135M minus ppm, and two label scorings, on {_RUNS}"),
+    False: Components(
+        _ONE_MODEL,
+        shared=0.0002,
+        of_difference=False,
+        source=f"SmolLM2-135M with two label scorings on {_MEASURED_DATA}",
+    ),
+    True: Components(
+        _TWO_MODELS,
+        shared=0.0,
+        of_difference=True,
+        source=f"SmolLM2-135M minus ppm, and two label scorings, on {_MEASURED_DATA}",
+    ),
 }
-"""For one model, and for a difference (True)."""
+"""The measured components of variance, by whether they are those of a difference between two models."""
 
 
 def components_of(first: Result, second: Result | None = None) -> Components:
@@ -86,7 +102,8 @@ def components_of(first: Result, second: Result | None = None) -> Components:
 
     Args:
         first: A result of ``Generalisation``.
-        second: Another, on the same rows, draws and templates.
+        second: A second result, on the same rows, draws and templates, for the difference of two models; ``None`` for
+            the components of one run.
 
     Raises:
         ArgumentError: The results are of another benchmark, or cannot be compared.
@@ -99,10 +116,12 @@ def components_of(first: Result, second: Result | None = None) -> Components:
     effects = list(effects_of(first, second, datasets).values())
     variances = {}
     for name in SOURCES.values():
-        variances[name] = max(0.0, fmean(of_dataset.components[name] for of_dataset in effects))
+        mean_component = fmean(of_dataset.components[name] for of_dataset in effects)
+        variances[name] = max(0.0, mean_component)  # an unbiased estimate of a variance can be negative
     accuracy = None
     if second is None:
-        accuracy = fmean(fmean(of_dataset.template_means) for of_dataset in effects)
+        accuracies = [fmean(of_dataset.template_means) for of_dataset in effects]
+        accuracy = fmean(accuracies)
     return Components(
         variances,
         shared=_shared_variance(effects, variances["templates"]),
@@ -115,10 +134,13 @@ def components_of(first: Result, second: Result | None = None) -> Components:
 def _shared_variance(effects: Sequence[CrossedEffects], templates: float) -> float:
     """Return the part of the variance of templates that the data sets have in common.
 
-    With n data sets, the variance t of templates has a shared part s, and a part t - s of each data set, of which the
-    mean over the data sets has 1 / n. So the variance v of the mean is s + (t - s) / n, and::
+    A template has a shared effect on all data sets, with the variance s, and an own effect on each data set, with the
+    variance t - s. Averaged over n data sets, the own effects have the variance (t - s) / n. So the variance v of the
+    mean over the data sets is s + (t - s) / n, and::
 
         s = (n v - t) / (n - 1)
+
+    The estimate is limited to the range from 0 to t. Of one data set, the variance is all shared.
 
     Args:
         effects: The mean squares of each data set.
@@ -137,52 +159,68 @@ class SampleDesign:
     """The sizes of a run, with the half width of its interval and its power."""
 
     datasets: int
+    """Number of data sets."""
     rows: int
-    """Of each data set, as are draws and templates."""
+    """Number of test rows of each data set."""
     draws: int
+    """Number of draws of demonstrations on each data set."""
     templates: int
+    """Number of templates on each data set."""
     half_width: float
-    """Mean half width of the interval over rows, draws and templates."""
+    """Expected half width of the 95 % interval over rows, draws and templates. For a difference between two models, it
+    is the expected smallest significant difference."""
     power: float | None
-    """Probability that the difference is significant; ``None`` for a precision."""
+    """Probability that the true difference is found to be significant; ``None`` without a difference."""
 
     @property
     def queries(self) -> int:
-        """Predictions of one model."""
+        """The number of predictions of one model."""
         return self.datasets * self.rows * self.draws * self.templates
 
 
 def evaluate_design(
     components: Components, sizes: tuple[int, int, int], datasets: int = 1, difference: float | None = None
 ) -> SampleDesign:
-    """Return a design with the half width of its interval and its power, both as means over possible mean squares.
+    """Return a design with the expected half width of its interval and its expected power.
+
+    The interval of a run depends on its mean squares, which vary from run to run. So both figures are means over 128
+    possible sets of mean squares.
 
     Args:
         components: The components of variance.
-        sizes: Rows, draws and templates of each data set.
+        sizes: Numbers of rows, draws and templates of each data set.
         datasets: Number of data sets.
-        difference: The true difference between two models, for the power at level 0.05.
+        difference: The true difference between two models, for the power at level 0.05; ``None`` for no power.
     """
     effects = crossed.expected_effects(components.variances, sizes, datasets, components.shared)
     widths = []
-    for sample in _samples(effects):
+    for possible_effects in _effects_with_quantiles(effects):
         if components.of_difference:
-            widths.append(_least_significant(sample, datasets))
+            widths.append(_least_significant(possible_effects, datasets))
         else:
-            widths.append(_half_width(sample, components.accuracy, datasets))
+            widths.append(_half_width(possible_effects, components.accuracy, datasets))
+    expected_width = math.fsum(widths) / len(widths)
+
     power = None
     if difference is not None:
-        # A difference is found if its estimate is larger than the least significant one.
+        # The difference is significant if its estimate, a normal variable, is larger than the least significant one.
         variance = math.fsum(effects.contributions.values())
         positive_variance = max(_LEAST_VARIANCE, variance)
         estimate = NormalDist(abs(difference), math.sqrt(positive_variance))
-        power = math.fsum(1.0 - estimate.cdf(width) for width in widths) / len(widths)
+        probabilities = [1.0 - estimate.cdf(width) for width in widths]
+        power = math.fsum(probabilities) / len(probabilities)
     rows, draws, templates = sizes
-    return SampleDesign(datasets, rows, draws, templates, half_width=math.fsum(widths) / len(widths), power=power)
+    return SampleDesign(datasets, rows, draws, templates, half_width=expected_width, power=power)
 
 
 def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) -> float:
-    """Return half the width of the interval of an accuracy over rows, draws and templates."""
+    """Return half the width of the interval of an accuracy over rows, draws and templates.
+
+    Args:
+        effects: The mean squares of the mean over the data sets.
+        accuracy: The accuracy; ``None`` if it is not known, so that the interval is symmetric (Student's t).
+        datasets: Number of data sets.
+    """
     rows, _, _ = effects.sizes
     square_of_rows = effects.mean_squares[(0,)]
     if accuracy is None:
@@ -196,14 +234,17 @@ def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) 
 
 
 def _least_significant(effects: CrossedEffects, datasets: int) -> float:
-    """Return the smallest difference that is significant over rows, draws and templates, by bisection.
+    """Return the smallest positive difference that is significant over rows, draws and templates, by bisection.
 
-    A difference d has the p-value p over rows, and so the standard error e = d / z(p) of a normal variable. Over draws
-    and templates too, it is significant if it is larger than the half width of the interval,
-    sqrt((1.96 e) ** 2 + reach ** 2).
+    The test over rows gives a difference d the one-sided p-value p. A normal variable with this p-value has the
+    standard error e = d / z, where z is the normal quantile of 1 - p. The interval over draws and templates alone has
+    the half width h. Over rows, draws and templates, d is significant if it is larger than the half width of the
+    combined interval (Zou and Donner's MOVER)::
+
+        d > sqrt((1.96 e) ** 2 + h ** 2)
     """
     rows = datasets * effects.sizes[0]
-    reach = effects.half_width(CONFIDENCE_LEVEL)
+    levels_half_width = effects.half_width(CONFIDENCE_LEVEL)
     deviation = max(1e-9, math.sqrt(effects.mean_squares[(0,)]))
     low = 0.0
     high = 1.0
@@ -212,8 +253,11 @@ def _least_significant(effects: CrossedEffects, datasets: int) -> float:
         p_value = _tail_over_rows(difference, deviation, rows)
         standard_error = math.inf
         if p_value < 0.5:
-            standard_error = difference / -_NORMAL.inv_cdf(max(p_value, 1e-300))
-        if math.hypot(standard_error * _QUANTILE, reach) > difference:
+            positive_p_value = max(p_value, 1e-300)  # the quantile of 0 is infinite
+            z = -_NORMAL.inv_cdf(positive_p_value)
+            standard_error = difference / z
+        half_width = math.hypot(standard_error * _TWO_SIDED_QUANTILE, levels_half_width)
+        if half_width > difference:
             low = difference
         else:
             high = difference
@@ -221,11 +265,20 @@ def _least_significant(effects: CrossedEffects, datasets: int) -> float:
 
 
 def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:
-    """Return the one-sided p-value of a difference over rows.
+    """Return the approximate one-sided p-value of the paired test of a difference over rows.
 
-    The test has a pseudo-row of difference -1 and Dirichlet weights (:mod:`~StaICC.metrics.paired_tests`). The ratio of
-    its weight to the others exceeds x with probability ``(1 + x) ** -rows``; around the difference, x is nearly
-    exponential. The weighted sum of the other rows is nearly normal.
+    The test adds a pseudo-row, a row with the lowest possible difference -1, and gives all rows Dirichlet weights
+    (:mod:`~StaICC.metrics.paired_tests`). The p-value is the probability that the weighted sum of the rows is not
+    positive. Two approximations are used:
+
+    - The ratio of the weight of the pseudo-row to that of the other rows exceeds x with probability
+      ``(1 + x) ** -rows``. Around the difference, this is nearly the tail of an exponential distribution.
+    - The weighted sum of the other rows is nearly normal.
+
+    Args:
+        difference: The observed difference, which is positive.
+        deviation: The standard deviation of the difference.
+        rows: Number of test rows.
     """
     rate = rows * math.log1p(difference) / difference
     z = difference / deviation
@@ -239,27 +292,32 @@ def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:
     return _NORMAL.cdf(-z) + of_pseudo_row
 
 
-def _samples(effects: CrossedEffects) -> Iterator[CrossedEffects]:
-    """Yield designs whose mean squares of draws and templates are quantiles of their distributions.
+def _effects_with_quantiles(effects: CrossedEffects) -> Iterator[CrossedEffects]:
+    """Yield the effects of possible runs: 128 sets of mean squares, spread evenly over their distributions.
 
-    A mean square with f degrees of freedom is a scaled chi-square. With the normal quantile z, its quantile is that of
-    Wilson and Hilferty, times its expectation::
+    The mean squares of draws, of templates and of their interaction vary from run to run, because they have few degrees
+    of freedom. Those of the other sources keep their expectation. A mean square with f degrees of freedom is a scaled
+    chi-square. Its quantile, by Wilson and Hilferty's approximation with the normal quantile z, is::
 
-        (1 - c + z sqrt(c)) ** 3,   c = 2 / (9 f)
+        expectation * max(0, 1 - c + z sqrt(c)) ** 3,   c = 2 / (9 f)
+
+    Args:
+        effects: The expected mean squares.
     """
-    for quantiles in _points():
-        squares = dict(effects.mean_squares)
-        for source, z in zip(_VARYING, quantiles, strict=True):
+    for normal_quantiles in _normal_quantile_points():
+        mean_squares = dict(effects.mean_squares)
+        for source, z in zip(_SOURCES_WITH_FEW_LEVELS, normal_quantiles, strict=True):
             c = 2.0 / (9.0 * effects.degrees_of_freedom[source])
-            squares[source] *= max(0.0, 1.0 - c + z * math.sqrt(c)) ** 3
-        yield replace(effects, mean_squares=squares)
+            cube_root = max(0.0, 1.0 - c + z * math.sqrt(c))
+            mean_squares[source] *= cube_root**3
+        yield replace(effects, mean_squares=mean_squares)
 
 
 @lru_cache(maxsize=1)
-def _points() -> list[tuple[float, float, float]]:
-    """Return normal quantiles of a Halton sequence in three dimensions."""
+def _normal_quantile_points() -> list[tuple[float, float, float]]:
+    """Return 128 points of a Halton sequence in three dimensions, with the normal quantile of each coordinate."""
     points = []
-    for number in range(1, _POINTS + 1):
+    for number in range(1, _POINT_COUNT + 1):
         first = _NORMAL.inv_cdf(_radical_inverse(number, 2))
         second = _NORMAL.inv_cdf(_radical_inverse(number, 3))
         third = _NORMAL.inv_cdf(_radical_inverse(number, 5))
@@ -268,7 +326,10 @@ def _points() -> list[tuple[float, float, float]]:
 
 
 def _radical_inverse(number: int, base: int) -> float:
-    """Return the number with its digits mirrored at the point: 6, in base 2 written 110, is 0.011, which is 3/8."""
+    """Return a number between 0 and 1: the digits of an integer, mirrored at the point.
+
+    In base 2, the integer 6 is 110. Mirrored it is 0.011, which is 3/8.
+    """
     if number == 0:
         return 0.0
     last_digit = number % base
@@ -277,12 +338,16 @@ def _radical_inverse(number: int, base: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The cheapest design for each number of data sets; the cheapest of all is the first."""
+    """The cheapest design for each number of data sets."""
 
     designs: Sequence[SampleDesign]
+    """The designs that reach the target, the one with the fewest queries first."""
     components: Components
+    """The components of variance of the plan."""
     half_width: float | None
+    """The wanted half width; ``None`` if the target is a difference."""
     difference: float | None
+    """The difference that is to be found; ``None`` if the target is a half width."""
 
 
 def plan(
@@ -299,10 +364,11 @@ def plan(
 
     Args:
         components: The components of variance; :data:`MEASURED` by default.
-        half_width: Mean half width of the 95 % interval of an accuracy, or of a difference, over rows, draws and
-            templates.
-        difference: The difference between two models that is to be detected at level 0.05 over all three.
-        power: The probability that it is.
+        half_width: The wanted half width of the 95 % interval over rows, draws and templates: of an accuracy, or of a
+            difference, as the components are. It is reached on average.
+        difference: The true difference between two models that is to be found significant at level 0.05, over rows,
+            draws and templates. Either half_width or difference is given.
+        power: The wanted probability that a true difference of this size is found to be significant.
         max_datasets: Most data sets, over which the mean is taken.
         max_rows: Most test rows of each data set; by default those of ``Generalisation`` without a limit.
         max_templates: Most templates.
@@ -321,7 +387,8 @@ def plan(
     max_rows = validate_integer("max_rows", max_rows, LEAST_ROWS, MOST_ROWS)
     max_templates = validate_integer("max_templates", max_templates, LEAST_LEVELS, MOST_TEMPLATES)
     if components is None:
-        components = MEASURED[difference is not None]
+        plans_for_difference = difference is not None
+        components = MEASURED[plans_for_difference]
     if difference is not None and not components.of_difference:
         raise ArgumentError("difference: got the components of one run, expected those of the difference of two")
 
@@ -347,18 +414,19 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a plan must reach."""
+    """The precision or the difference that a plan must reach."""
 
     name: str
-    """The argument of :func:`plan`."""
+    """The argument of :func:`plan` that has the target: ``half_width`` or ``difference``."""
     value: float
+    """The value of this argument."""
 
 
 def _checked_target(half_width: float | None, difference: float | None) -> _Target:
-    """Return the target that was given.
+    """Return the target of a plan: either the half width or the difference.
 
     Raises:
-        ArgumentError: None or both were given, or the target is no share.
+        ArgumentError: Neither or both are given, or the target is not between 0 and 1.
     """
     if half_width is not None and difference is None:
         target = _Target("half_width", half_width)
@@ -379,7 +447,7 @@ def _check_share(name: str, value: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the cheapest designs; its fields are arguments of :func:`plan`."""
+    """The search for the designs with the fewest queries. Its fields are arguments of :func:`plan`."""
 
     components: Components
     half_width: float | None
@@ -389,7 +457,10 @@ class _Search:
     max_templates: int
 
     def cheapest(self, datasets: int) -> SampleDesign | None:
-        """Return the design of a number of data sets with the fewest queries that reaches the target.
+        """Return the design with the fewest queries that reaches the target, for a number of data sets.
+
+        All numbers of draws and templates are tried, small products first. For each of them, the fewest rows that reach
+        the target are searched among the designs with fewer queries than the cheapest one so far.
 
         Returns:
             The design; ``None`` if no design reaches the target.
@@ -399,7 +470,7 @@ class _Search:
         for draws, templates in sorted(levels, key=math.prod):
             most_rows = self.max_rows
             if cheapest is not None:
-                # Only a design with fewer queries than the cheapest one so far is of interest.
+                # A design with more rows than these does not have fewer queries than the cheapest one.
                 rows_of_fewer_queries = (cheapest.queries - 1) // (datasets * draws * templates)
                 most_rows = min(self.max_rows, rows_of_fewer_queries)
             if most_rows < LEAST_ROWS:
@@ -410,7 +481,7 @@ class _Search:
         return cheapest
 
     def _fewest_rows(self, datasets: int, draws: int, templates: int, most_rows: int) -> int:
-        """Return the fewest rows that reach the target, by bisection; the most are known to reach it."""
+        """Return the fewest rows that reach the target, by bisection. It is known that most_rows reach it."""
         low = LEAST_ROWS
         high = most_rows
         while low < high:
@@ -426,6 +497,7 @@ class _Search:
         return evaluate_design(self.components, (rows, draws, templates), datasets, self.difference)
 
     def _reaches_target(self, design: SampleDesign) -> bool:
+        """Return whether a design has the wanted half width, or the wanted power for the difference."""
         if self.half_width is not None:
             return design.half_width <= self.half_width
         return design.power is not None and design.power >= self.power

@@ -30,7 +30,8 @@ _DATA = Path(__file__).parent
 def _all_figures() -> tuple[PublishedFigure, ...]:
     """Return all published figures.
 
-    In the file, sources and warnings are listed once, and a figure has their numbers.
+    The file lists each source and each warning once. A figure of the file has the index of its source, and the indexes
+    of its warnings.
     """
     data = json.loads((_DATA / "published_figures.json").read_text("utf-8"))
     figures = []
@@ -86,7 +87,7 @@ class PublishedModel:
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
-    """One printed number."""
+    """A figure of a published table."""
 
     benchmark: str
     """``"Normal"``, ``"Diagnosis"`` or ``"LongICL"``."""
@@ -98,10 +99,13 @@ class PublishedFigure:
     metric: str
     """The metric's name; for ``"LongICL"`` the round, ``"1R"`` to ``"5R"``, or ``"all rounds"``."""
     value: float | None
+    """The printed number; ``None`` if it is unknown."""
     absent: str | None
-    """Why there is no value."""
+    """Why the number is unknown; ``None`` if it is known."""
     source: str
+    """The table that has the figure."""
     warnings: tuple[str, ...] = ()
+    """Mistakes of the printed tables that concern the figure, as sentences."""
 
     @property
     def doubtful(self) -> bool:
@@ -126,12 +130,12 @@ METHODS = tuple(dict.fromkeys(figure.method for figure in _all_figures() if figu
 
 
 def _fold(name: str) -> str:
-    """Return a name without what does not matter in it: case, and all signs but points."""
+    """Return a name in lower case, with its letters, digits and points only: "OPT 2.7B" becomes "opt2.7b"."""
     return "".join(letter for letter in name.casefold() if letter.isalnum() or letter == ".")
 
 
 def find(kind: str, name: str) -> tuple[str, ...]:
-    """Return the values of a field of the figures that a name means.
+    """Return the exact values of a field of the published figures that match a name.
 
     Args:
         kind: The field: ``"benchmark"``, ``"model"``, ``"method"``, ``"dataset"`` or ``"metric"``.
@@ -162,11 +166,13 @@ def find(kind: str, name: str) -> tuple[str, ...]:
 
 
 def _find_model(name: str, folded_models: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the models that a name means: a model, with or without the B of its size, or all of a family.
+    """Return the models that match a name: one model, or all models of a family.
+
+    The B of a size may be absent: "opt 2.7" is the model "OPT 2.7B". The name "opt" is the family.
 
     Args:
         name: The name.
-        folded_models: The models of the figures, and these names without what does not matter in them.
+        folded_models: The exact name of each model, with the name that :func:`_fold` makes of it.
     """
     wanted = _fold(name)
     exact = tuple(model for model, folded in folded_models.items() if folded in (wanted, f"{wanted}b"))

@@ -49,8 +49,11 @@ _UNSET = {
     "template": "the default",
     "demonstrations": "the default",
 }
-"""What a field means that a signature does not have."""
+"""The meaning of a field that is not in a signature."""
 _RELEASED = "0.1.1"
+"""The metrics of StaICC 0.1.1, as the ``metrics`` field of a signature names them."""
+_PUBLISHED_SAMPLE_COUNT = "128"
+"""Number of calibration samples of the published methods, as in a signature."""
 _CHANGED_BY = {
     "PPL-ICL": ("template",),
     "TopK": ("demonstrations", "repeats"),
@@ -79,14 +82,14 @@ class PublishedComparison:
 
     benchmark: str
     dataset: str | None
-    """``None``: the mean over the data sets."""
+    """The data set of LongICL; ``None`` for a mean over the data sets."""
     metric: str
-    """The key of the result."""
+    """The key of the score in the result."""
     value: float | None
     figures: tuple[PublishedFigure, ...]
     """The comparable published figures that have a value and are not doubtful, the smallest first."""
     reason: str | None
-    """Why there are none."""
+    """Why there are no comparable figures; ``None`` if the score is comparable."""
     cautions: tuple[str, ...] = ()
     lower_is_better: bool = False
     model: str = ""
@@ -110,7 +113,12 @@ class PublishedComparison:
         return len(self.figures) - self.below - equal
 
     def nearest(self, count: int = 3) -> tuple[PublishedFigure, ...]:
-        """Return the published figures nearest in value."""
+        """Return the published figures that are nearest to the score, the nearest first.
+
+        Args:
+            count: Number of figures.
+        """
+        # Comparable figures always have a value, and then the score has one too: 0 is never used.
         own_value = self.value or 0.0
 
         def distance(figure: PublishedFigure) -> float:
@@ -120,15 +128,17 @@ class PublishedComparison:
 
 
 class _Rule(NamedTuple):
-    """The published figure that corresponds to a key of a result."""
+    """A score of a result, and the published figure that corresponds to it."""
 
     key: str
-    """Of the result's averages under the standard metrics."""
+    """The key of the score in the averages of a result with the standard metrics."""
     published: str = ""
-    """The metric of the published figure, where it has another name."""
+    """The metric of the published figure; empty if it has the same name as the key."""
     cautions: tuple[str, ...] = ()
+    """Cautions that hold for every comparison of this score."""
     released_key: str = ""
-    """Of the result's averages under the metrics of 0.1.1, where it differs: the measures of prediction bias."""
+    """The key of the score in a result with the metrics of StaICC 0.1.1; empty if it is the same key. Measures of
+    prediction bias have another one."""
 
 
 _LOW_SLOPE = (
@@ -162,7 +172,7 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
             ``"Noisy Channel"`` for a noisy channel.
 
     Returns:
-        One comparison for each score that the paper also reports; none for a benchmark that is not in the paper.
+        One comparison for each score that the paper also reports. It is empty for a benchmark that is not in the paper.
 
     Raises:
         UnknownNameError: There is no such published method.
@@ -180,12 +190,27 @@ def compare_with_published(result: Result, method: str | None = None) -> tuple[P
 
 
 def _method_words(result: Result) -> list[str]:
-    """Return the method of a signature in words: its name, then its settings, such as ``n=128``."""
+    """Return the words of the method in a signature: its name, then its settings; empty without a method.
+
+    The words of ``"CC n=128"`` are ``["CC", "n=128"]``.
+    """
     return (result.signature.fields.get("method") or "").split()
 
 
 def _published_method(result: Result, method: str | None) -> tuple[str, str | None]:
-    """Return the published method that a result is compared with, and why it is not comparable.
+    """Return the published method with which a result is compared, and a reason if they are not comparable.
+
+    - A given method: the published method of this name.
+    - A result with a method: the published method of the same name. If the paper has no such method, the second value
+      says so.
+    - A result without a method: ``"Vanilla ICL"``, or ``"Noisy Channel"`` if it has the noisy channel.
+
+    Args:
+        result: The result.
+        method: Name of a published method; ``None`` if it follows from the result.
+
+    Returns:
+        The published method, and the reason; ``None`` as reason if the methods are comparable.
 
     Raises:
         UnknownNameError: A method is given, and there is no such published one.
@@ -205,18 +230,26 @@ def _published_method(result: Result, method: str | None) -> tuple[str, str | No
 
 
 def _other_sample_count(result: Result) -> str | None:
-    """Return that the method used another number of calibration samples; ``None`` if it did not."""
+    """Return the reason that the method had another number of calibration samples than the published 128.
+
+    ``None`` if it had this number, or uses no calibration samples.
+    """
     for word in _method_words(result):
         if word.startswith("n="):
             count = word.removeprefix("n=")
-            if count == "128":
+            if count == _PUBLISHED_SAMPLE_COUNT:
                 return None
             return f"the published figures are for 128 calibration samples, this result has {count}"
     return None
 
 
 def _other_prompts(result: Result, method: str) -> str | None:
-    """Return in which setting the prompts differ from the published ones; ``None`` if in none."""
+    """Return the reason that the prompts are not the published ones; ``None`` if they are the same.
+
+    Args:
+        result: The result.
+        method: The published method. The fields that it changes by design may differ.
+    """
     published: dict[str, str | None] = dict.fromkeys(_FIELDS)
     published["data"] = published_data()
     published["k"] = "4"
@@ -228,7 +261,12 @@ def _other_prompts(result: Result, method: str) -> str | None:
 
 
 def _other_setting(own: Mapping[str, Any], published: Mapping[str, Any]) -> str | None:
-    """Return in which setting a result differs from the published ones; ``None`` if it does not."""
+    """Return a sentence about the first setting that differs from the published one; ``None`` if no setting differs.
+
+    Args:
+        own: The settings of a result, by name.
+        published: The published settings, by name; ``None`` for a setting that is not set.
+    """
     for name, published_value in published.items():
         own_value = own.get(name)
         if own_value != published_value:
@@ -240,6 +278,7 @@ def _other_setting(own: Mapping[str, Any], published: Mapping[str, Any]) -> str 
 
 
 def _setting_text(name: str, value: Any) -> Any:
+    """Return the value of a setting for a sentence; if it is not set, what that means, such as "the default"."""
     if value is None:
         return _UNSET.get(name)
     return value
@@ -250,7 +289,7 @@ def _compare_score(result: Result, rule: _Rule, method: str, reason: str | None)
 
     Args:
         result: The result.
-        rule: The rule.
+        rule: The score, with the published figure that corresponds to it.
         method: The published method.
         reason: Why the result as a whole is not comparable; ``None`` if it is.
     """
@@ -281,23 +320,27 @@ def _compare_score(result: Result, rule: _Rule, method: str, reason: str | None)
 
 
 def _is_released(result: Result) -> bool:
-    """Return whether a result has the metrics of the release."""
+    """Return whether a result has the metrics of StaICC 0.1.1."""
     return result.signature.fields.get("metrics") == _RELEASED
 
 
 def _is_noisy_channel(result: Result, method: str) -> bool:
+    """Return whether the result or the published method is a noisy channel.
+
+    The paper calls it ``Noisy Channel``. In the signature of a result, it is ``noisy`` in the field ``channel``.
+    """
     if result.benchmark != benchmark_names.NORMAL:
         return False
     return method == "Noisy Channel" or result.signature.fields.get("channel") == "noisy"
 
 
 def _why_score_not_comparable(result: Result, rule: _Rule, key: str, method: str) -> str | None:
-    """Return why a score is not comparable although the prompts are; ``None`` if it is.
+    """Return why a score is not comparable with the published one, given the same prompts; ``None`` if it is.
 
     Args:
         result: The result.
         rule: The rule of the score.
-        key: Its key in the result.
+        key: The key of the score in the result.
         method: The published method.
     """
     if _is_released(result) and rule.released_key:
@@ -323,12 +366,17 @@ def _why_score_not_comparable(result: Result, rule: _Rule, key: str, method: str
 
 
 def _reads_probabilities(rule: _Rule) -> bool:
+    """Return whether the score of a rule depends on the probabilities, and not on the predicted labels alone."""
     statistic = score_record(benchmark_names.NORMAL, rule.key).statistic
     return statistic is not None and statistic.reads == "probabilities"
 
 
 def _figures_of_rule(result: Result, rule: _Rule, method: str) -> list[PublishedFigure]:
-    """Return the published figures of a rule that have a value."""
+    """Return the published figures that correspond to a score, without those that have no value.
+
+    Figures of ``Normal`` are those of the published method. Figures of other benchmarks are those of ``"Diagnosis"``,
+    which are for Vanilla ICL only.
+    """
     metric = rule.published or rule.key
     if result.benchmark == benchmark_names.NORMAL:
         figures = published_figures(benchmark_names.NORMAL, metric=metric, method=method)
@@ -338,7 +386,17 @@ def _figures_of_rule(result: Result, rule: _Rule, method: str) -> list[Published
 
 
 def _cautions(result: Result, rule: _Rule, method: str, figures: Sequence[PublishedFigure]) -> list[str]:
-    """Return what a reader must know about a comparison: the cautions of the score, the warnings of all figures."""
+    """Return the cautions about a comparison with published figures.
+
+    They are the cautions of the score, the warnings that all published figures share, and those about the method. A
+    warning of some figures only is left out, because it does not hold for the others.
+
+    Args:
+        result: The result.
+        rule: The rule of the score.
+        method: The published method.
+        figures: The published figures of the score; at least one.
+    """
     cautions = list(rule.cautions)
     if _is_released(result) and result.benchmark == benchmark_names.GLER:
         cautions.append(_CAUTION_ABOUT_NOISE_RATES)
@@ -346,6 +404,7 @@ def _cautions(result: Result, rule: _Rule, method: str, figures: Sequence[Publis
     for figure in figures[1:]:
         shared_warnings &= set(figure.warnings)
     cautions += sorted(shared_warnings)
+    # The setting "paper" of a method: it is used as its own paper defines it, not as StaICC 0.1.1 does.
     if "paper" in _method_words(result):
         cautions.append("the method as its own paper defines it; the published figures may be of the release's variant")
     if _is_noisy_channel(result, method):
@@ -354,19 +413,28 @@ def _cautions(result: Result, rule: _Rule, method: str, figures: Sequence[Publis
 
 
 def _other_scoring(result: Result) -> tuple[str, ...]:
-    """Return the differences in scoring from the published runs."""
-    differences: dict[str, None] = {}
+    """Return sentences about label scorings of a result that differ from that of the published runs.
+
+    The published runs score the last token of each label. Each sentence is about a model, or other source of
+    predictions, of the result that does not. Equal sentences are returned once.
+    """
+    sentences: list[str] = []
     for predictor in result.provenance.predictors:
         if predictor.how.get("label_scoring") == _PUBLISHED_SCORING:
             continue
-        scoring = "given predictions" if GIVEN in predictor.who else scoring_field(predictor.how)
-        text = f"the published runs score the last token of each label; this result has {scoring}"
-        differences[text] = None
-    return tuple(differences)
+        predictions_were_given = GIVEN in predictor.who
+        if predictions_were_given:
+            scoring = "given predictions"
+        else:
+            scoring = scoring_field(predictor.how)
+        sentence = f"the published runs score the last token of each label; this result has {scoring}"
+        if sentence not in sentences:
+            sentences.append(sentence)
+    return tuple(sentences)
 
 
 def _by_value(figures: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]:
-    """Return figures, the smallest first."""
+    """Return figures in the order of their values, the smallest first. All of them have a value."""
     return tuple(sorted(figures, key=lambda figure: figure.value or 0.0))
 
 
@@ -374,7 +442,7 @@ def _by_value(figures: Iterable[PublishedFigure]) -> tuple[PublishedFigure, ...]
 
 
 def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
-    """Yield the score of each round of each data set next to the published figures."""
+    """Yield one comparison for each round of each data set: its score next to the published figures."""
     all_figures = published_figures(benchmark_names.LONG_ICL)
     for dataset, scores in result.divided.items():
         figures = [figure for figure in all_figures if figure.dataset == dataset and figure.value is not None]
@@ -382,12 +450,18 @@ def _compare_long_icl(result: Result) -> Iterator[PublishedComparison]:
         for number in range(1, 6):
             key = f"{number}R"
             if key in scores:
-                of_round = [figure for figure in figures if figure.metric == key]
-                yield _compare_round(result, dataset, key, of_round, reason)
+                figures_of_round = [figure for figure in figures if figure.metric == key]
+                yield _compare_round(result, dataset, key, figures_of_round, reason)
 
 
 def _why_dataset_not_comparable(result: Result, dataset: str, is_published: bool) -> str | None:
-    """Return why no score of a data set of LongICL is comparable; ``None`` if its rounds are."""
+    """Return why no score of a data set of LongICL is comparable; ``None`` if its rounds can be comparable.
+
+    Args:
+        result: The result.
+        dataset: The data set.
+        is_published: Whether there are published figures of the data set.
+    """
     if not is_published:
         return "this data set is not in the tables of the paper"
     settings = result.divided[dataset].get("settings") or {}
@@ -441,7 +515,7 @@ def _compare_round(
 
 
 def _why_round_not_comparable(result: Result, dataset: str, key: str) -> str | None:
-    """Return why the score of a round is not comparable although the data set is; ``None`` if it is."""
+    """Return why the score of a round is not comparable, given a comparable data set; ``None`` if it is."""
     if result.divided[dataset][key] is None:
         return result.details[dataset].missing.get(key, "the round has no score")
     left_out = result.left_out_of(key, dataset)
@@ -454,7 +528,9 @@ def _why_round_not_comparable(result: Result, dataset: str, key: str) -> str | N
 
 
 def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]:
-    """Return comparisons as a table with reasons and cautions.
+    """Return comparisons with published figures as a table. Cautions are below it, differences in scoring above.
+
+    In the table, a score that is not comparable has the reason in place of the nearest figures.
 
     Args:
         comparisons: Results of :func:`compare_with_published`.
@@ -462,6 +538,7 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
     if not comparisons:
         return [Line("there are no published figures for this benchmark")]
     rows: list[list[str]] = []
+    # Lines of several comparisons are shown once, in the order of their first appearance.
     differences: dict[str, None] = {}
     cautions: dict[str, None] = {}
     for comparison in comparisons:
@@ -481,6 +558,7 @@ def display_published(comparisons: Sequence[PublishedComparison]) -> list[Block]
 
 
 def _table_row(comparison: PublishedComparison) -> list[str]:
+    """Return the cells of a score: its name, its value, than how many figures it is better, and the nearest figures."""
     name = comparison.metric
     if comparison.dataset is not None:
         name = f"{comparison.dataset}, {comparison.metric}"

@@ -30,13 +30,16 @@ _SAFE_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class PValueBounds:
-    """Upper bounds of two-sided p-values that are as good as the p-values for the correction of many pairs."""
+    """Upper bounds of two-sided p-values, which replace the p-values in the correction of many pairs.
+
+    A bound leads to the same decision as the p-value, or to "not different". So it cannot raise the error rate.
+    """
 
     higher_is_better: bool
     lowest: Mapping[str, PairedDifference]
-    """The mean of each run as a sum over test rows, with missing queries so that it is as low as possible."""
+    """The mean of each run as a sum over test rows, if missing queries make it as low as possible."""
     highest: Mapping[str, PairedDifference]
-    """The same, as high as possible."""
+    """The mean of each run as a sum over test rows, if missing queries make it as high as possible."""
     rows: int
     """Number of test rows."""
     largest_step: float
@@ -52,13 +55,18 @@ class PValueBounds:
     run, and without bias."""
 
     def of_pair(self, first: str, second: str) -> float | None:
-        """Return a bound of the p-value of two runs, the second of which is not better.
+        """Return an upper bound of the two-sided p-value of two runs.
+
+        Args:
+            first: The better run, or one of two equal runs.
+            second: The other run.
 
         Returns:
-            The bound; ``None`` if there is none, and the pair must be tested.
+            The bound, 1 if the runs count as not different; ``None`` if there is no bound, so that the pair must be
+            tested.
         """
         larger, smaller = (first, second) if self.higher_is_better else (second, first)
-        # The difference that missing queries make smallest: that of the claim which is to be shown.
+        # The difference "larger minus smaller" is tested where missing queries make it smallest.
         above = self.lowest[larger]
         below = self.highest[smaller]
         size = above.first - below.first
@@ -86,7 +94,7 @@ class PValueBounds:
 
 
 def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
-    """Return the bounds for the pairs of some runs; ``None`` if a run cannot be compared."""
+    """Return the upper bounds of the p-values of all pairs of runs; ``None`` if a run cannot be compared."""
     lowest: dict[str, PairedDifference] = {}
     highest: dict[str, PairedDifference] = {}
     for run, mean in aligned.means.items():
@@ -96,8 +104,9 @@ def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
 
     rows = len(lowest[aligned.order[0]].steps)
     largest_step = 0.0
-    for of_row in zip(*(mean.steps for mean in (*lowest.values(), *highest.values())), strict=True):
-        largest_step = max(largest_step, max(of_row) - min(of_row))
+    steps_of_means = [mean.steps for mean in (*lowest.values(), *highest.values())]
+    for steps_of_row in zip(*steps_of_means, strict=True):
+        largest_step = max(largest_step, max(steps_of_row) - min(steps_of_row))
     hypotheses = len(lowest) * (len(lowest) - 1)  # both directions of all pairs
     last_level = 2.0 * SIGNIFICANCE_LEVEL / hypotheses
     return PValueBounds(
@@ -114,7 +123,10 @@ def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
 
 
 def _has_chernoff(aligned: AlignedRuns) -> bool:
-    """Return whether Chernoff's inequality bounds the p-values of all pairs of runs."""
+    """Return whether Chernoff's inequality bounds the p-values of all pairs of runs.
+
+    The contributions of the test rows must be bounded, without bias, and independent of the run that is compared.
+    """
     for paired in aligned.datasets.values():
         if not paired.statistic.independent:
             return False
@@ -126,14 +138,17 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
 
 
 def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row: float, rows: int) -> float:
-    """Return an upper bound of the one-sided p-value of a positive difference.
+    """Return Chernoff's upper bound of the one-sided p-value of a positive difference (see the head of this module).
+
+    The bound holds for each s between 0 and the smaller one of ``1 / largest_step`` and ``1 / pseudo_row``. Of the
+    bounds for 19 such values of s, the smallest one is returned.
 
     Args:
-        size: Sum of the steps of the rows.
-        squares: Sum of their squares.
-        largest_step: The largest possible size of a step.
-        pseudo_row: Size of the pseudo-row.
-        rows: Number of rows.
+        size: Sum of the steps of the rows: the difference.
+        squares: Sum of the squares of the steps.
+        largest_step: The largest possible absolute value of a step.
+        pseudo_row: Absolute value of the step of the pseudo-row.
+        rows: Number of test rows.
     """
     mean = size / rows
     variance = max(0.0, squares / rows - mean * mean)

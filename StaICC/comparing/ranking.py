@@ -40,17 +40,18 @@ from StaICC.results.result import Result
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """The place of one run among several."""
+    """One run in a ranking."""
 
     run: str
+    """Name of the run."""
     value: float | None
-    """The metric, as the mean over the compared data sets, on the queries that have a score; ``None`` if no query of a
-    data set (or of a condition) has one."""
+    """The mean of the metric over the compared data sets, on the queries that have a score; ``None`` if no query of a
+    data set (or of a condition) has a score."""
     groups: str
     """Letters; two runs share a letter if they are not shown to differ (Holm, level 0.05). Empty for more than
     :data:`MOST_RUNS` runs."""
     verdict: Verdict
-    """In comparison with the best run."""
+    """The verdict of the test against the best run."""
     ranks: tuple[int, int] | None = None
     """The lowest and the highest rank that it can have: all such intervals together contain the true ranks with
     probability 0.95. ``None`` if not all pairs of runs are tested."""
@@ -67,7 +68,8 @@ class Rank:
     def sorted_by(self) -> float | None:
         """The value by which runs are sorted: missing queries count at their worst.
 
-        If that is not known, the run is untested, and this is the value of the other queries.
+        If that is not known, the run is untested, and is sorted by its value on the other queries. ``None`` if that
+        value is undefined too.
         """
         if self.at_worst is not None:
             return self.at_worst
@@ -82,18 +84,19 @@ class Rank:
 
     @property
     def interval_cell(self) -> str:
-        """The interval of ranks as text."""
+        """The interval of ranks as text, such as ``2 .. 4``; ``-`` without one."""
         return _range_cell(self.ranks)
 
 
 def _value_cell(value: float | None) -> str:
+    """Return the value of a metric as a cell of a table; ``-`` without one."""
     if value is None:
         return "-"
     return f"{value:.4f}"
 
 
 def _range_cell(ranks: tuple[int, int] | None) -> str:
-    """Return the lowest and the highest rank as a cell of a table."""
+    """Return an interval of ranks as a cell of a table, such as ``2 .. 4``; ``-`` without one."""
     if ranks is None:
         return "-"
     lowest, highest = ranks
@@ -109,14 +112,22 @@ MISSING_NOTE = (
 
 
 def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
-    """Return the runs, the best first, with what is known of all of them."""
+    """Return the table of a ranking, with one table row for each run.
+
+    The columns of missing queries are there if a run has missing queries, the column of conditions if a run has ranks
+    by condition.
+
+    Args:
+        ranks: The runs, the best first.
+        metric: Name of the metric, the head of its column.
+    """
     with_missing = any(rank.missing for rank in ranks)
     with_conditions = any(rank.condition_ranks is not None for rank in ranks)
     head: list[str] = []
     rows: list[list[str]] = []
     text_columns = 0
     for number, rank in enumerate(ranks, 1):
-        # Each column is its head with the cell of this run.
+        # A column is a pair: its head, and the cell of this run. Columns of texts come first.
         texts = [
             ("rank", str(number)),
             ("95 %", rank.interval_cell),
@@ -156,7 +167,7 @@ class Ranking(Displayed):
         return dataclasses.asdict(self)
 
     def display_blocks(self) -> list[Block]:
-        """Return the table with what its columns mean."""
+        """Return the title, the table, the meaning of its columns, and what is left out."""
         direction = "higher" if self.higher_is_better else "lower"
         datasets = "1 data set" if len(self.datasets) == 1 else f"{len(self.datasets)} data sets"
         blocks: list[Block] = [
@@ -181,17 +192,20 @@ class Ranking(Displayed):
 def standings(
     runs: Mapping[str, Result], metric: str, higher_is_better: bool, all_pairs: bool = False, conditions: int = 1
 ) -> dict[str, Rank]:
-    """Return the place of each run that has a value of a metric, with the verdict in comparison with the best value.
+    """Return the rank of each run, by its name, with the verdict of its comparison with the best run.
 
-    A run that predicted no query of a data set has no value, but a place: it is compared with these queries at their
-    worst, as every run.
+    Runs without a value of the metric and without missing queries are left out. A run that predicted no query of a data
+    set has no value, but it has a rank: like every run, it is compared with its missing queries at their worst.
+
+    The verdict is *untested* where no test is valid: if the run or the best run cannot be compared, or if the table of
+    the run has another value than its records.
 
     Args:
         runs: Results of one benchmark, by the names of their runs.
         metric: A score with a mean over data sets.
         higher_is_better: Whether larger values are better.
-        all_pairs: Test all pairs of runs, which intervals of ranks need; by default, more than :data:`MOST_RUNS` runs
-            are compared with the best one only.
+        all_pairs: Whether all pairs of runs are tested, which intervals of ranks need. By default, more than
+            :data:`MOST_RUNS` runs are compared with the best one only.
         conditions: Number of conditions of an experiment that are shown together, for which verdicts are corrected.
     """
     values: dict[str, float | None] = {}
@@ -206,7 +220,7 @@ def standings(
     tested, reason = _tested_ranks(compared_runs, metric, all_pairs, conditions)
     tested = {run: rank for run, rank in tested.items() if _is_same_value(rank.value, values[run])}
 
-    # A run without missing queries is at its worst where its table has it.
+    # Without missing queries, the value at worst is the value of the table.
     at_worst: dict[str, float] = {}
     for run, value in values.items():
         if value is not None and missing[run] == 0:
@@ -239,7 +253,10 @@ def standings(
 def _tested_ranks(
     runs: Mapping[str, Result], metric: str, all_pairs: bool, conditions: int
 ) -> tuple[dict[str, Rank], str]:
-    """Return the ranks of the runs that can be compared, and why the others cannot."""
+    """Return the ranks of the runs that can be compared, by name, and all that is left out, with reasons, as one text.
+
+    Without two comparable runs, there are no ranks, and the text is the message of the error.
+    """
     try:
         aligned = align(runs, metric)
         ranks = rank_runs(aligned, all_pairs, conditions)
@@ -249,7 +266,7 @@ def _tested_ranks(
 
 
 def _is_same_value(first: float | None, second: float | None) -> bool:
-    """Return whether two values are the same in a table; undefined ones are."""
+    """Return whether two values are the same up to rounding; two undefined values (``None``) are the same."""
     if first is None or second is None:
         return first is None and second is None
     return abs(first - second) <= TABLE_TOLERANCE
@@ -260,21 +277,23 @@ def ranks_of(
 ) -> tuple[Rank, ...]:
     """Return the runs with their verdicts, the best first.
 
-    If :func:`directional_holm` corrected the p-values of all pairs, the intervals of ranks contain all true ranks with
-    probability 0.95 (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91):
-    a run is behind each run that is shown to be better, and before each one that is shown to be worse. If several runs
-    have the best value, the verdict about another is that of the smallest p-value.
+    The interval of ranks of a run follows from the pairs that are shown to differ: the run is behind each run that is
+    shown to be better, and before each run that is shown to be worse. If :func:`directional_holm` corrected the
+    p-values of all pairs, all these intervals together contain the true ranks with probability 0.95 (Mogstad, Romano,
+    Shaikh and Wilhelm 2024, "Inference for Ranks", Review of Economic Studies 91). If several runs have the best value,
+    the verdict about any other run is that of the test with the smallest p-value.
 
     Args:
         aligned: The runs.
-        pairs: All pairs of runs, or each with a run of the best value.
-        outcomes: Their tests.
+        pairs: All pairs of runs, or all pairs with a run that has the best value.
+        outcomes: The corrected test of each pair.
     """
     order = aligned.order
     for run in order:
         reason = aligned.means[run].reason
         if reason is not None:
-            # Of two runs one is this one (see align), so no pair can be tested.
+            # align() keeps such a run only if fewer than two of the other runs can be compared. So each pair of runs
+            # contains one that cannot be compared, and no pair can be tested.
             return tuple(_rank(aligned, other, group_letters="", verdict=Untested(reason)) for other in order)
 
     outcomes_by_pair: dict[frozenset[str], TestOutcome] = {}
@@ -285,6 +304,7 @@ def ranks_of(
         if isinstance(outcome, Tested) and outcome.significant:
             different_pairs.add(runs)
 
+    # Groups and intervals of ranks need the tests of all pairs.
     all_pairs_tested = len(outcomes_by_pair) == math.comb(len(order), 2)
     groups: list[set[str]] = []
     if all_pairs_tested and len(order) <= MOST_RUNS:
@@ -294,8 +314,10 @@ def ranks_of(
         letters = [_letter(number) for number, group in enumerate(groups) if run in group]
         interval = None
         if all_pairs_tested:
-            shown_better = sum(frozenset((run, other)) in different_pairs for other in order[:index])
-            shown_worse = sum(frozenset((run, other)) in different_pairs for other in order[index + 1 :])
+            runs_before = order[:index]
+            runs_behind = order[index + 1 :]
+            shown_better = sum(frozenset((run, other)) in different_pairs for other in runs_before)
+            shown_worse = sum(frozenset((run, other)) in different_pairs for other in runs_behind)
             interval = (1 + shown_better, len(order) - shown_worse)
         verdict = _verdict(run, aligned.leaders, outcomes_by_pair)
         ranks.append(_rank(aligned, run, "".join(letters), verdict, interval))
@@ -303,7 +325,10 @@ def ranks_of(
 
 
 def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> Verdict:
-    """Return the verdict about a run: that of its test against a leader, of several leaders the smallest p-value."""
+    """Return the verdict about a run: the best one, or the outcome of its test against a leader.
+
+    Leaders are the runs with the best value. If there are several, the test with the smallest p-value counts.
+    """
     if run in leaders:
         return Best()
     outcomes = [outcomes_by_pair[frozenset((leader, run))] for leader in leaders]
@@ -311,7 +336,8 @@ def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozens
 
 
 def _strongest_first(outcome: TestOutcome) -> tuple[float, str]:
-    """Return the key that sorts tests by their p-value; untested pairs come last, by their reason."""
+    """Return a key that sorts tests: the smallest p-value first, untested pairs last, in the order of their reasons."""
+    # A p-value is at most 1, so 2 is behind all of them.
     if isinstance(outcome, Untested):
         return (2.0, outcome.reason)
     return (outcome.holm, "")
@@ -324,37 +350,51 @@ def _rank(
     verdict: Verdict,
     rank_interval: tuple[int, int] | None = None,
 ) -> Rank:
-    """Return the line of a run in a ranking.
+    """Return a run of a ranking, with its value, its missing queries, and its value at worst.
+
+    The mean of a single run is saved as the difference between the run and 0. So of each pair of figures, the first one
+    is that of the run, and the second one, which is 0, is not used.
 
     Args:
         aligned: The runs.
         run: The name of the run.
-        group_letters: The letters of the groups that it is in.
-        verdict: The verdict about it.
-        rank_interval: The interval of its rank; ``None`` without one.
+        group_letters: The letters of the groups that contain the run.
+        verdict: The verdict about the run.
+        rank_interval: The lowest and the highest rank of the run; ``None`` if not all pairs of runs are tested.
     """
-    mean = aligned.means[run]  # of a single run: its difference from 0, whose first value is that of the run
-    value = mean.values[0]
-    missing = mean.missing[0]
+    difference_from_zero = aligned.means[run]
+    value, _ = difference_from_zero.values
+    missing_count, _ = difference_from_zero.missing
     at_worst = None
-    if missing > 0 and mean.bounds is not None:
+    if missing_count > 0 and difference_from_zero.bounds is not None:
         at_worst = aligned.at_worst(run)
     return Rank(
-        run, value, groups=group_letters, verdict=verdict, ranks=rank_interval, missing=missing, at_worst=at_worst
+        run=run,
+        value=value,
+        groups=group_letters,
+        verdict=verdict,
+        ranks=rank_interval,
+        missing=missing_count,
+        at_worst=at_worst,
     )
 
 
 def _letter(number: int) -> str:
-    """Return the name of a group: a letter, or from the 27th on a number in brackets."""
+    """Return the name of the group with a number from 0 on: a letter, or from the 27th group on a name like "(27)"."""
     if number < 26:
         return chr(ord("a") + number)
     return f"({number + 1})"
 
 
 def _groups(order: Sequence[str], different_pairs: set[frozenset[str]]) -> list[set[str]]:
-    """Return groups in which no two runs differ, so that any two runs that do not differ are together in one of them.
+    """Return groups of runs: two runs share a group exactly if they are not shown to differ.
 
-    Each group begins with two runs that are in no group together yet, and takes all others that fit, the best first.
+    Each group begins with a run that is in no group yet, or with two runs that do not differ and share no group yet.
+    Then each other run, the best first, is added if it differs from no member.
+
+    Args:
+        order: The runs, the best first.
+        different_pairs: The pairs of runs that are shown to differ.
     """
 
     def differ(first: str, second: str) -> bool:
@@ -398,8 +438,8 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
     aligned = align(results, metric)
     condition_ranks = _condition_ranks(aligned)
     ranks = []
-    for place in rank_runs(aligned):
-        ranks.append(replace(place, condition_ranks=condition_ranks.get(place.run)))
+    for run_rank in rank_runs(aligned):
+        ranks.append(replace(run_rank, condition_ranks=condition_ranks.get(run_rank.run)))
     return Ranking(
         benchmark=aligned.benchmark,
         metric=aligned.metric,
@@ -412,17 +452,18 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
 
 
 def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1) -> tuple[Rank, ...]:
-    """Return the runs with the intervals of their ranks, the best first.
+    """Return the runs with their verdicts and the intervals of their ranks, the best first.
 
     Args:
         aligned: The runs.
-        all_pairs: Test all pairs of runs, which intervals of ranks need; else more than :data:`MOST_RUNS` runs are
-            compared with the best one only.
-        conditions: As for :func:`standings`.
+        all_pairs: Whether all pairs of runs are tested, which the intervals of ranks need. Otherwise, more than
+            :data:`MOST_RUNS` runs are compared with the best one only.
+        conditions: Number of conditions of an experiment that are shown together, for which p-values are corrected.
     """
     pairs: list[tuple[str, str]]
     if all_pairs:
-        pairs, chosen_from = list(combinations(aligned.order, 2)), 0
+        pairs = list(combinations(aligned.order, 2))
+        chosen_from = 0
     else:
         pairs, chosen_from = compared_pairs(aligned)
     bounds = None
@@ -432,7 +473,8 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
     outcomes: list[TestOutcome] = []
     for first, second in pairs:
         bound = None
-        # A bound decides whether two runs differ. The verdicts, about pairs with a leader, show exact p-values.
+        # An upper bound of the p-value is enough to decide whether two runs differ. Pairs with a leader are tested,
+        # because their p-values are shown with the verdicts.
         if bounds is not None and first not in aligned.leaders:
             bound = bounds.of_pair(first, second)
         if bound is None:
@@ -445,23 +487,27 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
 
 
 def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
-    """Return the lowest and the highest rank of each run over templates and draws of demonstrations.
+    """Return the lowest and the highest rank of each run over the conditions, by the name of the run.
 
-    It is empty if there is one of each, or if the data sets have other conditions.
+    A condition is a template, or a draw of the demonstrations. In each condition, the runs are ranked by the sum of
+    their scores over the data sets. The ranks are empty if there is one condition only, if the data sets have different
+    conditions, or if the metric is not the mean over the conditions.
     """
     values_by_dataset = [paired.condition_values for paired in aligned.datasets.values()]
     conditions = list(values_by_dataset[0])
-    if any(list(values) != conditions for values in values_by_dataset) or len(conditions) < 2:
+    if len(conditions) < 2:
+        return {}
+    if any(list(values) != conditions for values in values_by_dataset):
         return {}
     ranks_by_run: dict[str, list[int]] = {run: [] for run in aligned.runs}
     for condition in conditions:
         sums = {}
         for run in aligned.runs:
             sums[run] = math.fsum(values[condition][run] for values in values_by_dataset)
-        for run, own_sum in sums.items():
+        for run, run_sum in sums.items():
             if aligned.higher_is_better:
-                better = sum(other_sum > own_sum for other_sum in sums.values())
+                better_run_count = sum(other_sum > run_sum for other_sum in sums.values())
             else:
-                better = sum(other_sum < own_sum for other_sum in sums.values())
-            ranks_by_run[run].append(1 + better)
+                better_run_count = sum(other_sum < run_sum for other_sum in sums.values())
+            ranks_by_run[run].append(1 + better_run_count)
     return {run: (min(ranks), max(ranks)) for run, ranks in ranks_by_run.items()}

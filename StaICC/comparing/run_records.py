@@ -24,25 +24,28 @@ class NotComparableError(StaICCError):
 
 
 class RecordedQuery(NamedTuple):
-    """What is recorded of one query."""
+    """The true label and the prediction of one query."""
 
     truth: int | None
     """Index of the true label. For several labels per item, the number of true labels; ``None`` if the query failed."""
     prediction: Any
-    """What the metric reads: a label, a list of probabilities, a score, or for micro F1 the number of correct labels
-    and the number of true and predicted ones together. ``None`` without a score."""
+    """The prediction in the form that the metric reads: a label index, a list of probabilities, or a score. For micro
+    F1, it is a pair: the number of correct labels, and the number of true and predicted labels together. ``None`` if
+    the query is missing."""
 
 
 Queries = Mapping[QueryPosition, RecordedQuery]
-"""The queries of one condition."""
+"""The queries of one condition, by test row and number among the queries of this row."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelLimits:
-    """The largest possible numbers of labels of a query, for micro F1."""
+    """The largest possible numbers of labels of a query. The test of a micro F1 needs them."""
 
     true: float
+    """Largest number of true labels."""
     predicted: float
+    """Largest number of predicted labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,10 @@ class RunRecords:
     data_digest: str | None
     """Digest of the test texts; ``None`` if the file has none."""
     pooled: bool = False
-    """Whether the score is that of the queries of all conditions together, not the mean of their scores."""
+    """Whether the queries of all conditions have one score together; else the score is the weighted sum over the
+    conditions."""
     label_limits: LabelLimits | None = None
-    """Set if the score is a micro F1."""
+    """The largest numbers of labels of a query if the score is a micro F1; ``None`` for other scores."""
 
     @property
     def queries(self) -> int:
@@ -69,7 +73,13 @@ class RunRecords:
 
 
 def read_records(result: Result, dataset: str, metric: str, statistic: Statistic) -> RunRecords:
-    """Return what a paired test of a metric needs of one data set of a run.
+    """Return the recorded queries of a run on one data set, with the true label and the prediction that a metric reads.
+
+    Args:
+        result: The run.
+        dataset: The data set.
+        metric: Name of the score.
+        statistic: The definition of the score, which says what it reads of a prediction.
 
     Raises:
         NotComparableError: The run has no such data set or no records of it, or the metric is undefined there.
@@ -107,9 +117,9 @@ def _reason_for_missing(details: DatasetDetails, metric: str) -> str:
 
 
 def _read_conditions(result: Result, dataset: str, metric: str, statistic: Statistic) -> RunRecords:
-    """Return the records of the conditions of a benchmark of classification that a metric is about.
+    """Return the queries of a benchmark of classification, by condition.
 
-    These are all, or the one that a score such as ``names.accuracy`` names.
+    Most metrics are about all conditions. A score such as ``names.accuracy`` is about one: the accuracy in ``names``.
     """
     details = result.details[dataset]
     if not details.conditions:
@@ -133,7 +143,13 @@ def _read_conditions(result: Result, dataset: str, metric: str, statistic: Stati
 
 
 def _by_position(rows: Sequence[int], truth: Sequence[int | None], predictions: Sequence[Any]) -> Queries:
-    """Return the queries of a condition by test row and place among the queries of this row."""
+    """Return the queries of a condition by position: the test row, and the number of the query of this row, from 0.
+
+    Args:
+        rows: The test row of each query.
+        truth: The true label of each query.
+        predictions: The prediction of each query, as the metric reads it.
+    """
     queries = {}
     for position, label, prediction in zip(query_positions(rows), truth, predictions, strict=True):
         queries[position] = RecordedQuery(label, prediction)
@@ -141,12 +157,17 @@ def _by_position(rows: Sequence[int], truth: Sequence[int | None], predictions: 
 
 
 def _condition_weights(result: Result, count: int) -> tuple[float, ...]:
-    """Return the weights with which the scores of conditions make the score of a data set.
+    """Return the weight of each condition: the score of a data set is the weighted sum of the scores of its conditions.
 
-    The score is their mean. For label noise it is the slope of the regression line through the points (x, score), where
-    x is the share of correct labels. With the mean m of the x, its weights are::
+    In most benchmarks it is their mean, so each weight is 1 / count. For label noise (``GLER``) it is the slope of the
+    regression line through the points (x, score), where x is the share of correct labels in a condition. With the mean
+    m of the x, the weight of a condition is::
 
         (x - m) / sum((x - m) ** 2)
+
+    Args:
+        result: The run.
+        count: Number of conditions.
     """
     if result.benchmark != benchmark_names.GLER:
         return (1.0 / count,) * count
@@ -164,19 +185,38 @@ def _condition_weights(result: Result, count: int) -> tuple[float, ...]:
 def _predictions_for(
     metric: str, statistic: Statistic, result: Result, dataset: str, record: ConditionRecord
 ) -> list[Any]:
-    """Return what a metric reads of each query of a condition; ``None`` for queries without it.
+    """Return the predictions of the queries of a condition, in the form that a metric reads.
+
+    There are two cases:
+
+    - a metric of the user's own: the saved score of each query;
+    - a metric of the library: the predicted label, or the distribution over the labels, of each query.
+
+    Returns:
+        One prediction for each query; ``None`` for a query that failed, or whose reply was left out.
 
     Raises:
-        NotComparableError: The file does not have it, or has something impossible.
+        NotComparableError: The file does not have these predictions, or has impossible ones.
     """
-    own_scores = result.query_scores.get(metric)
-    scores_of_queries = _saved_query_scores(own_scores, dataset, record.name)
-    if not scores_of_queries and _has_no_prediction(result, dataset, record):
+    user_metric = result.query_scores.get(metric)
+    query_scores = _saved_query_scores(user_metric, dataset, record.name)
+    if not query_scores and _has_no_prediction(result, dataset, record):
+        # All queries are missing. Such a condition has no saved scores or probabilities, which is no error.
         return [None] * len(record.predictions)
-    if own_scores is not None:
-        _check_query_scores(metric, own_scores, scores_of_queries, len(record.truth))
-        return scores_of_queries
+    if user_metric is not None:
+        _check_query_scores(metric, user_metric, query_scores, len(record.truth))
+        return query_scores
+    return _predictions_for_statistic(statistic, result, dataset, record)
 
+
+def _predictions_for_statistic(
+    statistic: Statistic, result: Result, dataset: str, record: ConditionRecord
+) -> list[Any]:
+    """Return the labels or distributions that a metric of the library reads of the queries of a condition.
+
+    Replies without a label that count as wrong (``unparsed="wrong"``) get a wrong label. Which one does not matter: it
+    is the label after the true one.
+    """
     label_count = _label_count(result.details[dataset].labels, record)
     predictions: list[Any]
     if statistic.reads == "labels":
@@ -186,43 +226,59 @@ def _predictions_for(
     else:
         predictions = _saved_probabilities(record, label_count)
 
-    if statistic.of_classification:
-        # Replies without a label count as wrong ones: any wrong label does, the next one is taken.
-        for condition, number in result.counted_wrong(dataset):
-            if condition == record.name:
-                wrong_label = (record.truth[number] + 1) % label_count
-                if statistic.reads == "labels":
-                    predictions[number] = wrong_label
-                else:
-                    predictions[number] = _certain(wrong_label, label_count)
+    if not statistic.of_classification:
+        return predictions
+    for condition, query_index in result.counted_wrong(dataset):
+        if condition != record.name:
+            continue
+        wrong_label = (record.truth[query_index] + 1) % label_count
+        if statistic.reads == "labels":
+            predictions[query_index] = wrong_label
+        else:
+            predictions[query_index] = _certain(wrong_label, label_count)
     return predictions
 
 
-def _saved_query_scores(scores: QueryScores | None, dataset: str, condition: str) -> list[float | None]:
-    """Return the scores of the queries of a condition by a metric of the user's own; empty if there are none."""
-    if scores is None or dataset not in scores.values:
+def _saved_query_scores(user_metric: QueryScores | None, dataset: str, condition: str) -> list[float | None]:
+    """Return the saved scores of the queries of a condition by a metric of the user's own; empty if there are none.
+
+    Args:
+        user_metric: The scores of all queries; ``None`` if the metric is one of the library.
+        dataset: The data set.
+        condition: The condition.
+    """
+    if user_metric is None or dataset not in user_metric.values:
         return []
-    return list(scores.values[dataset].get(condition) or ())
+    return list(user_metric.values[dataset].get(condition) or ())
 
 
 def _has_no_prediction(result: Result, dataset: str, record: ConditionRecord) -> bool:
-    """Return whether no query of a condition has a prediction, nor counts as wrong."""
+    """Return whether all queries of a condition are missing: none has a prediction, and no reply counts as wrong."""
     return all(label is None for label in record.predictions) and not result.counted_wrong(dataset)
 
 
-def _check_query_scores(metric: str, scores: QueryScores, of_queries: Sequence[float | None], expected: int) -> None:
-    """Raise an error unless there are so many scores of queries, each within the range of its metric."""
-    if len(of_queries) != expected:
-        raise NotComparableError(f"the file has {metric} of {len(of_queries)} queries, expected {expected}")
-    for score in of_queries:
-        if score is not None and not scores.low <= score <= scores.high:
+def _check_query_scores(
+    metric: str, user_metric: QueryScores, query_scores: Sequence[float | None], expected_count: int
+) -> None:
+    """Raise an error unless each query of a condition has a score or ``None``, and each score is within its range.
+
+    Args:
+        metric: Name of a metric of the user's own.
+        user_metric: Its scores, with the range.
+        query_scores: The scores in one condition.
+        expected_count: Number of queries of the condition.
+    """
+    if len(query_scores) != expected_count:
+        raise NotComparableError(f"the file has {metric} of {len(query_scores)} queries, expected {expected_count}")
+    for score in query_scores:
+        if score is not None and not user_metric.low <= score <= user_metric.high:
             raise NotComparableError(
-                f"the file has {metric} of a query outside its range {scores.low:g} to {scores.high:g}"
+                f"the file has {metric} of a query outside its range {user_metric.low:g} to {user_metric.high:g}"
             )
 
 
 def _label_count(labels: Sequence[str], record: ConditionRecord) -> int:
-    """Return the number of labels; without their names, what the largest index in a record implies."""
+    """Return the number of labels; if their names are unknown, one more than the largest label index of the record."""
     if labels:
         return len(labels)
     predicted = [label for label in record.predictions if label is not None]
@@ -235,13 +291,18 @@ def _certain(label: int, label_count: int) -> list[float]:
 
 
 def _certain_or_none(label: int | None, label_count: int) -> list[float] | None:
+    """Return the distribution in which a predicted label has probability 1; ``None`` for a missing query."""
     if label is None:
         return None
     return _certain(label, label_count)
 
 
 def _saved_probabilities(record: ConditionRecord, label_count: int) -> list[Any]:
-    """Return the probabilities of each query; ``None`` for failed ones."""
+    """Return the label probabilities of each query; ``None`` for missing queries.
+
+    Raises:
+        NotComparableError: The inference function returned bare labels or texts, which have no probabilities.
+    """
     if record.scores is not None and record.output in ("probabilities", "logits"):
         return record.probabilities(label_count)
     kind = "bare labels" if record.output == "labels" else record.output
@@ -252,7 +313,10 @@ def _saved_probabilities(record: ConditionRecord, label_count: int) -> list[Any]
 
 
 def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str) -> RunRecords:
-    """Return the records of the rounds of LongICL that a metric is about: all for their mean, else the one it names."""
+    """Return the queries of LongICL, by round.
+
+    The metric ``mean`` is about all rounds. Any other metric is the name of a round, such as ``1R``.
+    """
     rounds = scores.get("rounds") or {}
     names = list(rounds) if metric == "mean" else [metric]
     if not names:
@@ -281,7 +345,11 @@ def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str
 
 
 def _read_single_label_round(record: ConditionRecord, is_micro_f1: bool) -> Queries:
-    """Return the queries of a round whose items have one label each."""
+    """Return the queries of a round whose items have one true label each.
+
+    For the accuracy, a prediction is a label. For micro F1 it is a pair: the number of correct labels (0 or 1), and the
+    number of true and predicted labels together (2, or 1 if the reply has no label).
+    """
     if not is_micro_f1:
         return _by_position(record.rows, record.truth, record.predictions)
     counts: list[tuple[int, int] | None] = []
@@ -302,7 +370,11 @@ RoundItem = tuple[int, int | None, int | None, int | None]
 
 
 def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
-    """Return the queries of a round whose items have several labels each."""
+    """Return the queries of a round whose items have several labels each.
+
+    The truth of a query is its number of true labels. Its prediction is a pair: the number of correct labels, and the
+    number of true and predicted labels together. Both are ``None`` if the query failed.
+    """
     rows: list[int] = []
     true_counts: list[int | None] = []
     counts: list[tuple[int, int] | None] = []
@@ -317,7 +389,14 @@ def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
 
 
 def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem]) -> LabelLimits:
-    """Return the limits with those of one more round."""
+    """Return limits that hold for one more round too: the larger ones of the limits and of its label counts.
+
+    A reply can name 100 labels, so the limit of predicted labels is at least 100.
+
+    Args:
+        limits: The largest numbers of labels so far.
+        items: The items of the round.
+    """
     most_true = limits.true
     most_predicted = max(limits.predicted, _MOST_LABELS_OF_A_REPLY)
     for _, true_count, predicted_count, _ in items:
@@ -331,9 +410,10 @@ def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem]) -> LabelLimi
 
 
 def _lacks_queries(records: RunRecords, statistic: Statistic) -> bool:
-    """Return whether the score of a run is undefined only because no query of a condition has a score.
+    """Return whether the score of a run is undefined because no query of a condition has a score.
 
-    Such a data set is compared: its queries are missing ones (:mod:`StaICC.comparing.missing_queries`).
+    A data set with such a score is compared nevertheless: the queries count as missing ones
+    (:mod:`StaICC.comparing.missing_queries`).
     """
     predictions = {}
     for condition, queries in records.conditions.items():
@@ -342,10 +422,11 @@ def _lacks_queries(records: RunRecords, statistic: Statistic) -> bool:
 
 
 def metric_inputs(statistic: Statistic, predictions: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
-    """Return what a metric reads of the predictions, by condition.
+    """Return the inputs of a metric by condition: one for each query.
 
-    The consistency compares the conditions, which have the same queries: it reads a tuple with the label of each
-    condition for each query, here listed under the first condition.
+    For most metrics, they are the predictions. The consistency compares the conditions, which have the same queries.
+    Its input for a query is a tuple with the predicted labels in all conditions. These tuples are listed under the
+    first condition, and there is no other one. So ``{"a": [0, 1], "b": [0, 2]}`` becomes ``{"a": [(0, 0), (1, 2)]}``.
     """
     if statistic is not CONSISTENCY:
         return predictions
@@ -354,14 +435,18 @@ def metric_inputs(statistic: Statistic, predictions: Mapping[str, list[Any]]) ->
 
 
 def is_undefined(inputs: Mapping[str, Sequence[Any]], pooled: bool) -> bool:
-    """Return whether a score is undefined because queries have none.
+    """Return whether the score of a run is undefined because too many queries are missing.
+
+    A pooled score is undefined if all queries are missing. Any other score is undefined if all queries of one condition
+    are missing.
 
     Args:
-        inputs: What the metric reads of each query, by condition.
-        pooled: Whether the queries of all conditions have one score together: then any of them suffices. Otherwise each
-            condition needs one.
+        inputs: The inputs of the metric by condition, one for each query (:func:`metric_inputs`).
+        pooled: Whether the queries of all conditions have one score together.
     """
-    without_score = [all(lacks_score(prediction) for prediction in queries) for queries in inputs.values()]
+    conditions_without_score = []
+    for queries in inputs.values():
+        conditions_without_score.append(all(lacks_score(prediction) for prediction in queries))
     if pooled:
-        return all(without_score)
-    return any(without_score)
+        return all(conditions_without_score)
+    return any(conditions_without_score)

@@ -13,15 +13,18 @@ class Difference(NamedTuple):
     """A setting, or a fact about the model, in which two runs differ."""
 
     field: str
+    """Name of the setting or the fact."""
     first: str | None
+    """Its value in the first run; ``None`` if it is not set."""
     second: str | None
+    """Its value in the second run; ``None`` if it is not set."""
 
     def __str__(self) -> str:
         return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
 
 
 def shown_value(value: str | None) -> str:
-    """Return the value of a setting as one line; "not set" without one."""
+    """Return the value of a setting as one line; "not set" if the value is ``None``."""
     if value is None:
         return "not set"
     return " ".join(value.split())
@@ -32,10 +35,11 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
 
     Args:
         first: A result.
-        second: Another.
+        second: The other result.
 
     Returns:
-        The settings, then the facts. A fact with the name of a setting is marked, and left out if it says the same.
+        The settings, then the facts. A fact with the name of a setting has "(model)" after its name. It is left out if
+        its two values are those of the setting.
     """
     settings = first.signature.differences(second.signature)
     differences = [Difference(name, *values) for name, values in settings.items()]
@@ -43,16 +47,18 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
     first_facts = first.provenance.facts()
     second_facts = second.provenance.facts()
     for name in dict.fromkeys([*first_facts, *second_facts]):
-        values = (first_facts.get(name), second_facts.get(name))
-        if values[0] == values[1] or values == settings.get(name):
+        first_value = first_facts.get(name)
+        second_value = second_facts.get(name)
+        same_as_setting = (first_value, second_value) == settings.get(name)
+        if first_value == second_value or same_as_setting:
             continue
         field = f"{name} (model)" if name in settings else name
-        differences.append(Difference(field, *values))
+        differences.append(Difference(field, first_value, second_value))
     return tuple(differences)
 
 
 def label_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:
-    """Yield the data sets whose label names differ in two runs."""
+    """Yield the label names of each data set on which they differ in two runs."""
     for dataset in datasets:
         first_labels = first.details[dataset].labels
         second_labels = second.details[dataset].labels
@@ -61,7 +67,7 @@ def label_differences(first: Result, second: Result, datasets: Iterable[str]) ->
 
 
 def _joined(labels: Sequence[str]) -> str | None:
-    """Return label names as one text; ``None`` if they are not known."""
+    """Return label names as one text, such as "positive/negative"; ``None`` if they are not known."""
     if not labels:
         return None
     return "/".join(labels)

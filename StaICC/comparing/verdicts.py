@@ -17,8 +17,10 @@ class Tested:
 
     case: str = field(default="tested", init=False)
     p_value: float
+    """The p-value without a correction."""
     holm: float
-    """The corrected p-value, by Holm's method unless the tests were chosen from others (then by Bonferroni's)."""
+    """The corrected p-value: by Holm's method, or by Bonferroni's if the tests were chosen from others. It is the
+    p-value itself if nothing was corrected."""
 
     @property
     def significant(self) -> bool:
@@ -32,10 +34,11 @@ class Untested:
 
     case: str = field(default="untested", init=False)
     reason: str
+    """Why no valid test is possible."""
 
 
 TestOutcome = Tested | Untested
-"""What a test of a difference says."""
+"""The outcome of a test of a difference."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Tied:
 
     case: str = field(default="tied", init=False)
     p_value: float
-    """Corrected by Holm's method."""
+    """The corrected p-value (:attr:`Tested.holm`)."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +63,18 @@ class Worse:
 
     case: str = field(default="worse", init=False)
     p_value: float
-    """Corrected by Holm's method."""
+    """The corrected p-value (:attr:`Tested.holm`)."""
 
 
 Verdict = Best | Tied | Worse | Untested
-"""What is said about a run of a ranking, in comparison with the best one."""
+"""The verdict about a run of a ranking, from the test against the best run."""
 
 
 def verdict_of(outcome: TestOutcome) -> Verdict:
     """Return the verdict about a run whose value is not the best.
 
     Args:
-        outcome: The test of its difference from the best run.
+        outcome: The corrected test of the difference between this run and the best one.
     """
     if isinstance(outcome, Untested):
         return outcome
@@ -81,7 +84,7 @@ def verdict_of(outcome: TestOutcome) -> Verdict:
 
 
 def p_text(p_value: float) -> str:
-    """Return a p-value with three significant digits.
+    """Return a p-value as text, with three significant digits; below 0.0001 as "p < 0.0001".
 
     Args:
         p_value: The p-value.
