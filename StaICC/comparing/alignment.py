@@ -120,6 +120,8 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         if len(runs) > 1:
             datasets, reasons = _pair_datasets(runs, metric)
 
+    # Runs with missing queries are left out only if two others can still be compared, and the reference is not one of
+    # them. Otherwise they are kept: their pairs are untested, with the reason.
     incomparable = _incomparable_runs(runs, datasets)
     if len(runs) - len(incomparable) >= 2 and reference not in incomparable:
         left_out += [f"{run} ({reason})" for run, reason in incomparable.items()]

@@ -200,8 +200,13 @@ class Comparison(Displayed):
             with_missing: Whether the table has the column with the numbers of missing queries.
         """
         first, second = line.values
+        name_head = "data set"
+        corrected_head = "p (Holm)"
+        if self.by_condition:
+            name_head = "condition"
+            corrected_head = "p (corrected)"
         cells = {
-            "condition" if self.by_condition else "data set": line.dataset,
+            name_head: line.dataset,
             "rows": str(line.rows),
         }
         if with_missing:
@@ -211,7 +216,7 @@ class Comparison(Displayed):
         cells["difference"] = _number(line.difference, "+.4f")
         cells[f"{100 * COVERAGE:g} % interval"] = _interval_text(line.interval)
         cells["p"] = _number(line.p_value, ".3g")
-        cells["p (corrected)" if self.by_condition else "p (Holm)"] = _number(line.holm, ".3g")
+        cells[corrected_head] = _number(line.holm, ".3g")
         cells["detectable"] = _number(line.detectable, ".3f")
         return cells
 

@@ -143,7 +143,7 @@ def _latex(blocks: Sequence[Block]) -> str:
     Lines of text become the caption. Lines of code, such as the signature, become comments.
     """
     caption: list[str] = []
-    comments: list[str] = []
+    comments: list[str] = []  # a line that begins with % is a comment of LaTeX
     for block in blocks:
         if isinstance(block, TextTable):
             table = block

@@ -418,8 +418,10 @@ def _effects(dataset: str, rows: Sequence[Sequence[float | None]], result: Resul
     complete_rows: list[list[list[float]]] = []  # by row, draw, and template
     for cells in rows:
         known = _known(cells)
-        if len(known) < len(cells):
+        is_complete = len(known) == len(cells)
+        if not is_complete:
             continue
+        # The cells of a row are listed draw by draw, each with all templates.
         by_draw = [known[start : start + template_count] for start in range(0, len(known), template_count)]
         complete_rows.append(by_draw)
     if len(complete_rows) < 2:
@@ -440,7 +442,7 @@ def _correct(result: Result, dataset: str) -> dict[int, _Cells]:
     """
     conditions = result.details[dataset].conditions
     options = result.arguments.get("options", {})
-    expected_count = options.get("draws", 0) * options.get("templates", 0)
+    expected_count = options.get("draws", 0) * options.get("templates", 0)  # one condition for each draw and template
     if result.benchmark != BENCHMARK or not conditions or len(conditions) != expected_count:
         raise ArgumentError(
             f"{dataset}: got a result of {result.benchmark} with {len(conditions)} conditions, expected "

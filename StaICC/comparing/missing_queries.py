@@ -237,15 +237,16 @@ def interval_of_difference(difference: RunDifference, level: float) -> Interval 
 def detectable_difference(difference: RunDifference) -> float | None:
     """Return the smallest true difference that the test finds with probability 0.8 at level 0.05.
 
-    Without missing queries, it is that of :func:`~StaICC.metrics.paired_tests.detectable_difference`. Else::
+    Let d(x) be :func:`~StaICC.metrics.paired_tests.detectable_difference` of a difference x. Without missing queries,
+    d of the observed difference is returned. With missing queries, the larger one of two values is returned::
 
         if the first run is better:   d(lowest) + (observed - lowest)
         if the second run is better:  d(highest) + (highest - observed)
 
-    Here d is that function, and observed is the difference on the predicted queries. A claim that the first run is
+    The observed difference is that on the predicted queries. A claim that the first run is
     better is tested on the lowest difference, which is smaller than the observed one by ``observed - lowest``. So the
     true difference must be larger by the same amount. For the second run, the same is true of the highest difference.
-    The larger value is returned, because it is not known which run is better.
+    The larger value is valid for both, and it is not known which run is better.
 
     Returns:
         The difference, as a positive size; ``None`` if too few rows differ to state one, if the value of a run is

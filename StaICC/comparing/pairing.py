@@ -115,7 +115,11 @@ class PairedRecords:
         return {run: self._difference_from_zero(run) for run in self.runs}
 
     def _difference_from_zero(self, run: str) -> RunDifference:
-        """Return the metric of a run as its difference from 0, with the lowest and the highest value as bounds."""
+        """Return the metric of a run as its difference from 0, with the lowest and the highest value as bounds.
+
+        Without missing queries, both bounds are the same. If missing queries make the run incomparable, there are no
+        bounds, and the difference has the reason.
+        """
         values: tuple[float | None, float] = (self.values[run], 0.0)
         missing = (self.missing[run], 0)
         reason = self.why_not_comparable(run)

@@ -222,13 +222,14 @@ def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) 
         datasets: Number of data sets.
     """
     rows, _, _ = effects.sizes
-    square_of_rows = effects.mean_squares[(0,)]
+    variance_over_rows = effects.mean_squares[(0,)]
     if accuracy is None:
-        over_rows = student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(square_of_rows)
-        return math.hypot(over_rows, effects.half_width(CONFIDENCE_LEVEL))
-    below, above = expected_distances(accuracy, square_of_rows * rows * datasets, rows, CONFIDENCE_LEVEL)
-    of_dataset = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
-    over_rows_interval = mean_interval([accuracy] * datasets, [of_dataset] * datasets)
+        half_width_over_rows = student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(variance_over_rows)
+        return math.hypot(half_width_over_rows, effects.half_width(CONFIDENCE_LEVEL))
+    # The interval over rows of one data set, then that of the mean over data sets with the same accuracy.
+    below, above = expected_distances(accuracy, variance_over_rows * rows * datasets, rows, CONFIDENCE_LEVEL)
+    dataset_interval = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
+    over_rows_interval = mean_interval([accuracy] * datasets, [dataset_interval] * datasets)
     interval = generalise(accuracy, over_rows_interval, effects)
     return (interval.high - interval.low) / 2.0
 
