@@ -23,7 +23,8 @@ from durability_kernels import calls_of  # noqa: E402
 from durability_kills import QUERIES, environment, stored, wait_until_empty  # noqa: E402
 from durability_server import MODEL  # noqa: E402
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
+"""By name, since Windows has no SIGKILL and imports this file, too."""
 QUERY_SECONDS = 0.02
 SERVED_SECONDS = 0.3
 CONNECTIONS = 8
@@ -164,7 +165,8 @@ if __name__ == "__main__":
     print("| way | signal | moments | made | lost | most lost | seconds to end, at most |")
     print("|---|---|---|---|---|---|---|")
     for way_name in options.ways:
-        for ending_signal in SIGNALS:
+        for signal_name in SIGNALS:
+            ending_signal = signal.Signals[signal_name]
             row = measured(way_name, ending_signal, options.moments)
             cells = [row.moments, row.made, row.lost, row.most_lost, f"{row.slowest_end:.2f}"]
             print("|", " | ".join([way_name, ending_signal.name, *map(str, cells)]), "|", flush=True)

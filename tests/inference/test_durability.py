@@ -381,20 +381,20 @@ def test_equal_runs_on_one_store_evaluate_each_query_once(way, runs, tmp_path):
 
 
 SIGNAL_CASES = [
-    ("processes", signal.SIGTERM, 0),
-    ("served", signal.SIGINT, 0),
-    *[pytest.param(way, number, None, marks=pytest.mark.slow) for way in ("threads", "Dask") for number in SIGNALS],
+    ("processes", "SIGTERM", 0),
+    ("served", "SIGINT", 0),
+    *[pytest.param(way, name, None, marks=pytest.mark.slow) for way in ("threads", "Dask") for name in SIGNALS],
 ]
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize(("way", "number", "most_lost"), SIGNAL_CASES)
-def test_what_was_answered_is_stored_when_a_signal_ends_the_run(way, number, most_lost, tmp_path):
+@pytest.mark.parametrize(("way", "name", "most_lost"), SIGNAL_CASES)
+def test_what_was_answered_is_stored_when_a_signal_ends_the_run(way, name, most_lost, tmp_path):
     if way == "served":
         pytest.importorskip("openai")
     if way == "Dask":
         pytest.importorskip("distributed")
-    made, kept, _ = end_run(SIGNAL_WAYS[way], number, 0.7, tmp_path)
+    made, kept, _ = end_run(SIGNAL_WAYS[way], signal.Signals[name], 0.7, tmp_path)
     workers = 3
     a_second_of_work = workers / QUERY_SECONDS
     assert made - kept <= (a_second_of_work if most_lost is None else most_lost)
