@@ -261,7 +261,7 @@ def print_blocks(blocks: Iterable[Block], stream: TextIO) -> None:
 
 
 def _shared_form(line: Line, groups_with_line: Sequence[int], group_count: int, names: Sequence[str]) -> Line | None:
-    """Return the line that stands for one of several groups; ``None`` if the line stays in its groups.
+    """Return the line that represents one of several groups; ``None`` if the line stays in its groups.
 
     Args:
         line: The line.

@@ -355,7 +355,7 @@ def _read_datasets(datasets: Datasets) -> Sequence[str | Dataset]:
     """Return the data sets of a benchmark as a list of names and data sets.
 
     Args:
-        datasets: The argument of the benchmark. ``None`` stands for the ten data sets.
+        datasets: The argument of the benchmark. ``None``: the ten data sets.
 
     Raises:
         ArgumentError: The argument is something else than names or data sets.

@@ -518,7 +518,7 @@ def score_predictions(
         benchmark: The benchmark, or group of benchmarks, of the predictions.
         predictions: For each query, under its id or :func:`batch_key`, the prediction with the name of its field, such
             as ``{"index": 2}``. This is what :func:`~StaICC.benchmarks.exchange.read_predictions` returns. A
-            ``Failure`` stands for a missing prediction.
+            ``Failure`` is in the place of a missing prediction.
         partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.

@@ -854,7 +854,7 @@ class Experimentor(FixedAttributes, DatasetTask):
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting that can change a number of this data set, as text by field of the signature.
 
-        ``None`` stands for the default.
+        ``None``: the default.
         """
         from StaICC.benchmarks.evaluation import settings_tried
 

@@ -70,7 +70,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
                 )
 
     def _first_member(self) -> Benchmark:
-        """Return the first member. All members have the same data sets, so this member stands for all of them."""
+        """Return the first member. All members have the same data sets, so this member represents all of them."""
         return next(iter(self.members.values()))
 
     def __len__(self) -> int:

@@ -319,7 +319,7 @@ def _rerun_scores(predictions: NewPredictions, tolerance: float) -> tuple[RerunS
         predictions: The new predictions.
         tolerance: The largest accepted difference of two predictions.
     """
-    # Two parts of a group may be equal results, so results are told apart by their identity in memory.
+    # Two parts of a group may be equal results, so results are distinguished by their identity in memory.
     results: dict[int, ScoredResult] = {}
     datasets_by_result: dict[int, list[DatasetRerun]] = {}
     for source, new_predictions in predictions.items():

@@ -12,7 +12,7 @@ from typing import Any, overload
 from StaICC.prompting.prompt_writer import Query
 
 _NO_LABEL = -1
-"""The number that stands for a missing label in a column of label indexes."""
+"""The number in the place of a missing label in a column of label indexes."""
 
 
 class ScoredQueries(Sequence[Query]):

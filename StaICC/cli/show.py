@@ -67,22 +67,22 @@ def show(args: argparse.Namespace) -> output.Printed:
     return output.Printed(entries_by_kind, blocks, status=1 if problems else 0)
 
 
-def _entries(kind: str, registry: Registry[Any]) -> list[dict[str, Any]]:
+def _entries(kind: str, entries_of_kind: Registry[Any]) -> list[dict[str, Any]]:
     """Return the properties of each entry of a registry. Plug-ins are imported, to find those that fail."""
-    entries = [_entry(kind, registry, listed) for listed in registry.listing()]
+    entries = [_entry(kind, entries_of_kind, listed) for listed in entries_of_kind.listing()]
     if kind == "benchmarks":
         entries.append({"name": LONG_ICL, "origin": None, "problem": None})
     return entries
 
 
-def _entry(kind: str, registry: Registry[Any], listed: Listed) -> dict[str, Any]:
+def _entry(kind: str, entries_of_kind: Registry[Any], listed: Listed) -> dict[str, Any]:
     """Return the properties of one entry: name, origin and problem, and those of its kind."""
     entry: dict[str, Any] = {"name": listed.name, "origin": listed.origin or None, "problem": listed.problem or None}
     value = None
     is_plugin = bool(listed.origin)
     if (kind in ("kernels", "methods") or is_plugin) and not listed.problem:
         try:
-            value = registry.find(listed.name).value
+            value = entries_of_kind.find(listed.name).value
         except StaICCError as error:
             entry["problem"] = str(error)
 

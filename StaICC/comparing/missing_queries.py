@@ -105,7 +105,7 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
     """Return the reason why missing queries make a run incomparable by a metric; ``None`` if the run can be compared.
 
     A mean over queries can always be compared: a missing query changes it by a known amount at most, because the score
-    of the query lies within a known range. Other metrics have no such limit.
+    of the query is within a known range. Other metrics have no such limit.
 
     Args:
         metric: Name of the metric.

@@ -180,7 +180,7 @@ class Claims:
             self._file.release(places, self)
 
     def _place(self, query: PromptKey) -> int:
-        """Return the byte of the file that stands for a query."""
+        """Return the position of a query's byte in the file of claims."""
         return int.from_bytes(self._digest(query)[:_BYTES_OF_DIGEST], "big")
 
     def close(self) -> None:

@@ -168,7 +168,7 @@ def student_quantile(level: float, rows: int) -> float:
         high *= 2.0
     while True:
         middle = (low + high) / 2.0
-        if middle in (low, high):  # no number lies between them
+        if middle in (low, high):  # there is no number between them
             return high
         if _student_probability_within(middle, degrees_of_freedom) < level:
             low = middle

@@ -335,7 +335,7 @@ def _interval_from_distance(
     # The interval contains the value,
     lower_limit = min(high - distance.high * unit, value_in_range)
     upper_limit = max(high - distance.low * unit, value_in_range)
-    # and lies within the range.
+    # and is within the range.
     lower_end = max(low, lower_limit)
     upper_end = min(high, upper_limit)
     # Adding 0 turns a negative zero into 0.

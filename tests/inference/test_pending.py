@@ -152,7 +152,7 @@ def test_a_forked_process_has_no_claims_of_its_parent(tmp_path: Path) -> None:
 
 
 class Run:
-    """One run on a store: it takes chunks and stores their predictions when it is told to."""
+    """One run on a store: it takes chunks and stores their predictions when the test asks for it."""
 
     def __init__(self, path: Path, number: int, fixed: bool = False, size: int = 4) -> None:
         self.store = BoundStore(PredictionStore(path), "model")

@@ -49,7 +49,7 @@ def _bias_score(outcome: Outcome, key: str) -> float:
 
     Raises:
         UndefinedMetricError: There are no predictions, the predictions are labels and the score is an entropy, or
-            numbers cannot be told apart as probabilities or logits.
+            numbers may be probabilities or logits.
     """
     _probabilities(outcome)  # It raises an error if there are no predictions, or their numbers are ambiguous.
     statistic = STATISTICS[key]

@@ -571,7 +571,7 @@ class Transport(Requests):
     def _attempt_when_free(self, api: Api, payload: Mapping[str, Any], attempt: int) -> dict[str, Any] | _Fault:
         """Send a request once, when fewer than ``concurrency`` are in flight and the server asks for no wait.
 
-        Between two attempts others are sent, so a wait before a retry keeps nobody else waiting.
+        Between two attempts others are sent, so other requests do not wait for the retry of this one.
 
         Args:
             api: Which of the server's interfaces.
