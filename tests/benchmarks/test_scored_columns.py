@@ -36,6 +36,9 @@ def test_scores_are_the_same_bit_for_bit() -> None:
     assert (kept[-1], list(kept[1:2]), len(kept[1:3])) == ([1.0, 2.0], [rows[1]], 2)
     with pytest.raises(IndexError):
         kept[3]
+    for other_order in (slice(None, None, 2), slice(None, None, -1)):
+        with pytest.raises(ValueError, match="successive rows only"):
+            kept[other_order]
 
 
 @pytest.mark.parametrize("other", [1, Failure("lost"), [0.5], [0.5, 0.25, 0.25]])

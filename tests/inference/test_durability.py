@@ -426,3 +426,19 @@ def test_a_cluster_gives_the_same(client, tmp_path):
     assert 1 <= len(loads) == len(set(loads)) <= 2  # each worker loads the kernel once
     with pytest.raises(ArgumentError, match=r"Dask's client has one: client.get_executor\(\)"):
         normal(Deterministic(), executor=client)
+
+
+@pytest.mark.posix
+def test_a_run_goes_on_when_a_worker_of_the_cluster_is_killed(client, tmp_path):
+    """Dask starts the worker again and evaluates its chunk elsewhere."""
+    pids = list(client.run(os.getpid).values())
+    killing = threading.Timer(0.5, os.kill, [pids[0], signal.SIGKILL])
+    killing.start()
+    kernel = Deterministic(str(tmp_path / "calls"), seconds=0.02)
+    found = content(normal(kernel, executor=client.get_executor()))
+    killing.join()
+    assert found == content(normal(Deterministic()))
+    assert pids[0] not in client.run(os.getpid).values(), "the worker was not killed"
+    evaluated = calls_of(tmp_path / "calls")
+    assert len(set(evaluated)) == QUERIES
+    assert len(evaluated) - QUERIES <= 1 / 0.02, "more than a second of one worker was repeated"
