@@ -177,9 +177,9 @@ class Material:
             raise ArgumentError(f"{self.data.card.title}: got {number} shots, but {there}")
         return [self.data.train[place].item() for place in chain.from_iterable(turns)]
 
-    def round(self, number: int, strict: bool) -> Contexts:
+    def round(self, number: int) -> Contexts:
         """Return the contexts of a round; the number of demonstrations is that before dialogues are merged."""
-        rows = self.data.demonstration_rows(number, strict=strict)
+        rows = self.data.demonstration_rows(number)
         shown = as_shown(self.data.card, rows)
         return replace(self.contexts(shown), demonstrations=len(rows))
 
@@ -534,19 +534,18 @@ METHOD = "Wilson score, design effect and t, unit: "
 
 
 def score_part(
-    card: TaskCard, variant: str, tallies: Sequence[Tally | None], level: float, units: Sequence[Hashable]
+    card: TaskCard, tallies: Sequence[Tally | None], level: float, units: Sequence[Hashable]
 ) -> MetricTerm | None:
     """Return a score with its limits and the influence of each unit; ``None`` with fewer than two units.
 
     Args:
         card: Card of the data set.
-        variant: ``published`` or ``strict``.
         tallies: One for each test item.
         level: Of the limits.
         units: The unit of each item: what another sample would draw again.
     """
     hits, sizes, accuracy = Counter[Hashable](), Counter[Hashable](), card.scoring.metric == "accuracy"
-    for unit, tally in zip(units, scored(card.scoring, tallies, variant), strict=False):
+    for unit, tally in zip(units, scored(card.scoring, tallies), strict=False):
         if tally is not None:
             size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
             hits[unit] += len(tally.correct) if accuracy else min(2 * len(tally.correct), size)
@@ -583,7 +582,6 @@ def _completed(tallies: Sequence[Tally | None], labels: Sequence[str], correct: 
 def analyse(
     experiment: Experiment,
     card: TaskCard,
-    variant: str,
     items: Sequence[Item],
     contexts: Mapping[str, Contexts],
     tallies: Mapping[str, Sequence[Tally | None]],
@@ -597,7 +595,6 @@ def analyse(
     Args:
         experiment: The experiment.
         card: Card of the data set.
-        variant: ``published`` or ``strict``.
         items: The test items.
         contexts: Those of each condition.
         tallies: For each condition one for each test item; empty if a query failed.
@@ -625,7 +622,7 @@ def analyse(
     band = None if level is None else 1.0 - (1.0 - level) / len(tallies)
 
     def part_of(of_condition: Sequence[Tally | None], at: float | None) -> MetricTerm | None:
-        return score_part(card, variant, of_condition, at or 0.95, units) if of_condition else None
+        return score_part(card, of_condition, at or 0.95, units) if of_condition else None
 
     def limits(key: str, part: MetricTerm | None, at: float | None, least: float) -> dict[str, float | None]:
         interval = None if part is None or at is None else part.interval(at, METHOD, least)
@@ -633,7 +630,7 @@ def analyse(
         return {f"{key}_low": low, f"{key}_high": high}
 
     def score_of(of_condition: Iterable[Tally | None]) -> float | None:
-        return value_of(score_tallies(card.scoring, of_condition, variant))
+        return value_of(score_tallies(card.scoring, of_condition))
 
     def difference_of(pairs: Sequence[Sequence[Tally | None]]) -> MetricTerm | None:
         """Return the difference of the first condition from the mean of the others; ``None`` if one has no reply."""
