@@ -23,7 +23,6 @@ from StaICC.metrics.paired_tests import holm
 def analyse(
     experiment: Experiment,
     card: TaskCard,
-    variant: str,
     items: Sequence[Item],
     contexts: Mapping[str, Contexts],
     tallies: Mapping[str, Sequence[Tally | None]],
@@ -37,7 +36,6 @@ def analyse(
     Args:
         experiment: The experiment.
         card: Card of the data set.
-        variant: ``published`` or ``strict``.
         items: The test items.
         contexts: Those of each condition.
         tallies: For each condition one for each test item; empty if a query failed.
@@ -65,7 +63,7 @@ def analyse(
     band = None if level is None else 1.0 - (1.0 - level) / len(tallies)
 
     def part_of(of_condition: Sequence[Tally | None], at: float | None) -> MetricTerm | None:
-        return score_part(card, variant, of_condition, at or 0.95, units) if of_condition else None
+        return score_part(card, of_condition, at or 0.95, units) if of_condition else None
 
     def limits(key: str, part: MetricTerm | None, at: float | None, least: float) -> dict[str, float | None]:
         interval = None if part is None or at is None else part.interval(at, METHOD, least)
@@ -73,7 +71,7 @@ def analyse(
         return {f"{key}_low": low, f"{key}_high": high}
 
     def score_of(of_condition: Iterable[Tally | None]) -> float | None:
-        return value_of(score_tallies(card.scoring, of_condition, variant))
+        return value_of(score_tallies(card.scoring, of_condition))
 
     def difference_of(pairs: Sequence[Sequence[Tally | None]]) -> MetricTerm | None:
         """Return the difference of the first condition from the mean of the others; ``None`` if one has no reply."""

@@ -15,19 +15,18 @@ METHOD = "Wilson score, design effect and t, unit: "
 
 
 def score_part(
-    card: TaskCard, variant: str, tallies: Sequence[Tally | None], level: float, units: Sequence[Hashable]
+    card: TaskCard, tallies: Sequence[Tally | None], level: float, units: Sequence[Hashable]
 ) -> MetricTerm | None:
     """Return a score with its limits and the influence of each unit; ``None`` with fewer than two units.
 
     Args:
         card: Card of the data set.
-        variant: ``published`` or ``strict``.
         tallies: One for each test item.
         level: Of the limits.
         units: The unit of each item: what another sample would draw again.
     """
     hits, sizes, accuracy = Counter[Hashable](), Counter[Hashable](), card.scoring.metric == "accuracy"
-    for unit, tally in zip(units, scored(card.scoring, tallies, variant), strict=False):
+    for unit, tally in zip(units, scored(card.scoring, tallies), strict=False):
         if tally is not None:
             size = 1 if accuracy else len(tally.gold) + len(tally.predicted)
             hits[unit] += len(tally.correct) if accuracy else min(2 * len(tally.correct), size)

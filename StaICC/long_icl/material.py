@@ -38,9 +38,9 @@ class Material:
             raise ArgumentError(f"{self.data.card.title}: got {number} shots, but {there}")
         return [self.data.train[place].item() for place in chain.from_iterable(turns)]
 
-    def round(self, number: int, strict: bool) -> Contexts:
+    def round(self, number: int) -> Contexts:
         """Return the contexts of a round; the number of demonstrations is that before dialogues are merged."""
-        rows = self.data.demonstration_rows(number, strict=strict)
+        rows = self.data.demonstration_rows(number)
         shown = as_shown(self.data.card, rows)
         return replace(self.contexts(shown), demonstrations=len(rows))
 

@@ -162,7 +162,7 @@ def simulate(own: LongICLExperimentor, name: str, model: str, seed: int) -> tupl
     truths = {key: truth(number) for number, key in enumerate(contexts)}
     tallies = predictions(draw, chance, gold, contexts, [0] * len(gold))
     items = [replace(item, gold=(LABELS[label],)) for item, label in zip(own.test_items, gold, strict=True)]
-    found = analyse(EXPERIMENTS[name], own.card, own.options.variant, items, contexts, tallies, 0.95)
+    found = analyse(EXPERIMENTS[name], own.card, items, contexts, tallies, 0.95)
     rows, first, covered = found["conditions"], next(iter(contexts)), []
     for key, row in rows.items():
         if row["difference"] is not None:
@@ -182,7 +182,7 @@ def simulate_position(own: LongICLExperimentor, model: str, seed: int) -> list[f
     tallies = predictions(draw, chance, list(map(LABELS.index, labels)), names, [block[label] for label in labels])
     contexts = {str(name): context for name, context in own.contexts.items()}
     design = Experiment("position", (PARTS,), 1, seed)
-    found = analyse(design, own.card, own.options.variant, own.test_items, contexts, tallies, 0.95)
+    found = analyse(design, own.card, own.test_items, contexts, tallies, 0.95)
     row = found["conditions"][f"part {part + 1}"]
     covered = row["difference_low"] <= truth <= row["difference_high"]
     return [found["p_value"] <= 0.05, row["difference"], row["difference"] * truth > 0, covered]
