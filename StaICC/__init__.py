@@ -256,8 +256,9 @@ _HOMES = {
     "StaICC.datasets.table": "FrozenTable write_table",
     "StaICC.errors": (
         "ArgumentError DataDamagedError DataError DataMissingError EditionError IdentityError "
-        "MissingDependencyError OutputError PluginError PromptError RemovedNameError RunEndingError "
-        "SchemaError StaICCError UndefinedMetricError UnknownKeyError UnknownNameError WithheldReplyError"
+        "LongPromptError MissingDependencyError OutputError PluginError PromptError PromptTooLongError "
+        "RemovedNameError RunEndingError SchemaError StaICCError UndefinedMetricError UnknownKeyError "
+        "UnknownNameError WithheldReplyError"
     ),
     "StaICC.inference.contract": "Text",
     "StaICC.inference.identity": "Identity",

@@ -12,7 +12,7 @@ from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
 from StaICC.inference.contract import Text
-from StaICC.inference.replies import Failure
+from StaICC.inference.replies import Failure, failure_of_error
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.server.endpoint import ANTHROPIC_FIELDS, Provider, check_prompts, response_body
 from StaICC.kernels.server.transport import EndpointError as EndpointError
@@ -81,7 +81,7 @@ def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -
     except WithheldReplyError:
         text = Text("")
     except OutputError as error:
-        return key, Failure(str(error))
+        return key, failure_of_error(error, str(error))
     models.setdefault(str(body.get("model")), where)
     if len(models) > 1:
         named = " and ".join(f"{clip(model)} ({place})" for model, place in models.items())

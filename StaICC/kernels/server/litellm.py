@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
-from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError
+from StaICC.errors import ArgumentError, OutputError, PromptTooLongError, RunEndingError, WithheldReplyError
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
@@ -22,6 +22,7 @@ from StaICC.optional import require
 
 _ENDS_RUN = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError")
 _WITHHELD = "ContentPolicyViolationError"
+_TOO_LONG = "ContextWindowExceededError"
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ class LiteLLMKernel(ReplyKernel):
                 except Exception as error:
                     names = {base.__name__ for base in type(error).__mro__}
                     kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
+                    kind = PromptTooLongError if _TOO_LONG in names else kind
                     kind = RunEndingError if names & {*_ENDS_RUN} else kind
                     raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
                 choice = only_choice(body := response.model_dump())
