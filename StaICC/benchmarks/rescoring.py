@@ -399,8 +399,10 @@ def recorded_predictions(result: Result) -> Predictions:
     parser = f";parser={PARSER_VERSION}"
     has_replies = scoring.endswith(parser)
     records: dict[str, RunRecord] = {}
+    given_name = None
     for predictor in result.provenance.predictors:
         if GIVEN in predictor.who:
+            given_name = predictor.name
             continue  # No model of the run made these predictions, and a data set without a record says so.
         # The provenance merges functions with equal and complete identities. The saved predictors are merged already,
         # so each one is marked as plain, which means incomplete: it is not merged with another one.
@@ -412,6 +414,7 @@ def recorded_predictions(result: Result) -> Predictions:
         records,
         batched=";batched" in scoring,
         given=f"given{parser}" if has_replies else "given",
+        given_name=given_name,
         warnings=result.warnings,
     )
 

@@ -16,7 +16,7 @@ from StaICC.cli.parser import converted
 from StaICC.errors import ArgumentError
 
 _EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed")
-_BENCHMARK_ARGUMENTS = ("data_dir", "rounds", "test_number", "instruct", "variant", "experiment", "parsing")
+_BENCHMARK_ARGUMENTS = ("data_dir", "rounds", "test_number", "instruct", "experiment", "parsing")
 
 LONG_ICL_ARGUMENTS = (*_BENCHMARK_ARGUMENTS, *_EXPERIMENT_ARGUMENTS, "published")
 """The arguments of ``run`` that only this benchmark reads; ``None`` if they are not given."""
@@ -57,10 +57,6 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
     group.add_argument(
-        "--variant",
-        help="published (default), or strict: with its errors of selection, parsing and scoring corrected",
-    )
-    group.add_argument(
         "--experiment",
         metavar="NAME",
         help="instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet",
@@ -77,7 +73,9 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
         "--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)"
     )
     group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
-    group.add_argument("--parsing", help="of generated text: published (default), or tolerant")
+    group.add_argument(
+        "--parsing", help="of generated text: published (default), or library: the parser of all benchmarks"
+    )
     group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
     parser.set_defaults(unsupported_defaults={name: parser.get_default(name) for name in _UNSUPPORTED_ARGUMENTS})
 

@@ -53,14 +53,18 @@ from StaICC.inference.forecast import forecast_prompts
 from StaICC.inference.replies import Failure, Unparsed, alike, unparsed_reason
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.runner import Part, RunOptions, predict_queries
-from StaICC.long_icl import experiments
+from StaICC.long_icl.analysis import analyse
 from StaICC.long_icl.available import load_available
 from StaICC.long_icl.cards import ROUNDS, cards
-from StaICC.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, score_part, to_bytes
+from StaICC.long_icl.condition_scores import METHOD, score_part
+from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.experiments import DESIGNS, Experiment
 from StaICC.long_icl.install import default_folder
 from StaICC.long_icl.loading import LongICLData, show_notice
-from StaICC.long_icl.parsing import PARSING_OF, PARSINGS, VARIANTS
+from StaICC.long_icl.material import Material
+from StaICC.long_icl.parsing import PARSINGS
 from StaICC.long_icl.prompts import write_query
+from StaICC.long_icl.reference_tokens import to_bytes
 from StaICC.long_icl.scoring import (
     Tally,
     guessing_scores,
@@ -93,7 +97,7 @@ _log = logger(__name__)
 NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
 ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
-OPTIONS = ("variant", "test_number", "instruct", "parsing", "unparsed")
+OPTIONS = ("test_number", "instruct", "parsing", "unparsed")
 """The options that the settings of a data set contain unchanged."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
@@ -118,19 +122,17 @@ class LongICLOptions:
 
     Raises:
         ArgumentError: A value is invalid, or does not go together with the experiment.
-        UnknownNameError: The variant, parsing or policy is unknown.
+        UnknownNameError: The parsing or policy is unknown.
     """
 
     rounds: Iterable[int] = ALL_ROUNDS
     """Rounds to evaluate, in order."""
-    variant: str = "published"
-    """``published`` or ``strict``."""
     test_number: int | None = 500
     """Maximum number of test items (DialogRE: pairs); None for all."""
     instruct: bool = False
     """Show the label list in the prompt."""
-    parsing: str | None = None
-    """How responses are parsed: ``published`` or ``tolerant``; None for the variant's (:data:`PARSING_OF`)."""
+    parsing: str = "published"
+    """How responses are parsed, a value of :data:`~StaICC.long_icl.parsing.PARSINGS`."""
     unparsed: Unparsed = "wrong"
     """How a response without a label, or one that the server withheld, counts: ``wrong`` as published, ``excluded``
     with bounds on the score, or ``error``."""
@@ -149,9 +151,6 @@ class LongICLOptions:
         if self.test_number is not None:
             self.test_number = validate_integer("test_number", self.test_number, 1)
         self.instruct = bool(self.instruct)
-        known_name("variant", self.variant, VARIANTS)
-        if self.parsing is None:
-            self.parsing = PARSING_OF[self.variant]
         known_name("parsing", self.parsing, PARSINGS)
         known_name("value of unparsed", self.unparsed, get_args(Unparsed))
         if self.experiment is not None and self.rounds != ALL_ROUNDS:
@@ -216,10 +215,10 @@ class LongICLOutcome(Outcome):
                 raise OutputError(f"{own.place_of(self.number, place)}: {reason}. {remedy}")
             gold = own.test_items[place].gold
             self.tallies[place] = None if assume is None else Tally(gold, gold, gold)
-        rule, variant, self.unparsed = own.card.scoring, own.options.variant, [*unread.values()]
+        rule, self.unparsed = own.card.scoring, [*unread.values()]
         self.cut_off = sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
-        self.kept = scored(rule, self.tallies, variant)
-        self.score = None if self.failed else score_tallies(rule, self.kept, variant)
+        self.kept = scored(rule, self.tallies)
+        self.score = None if self.failed else score_tallies(rule, self.kept)
         self.value = value_of(self.score)
         too_long = all(failure.is_too_long for failure in failures.values() if failure.reply is None)
         reasons = alike(self.failed)
@@ -289,7 +288,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
 
     Raises:
         ArgumentError: An argument cannot be used with this data set.
-        UnknownNameError: The variant, parsing or policy is unknown.
+        UnknownNameError: The parsing or policy is unknown.
     """
 
     free_text = True
@@ -298,15 +297,14 @@ class LongICLExperimentor(Scorer, DatasetTask):
     def __init__(self, data: LongICLData, **options: Any) -> None:
         self.data, self.card = data, data.card
         self.options = chosen = LongICLOptions(**options)
-        strict = chosen.variant == "strict"
-        self.test_items = tuple(data.test_items(chosen.test_number, strict=strict))
-        every = tuple(data.test_items(None, strict=strict))
+        self.test_items = tuple(data.test_items(chosen.test_number))
+        every = tuple(data.test_items(None))
         self.test_number = None if self.test_items == every else chosen.test_number  # in the signature
         self._questions = tuple(write_query(self.card, item) for item in self.test_items)
-        self.guessing = guessing_scores(self.card, self.test_items, chosen.variant)
+        self.guessing = guessing_scores(self.card, self.test_items)
         material = Material(data, self.test_items, chosen.instruct)
         made: Mapping[Any, Contexts | str] = (
-            {number: material.round(number, strict) for number in chosen.rounds}
+            {number: material.round(number) for number in chosen.rounds}
             if chosen.experiment is None
             else chosen.experiment.conditions(material)
         )
@@ -325,7 +323,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
 
     def __repr__(self) -> str:
         rounds = ", ".join(map(round_name, self.rounds))
-        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items, {self.options.variant}>")
+        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items>")
 
     def get_label_space(self) -> list[str]:
         """Return the label names, in prompt order."""
@@ -499,7 +497,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
         """Return the intervals of the rounds and of their mean, with the row as the unit."""
         level, rows = scoring.statistics.level, [item.row for item in self.test_items]
         scored = {outcome.condition.name: outcome.tallies for outcome in outcomes if outcome.score}
-        terms = {name: score_part(self.card, self.options.variant, own, level, rows) for name, own in scored.items()}
+        terms = {name: score_part(self.card, own, level, rows) for name, own in scored.items()}
         parts = {name: part for name, part in terms.items() if part is not None}
         if len(parts) == len(outcomes) and self.options.experiment is None:
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
@@ -536,8 +534,8 @@ class LongICLExperimentor(Scorer, DatasetTask):
             contexts = {own.condition.name: self.contexts[own.number].sent(own.dropped) for own in run.outcomes}
             tallies = {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes}
             level = self.options.statistics.level if self.options.statistics.intervals else None
-            of_task = self.options.experiment, self.card, self.options.variant, self.test_items
-            values["experiment"] = experiments.analyse(*of_task, contexts, tallies, level)
+            of_task = self.options.experiment, self.card, self.test_items
+            values["experiment"] = analyse(*of_task, contexts, tallies, level)
         bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
         if self.options.unparsed != "excluded":
             bounded = []
@@ -582,7 +580,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
         card, item, names = self.card, self.test_items[place], self.contexts[number].labels_of(place)
         prompt = None if self.options.parsing == "published" else self.context(number, place) + self._questions[place]
         try:
-            tally, parsed = tally_prediction(card, text, item, str(self.options.parsing), prompt, names)
+            tally, parsed = tally_prediction(card, text, item, self.options.parsing, prompt, names)
         except OutputError as error:
             raise OutputError(f"{self.place_of(number, place)}: {error}") from error
         if isinstance(text, str) and item.gold and not tally.predicted:
@@ -700,10 +698,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment other than ``helmet``.
         instruct: Show the label list in the prompt.
-        variant: ``published``, or ``strict`` with the errors of selection and scoring corrected.
-        parsing: How responses are parsed: ``published``, or ``tolerant`` with the parser of all benchmarks
-            (reasoning, "the answer is ...", JSON, bold, lists); None for that of the variant: ``tolerant`` if it is
-            ``strict``.
+        parsing: How responses are parsed: ``published``, or ``library`` with the parser of all benchmarks
+            (reasoning, "the answer is ...", JSON, bold, lists).
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.long_icl.experiments.Experiment`, or the name of one with its default options:
@@ -722,7 +718,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         DataMissingError: No data set is available.
         DataDamagedError: A file is damaged, or not the published one.
         ArgumentError: An argument is invalid.
-        UnknownNameError: The data set, variant or parsing is unknown.
+        UnknownNameError: The data set or parsing is unknown.
 
     Example:
         >>> benchmark = LongICL("my_data", ["banking77"], rounds=(1, 2))  # doctest: +SKIP
@@ -743,9 +739,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         rounds: Iterable[int] = ALL_ROUNDS,
         test_number: int | Literal["default"] | None = "default",
         instruct: bool = False,
-        variant: str = "published",
         *,
-        parsing: str | None = None,
+        parsing: str = "published",
         unparsed: Unparsed = "wrong",
         experiment: Experiment | str | None = None,
         verify: bool = True,
@@ -759,9 +754,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
                 raise ArgumentError(f"experiment must be an Experiment or its name, not {chosen!r}")
             design = DESIGNS[chosen.name]
         number = (design.items if design else 500) if test_number == "default" else test_number
-        options = LongICLOptions(
-            rounds, variant, number, instruct, parsing, unparsed, chosen, statistics or Statistics()
-        )
+        options = LongICLOptions(rounds, number, instruct, parsing, unparsed, chosen, statistics or Statistics())
         if design is not None and datasets is None:
             offered = cards(design.suite)
             datasets = [name for name, card in offered.items() if not card.structured]
@@ -836,11 +829,10 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         own, datasets = self.experimentor[0].options, self.dataset_names
         files = [file.identity for each in self for file in (each.data.train_file, each.data.test_file)]
         options = {
-            "variant": own.variant,
             "rounds": None if own.experiment else "+".join(map(str, own.rounds)),
             "instruct": "yes" if own.instruct else None,
             "parsing": None if own.parsing == "published" else own.parsing,
-            "parser": PARSER_VERSION if own.parsing == "tolerant" else None,
+            "parser": PARSER_VERSION if own.parsing == "library" else None,
             **(own.experiment.options() if own.experiment else {}),
         }
         return Signature(

@@ -16,6 +16,7 @@ from StaICC.benchmarks.verify import verify, verify_file
 from StaICC.comparing.comparison import compare
 from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.errors import ArgumentError
+from StaICC.long_icl.parsing import PARSINGS
 from StaICC.prompting.views import split_dataset
 from tests.long_icl.conftest import scored
 
@@ -72,14 +73,14 @@ def test_prompts_are_those_of_the_published_rule() -> None:
     assert LongICL(datasets=own, rounds=[1], instruct=True)[0].context(1).startswith(listed + "text: ")
 
 
-@pytest.mark.parametrize(("variant", "parsing"), [("published", None), ("strict", None), ("published", "tolerant")])
-def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str | None) -> None:
-    one = LongICL(datasets=[dataset()], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
+@pytest.mark.parametrize("parsing", PARSINGS)
+def test_responses_are_parsed_with_the_own_template(parsing: str) -> None:
+    one = LongICL(datasets=[dataset()], rounds=[1], parsing=parsing, test_number=None)[0]
     assert len(one.test_items) == SPLIT.test
     gold = [item.gold[0] for item in one.test_items]
     pairs = [*zip(one.prompt_set(), gold, strict=True)]
     ways = [gold, [f" {label.upper()}\ntext: another one\nlabel: kind b" for label in gold]]
-    ways += [[f"{prompt}{label}\ntext: another" for prompt, label in pairs]] * (parsing is None)
+    ways += [[f"{prompt}{label}\ntext: another" for prompt, label in pairs]] * (parsing == "published")
     for responses in ways:
         assert scored(one, responses).values["1R"] == 1.0
     assert scored(one, [LABELS[(LABELS.index(label) + 1) % 23] for label in gold]).values["1R"] == 0.0
@@ -89,7 +90,7 @@ def test_responses_are_parsed_with_the_own_template(variant: str, parsing: str |
     short = dataset(given, split=SplitSizes(0, 200, 168))
     bare = dataset(template=Template("", ("",), ("\n",), "", "\n"))
     for own, more in ((short, "\ntext: x7\nlabel: kind b"), (bare, "")):
-        one = LongICL(datasets=[own], rounds=[1], variant=variant, parsing=parsing, test_number=None)[0]
+        one = LongICL(datasets=[own], rounds=[1], parsing=parsing, test_number=None)[0]
         assert scored(one, [f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
 
 

@@ -285,6 +285,30 @@ def test_given_predictions_have_a_digest_in_any_order_and_form() -> None:
     assert other.provenance != result.provenance
 
 
+@pytest.mark.parametrize("benchmark", ["Normal", "GLER"])
+def test_the_stated_name_of_given_predictions_is_shown_and_is_no_identity(benchmark: str) -> None:
+    queries = list(identified_queries(mini(benchmark)))
+    by_id = {query.id: {"probabilities": ROW} for query in queries}
+    unnamed = score_predictions(mini(benchmark), by_id)
+    named = score_predictions(mini(benchmark), by_id, model_name="gpt-4o")
+    entered = mini(benchmark)(preentered_prediction=[[ROW] * len(queries)], model_name="gpt-4o")
+    assert named == entered
+
+    (predictor,) = named.provenance.predictors
+    (unnamed_predictor,) = unnamed.provenance.predictors
+    assert predictor.identity == unnamed_predictor.identity
+    assert predictor.who == unnamed_predictor.who
+    assert named.model == f"gpt-4o [{predictor.who[GIVEN][:12]}] (predictions given)"
+    assert named.model in str(named)
+    assert named.signature == unnamed.signature
+
+
+def test_a_model_name_that_is_no_text_is_refused() -> None:
+    by_id = {query.id: {"probabilities": ROW} for query in identified_queries(mini())}
+    with pytest.raises(ArgumentError, match="non-empty text"):
+        score_predictions(mini(), by_id, model_name=" ")
+
+
 def test_predictions_are_counted_once_however_many_data_sets_share_the_run(tmp_path: Path) -> None:
     own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
     prompts = []

@@ -1,0 +1,1 @@
+"""Logs of other harnesses: the score of each sample, whatever the task."""
