@@ -47,10 +47,10 @@ from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import ArgumentError, DataMissingError, OutputError
+from StaICC.errors import ArgumentError, DataMissingError, OutputError, PromptTooLongError
 from StaICC.inference.contract import Answer, Inference, dropped_demonstrations, own_attribute
 from StaICC.inference.forecast import forecast_prompts
-from StaICC.inference.replies import Failure, Unparsed, alike, is_too_long, unparsed_reason
+from StaICC.inference.replies import Failure, Unparsed, alike, unparsed_reason
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.runner import Part, RunOptions, predict_queries
 from StaICC.long_icl.analysis import analyse
@@ -220,7 +220,9 @@ class LongICLOutcome(Outcome):
         self.kept = scored(rule, self.tallies)
         self.score = None if self.failed else score_tallies(rule, self.kept)
         self.value = value_of(self.score)
-        self.note = "" if self.score else _why_not_scored(alike(self.failed), self.failed.total(), len(responses))
+        too_long = all(failure.is_too_long for failure in failures.values() if failure.reply is None)
+        reasons = alike(self.failed)
+        self.note = "" if self.score else _why_not_scored(reasons, self.failed.total(), len(responses), too_long)
 
     @property
     def scored(self) -> int:
@@ -457,12 +459,10 @@ class LongICLExperimentor(Scorer, DatasetTask):
         """Return the predictions or failures of a round."""
         try:
             answers: list[Any] = list(predict_queries(function, queries, part, options))
-        except OutputError as error:
+        except PromptTooLongError as error:
             ((reason, _),) = alike({str(error).removeprefix(f"{part.name}, "): 1})
-            if not is_too_long(reason):
-                raise
             _log.warning("%s: not scored: a prompt is longer than the model's limit: %s", part.name, reason)
-            return [Failure(reason)] * len(queries)
+            return [Failure(reason, is_too_long=True)] * len(queries)
         if options.on_error == "raise" or not self.card.structured:
             return answers
         return [answer if isinstance(answer, (str, Failure)) else Failure(self.card.needs_text) for answer in answers]
@@ -673,11 +673,11 @@ class LongICLExperimentor(Scorer, DatasetTask):
         return self.read_response(self.rounds[condition], place, answer)[2]
 
 
-def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int) -> str:
+def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int, too_long: bool) -> str:
     """Return why the score of a round is undefined."""
     if not failed:
         return "not scored: all responses are unparsed"
-    if all(is_too_long(reason) for reason, _ in reasons):
+    if too_long:
         listed = "; ".join(reason for reason, _ in reasons)
         count = f"{failed} of {asked} queries without an answer"
         return f"not scored: context and query are longer than the model's limit ({count}): {listed}"

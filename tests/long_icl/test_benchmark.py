@@ -118,7 +118,7 @@ def test_right_and_wrong_answers(small_files: Path, name: str, parsing: str) -> 
 
 def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
     own = one(small_files, "banking77", limit=5)
-    long = Failure("the prompt has 40,000 tokens, the model reads 32,768")
+    long = Failure("the prompt has 40,000 tokens, the model reads 32,768", is_too_long=True)
     result = scored(own, [0, 1, "", 3, 4, long, 1, long, Failure("refused"), 4])
     first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
     assert first["score"] is not None
