@@ -44,8 +44,9 @@ class RunSettings(TypedDict, total=False):
     store: str | os.PathLike[str] | PredictionStore | None
     """Where predictions are cached; the same call again continues where the last one ended."""
     model_name: str | None
-    """A name under which the store keeps the predictions, in addition to the identity of the inference function; needed
-    with a store for plain functions and for kernels that cannot be identified completely."""
+    """The name of the model, which tables, comparisons and reports show, also for given predictions. A store keeps the
+    predictions under it, in addition to the identity of the inference function; it is needed with a store for plain
+    functions and for kernels that cannot be identified completely."""
     executor: Executor | Callable[[], Executor] | None
     """Runs chunks of queries elsewhere: threads, processes, Dask, MPI. An executor, which stays open, or a function
     that makes one: it is called before the first query and again if the executor breaks, and its executors are shut
@@ -502,7 +503,13 @@ class RunContext:
             if function is not None:
                 records[name] = self._records[id(function)]
         seconds = time.monotonic() - self._began
-        return Predictions(records, self.batched, warnings=tuple(self.warnings), seconds=seconds)
+        return Predictions(
+            records,
+            self.batched,
+            given_name=self._settings.get("model_name"),
+            warnings=tuple(self.warnings),
+            seconds=seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,6 +525,8 @@ class Predictions:
     """Whether the functions were called with the list of all prompts."""
     given: str = "given"
     """The signature's field ``scoring`` for given predictions."""
+    given_name: str | None = None
+    """The name of the model that made the given predictions, as the user or a log states it. Nothing checks it."""
     warnings: tuple[str, ...] = ()
     """What went wrong in the run."""
     seconds: float = 0.0
@@ -553,7 +562,8 @@ class Predictions:
         """Return which models predicted the data sets, as results save it, with a digest of the failed queries.
 
         A given prediction was computed elsewhere, so this run knows no model for it. All given predictions together
-        have one record. The digest of these predictions takes the place of the identity of a model.
+        have one record. The digest of these predictions takes the place of the identity of a model. The name of their
+        model is only stated, so it is no part of the identity.
 
         Args:
             answers: The predictions of each data set, by its name.
@@ -567,7 +577,7 @@ class Predictions:
                 for answer in answers_of_dataset:
                     given[name].append(json_row(None if isinstance(answer, Failure) else answer))
         if given:
-            record_of_given = _record_of_given_predictions(digest(given))
+            record_of_given = _record_of_given_predictions(digest(given), self.given_name)
             records += [(record_of_given, name) for name in given]
 
         failed = []
@@ -577,13 +587,13 @@ class Predictions:
         return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
 
 
-def _record_of_given_predictions(predictions_digest: str) -> RunRecord:
+def _record_of_given_predictions(predictions_digest: str, model_name: str | None) -> RunRecord:
     """Return the record of given predictions, which no inference function of this run computed.
 
     Args:
         predictions_digest: The digest of the predictions, which is their identity.
+        model_name: The name of their model, as the user or a log states it.
     """
     now = utc_now()
-    return RunRecord(
-        identity=Identity({GIVEN: predictions_digest}), model_name=None, started=now, finished=now, counts=Counter()
-    )
+    identity = Identity({GIVEN: predictions_digest})
+    return RunRecord(identity, model_name=model_name, started=now, finished=now, counts=Counter())

@@ -52,15 +52,23 @@ from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor, strictest_policy
 from StaICC.benchmarks.group import BenchmarkGroup, members
+from StaICC.benchmarks.logged_model_names import (
+    LoggedPredictions,
+    lm_eval_model_name,
+    readable_name,
+    stated_model_name,
+)
+from StaICC.benchmarks.logged_model_names import Prediction as Prediction
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.files.json_reading import parse_json, refuse_device
 from StaICC.files.output import StrPath
 from StaICC.inference.contract import Answer, check_answer
+from StaICC.inference.model_name import check_model_name
 from StaICC.inference.replies import Failure, Unparsed, read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.metrics.classification import Kind
-from StaICC.prompting.prompt_writer import Query, as_argument
+from StaICC.prompting.prompt_writer import Prompt, Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
 from StaICC.safe_text import csv_cell, logger, visible
@@ -107,7 +115,27 @@ def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Identi
     """
     for member in members(benchmark).values():
         for experimentor in member:
-            yield from _identify_queries(member, experimentor).queries
+            for condition in experimentor.conditions():
+                yield from _identified(member, experimentor, condition)
+
+
+def _identified(benchmark: Benchmark, experimentor: Experimentor, condition: Condition) -> Iterator[IdentifiedQuery]:
+    """Yield the queries of a condition with their ids, one at a time: long prompts are written when they are read.
+
+    Args:
+        benchmark: The benchmark, whose name is in the ids.
+        experimentor: The data set.
+        condition: The condition.
+    """
+    benchmark_name = benchmark.task.name
+    for query in condition.queries:
+        yield IdentifiedQuery(
+            id=query_id(benchmark_name, experimentor.name, condition.name, query),
+            benchmark=benchmark_name,
+            dataset=experimentor.name,
+            condition=condition.name,
+            query=query,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +154,10 @@ def _identify_queries(benchmark: Benchmark, experimentor: Experimentor) -> _Iden
         benchmark: The benchmark, whose name is in the ids.
         experimentor: The data set, which makes the conditions and their queries.
     """
-    benchmark_name = benchmark.task.name
-    dataset_name = experimentor.name
     conditions = experimentor.conditions()
-    identified = []
+    identified: list[IdentifiedQuery] = []
     for condition in conditions:
-        for query in condition.queries:
-            identified.append(
-                IdentifiedQuery(
-                    id=query_id(benchmark_name, dataset_name, condition.name, query),
-                    benchmark=benchmark_name,
-                    dataset=dataset_name,
-                    condition=condition.name,
-                    query=query,
-                )
-            )
+        identified.extend(_identified(benchmark, experimentor, condition))
     return _IdentifiedDataset(conditions, identified)
 
 
@@ -184,6 +201,22 @@ def batch_key(identified: IdentifiedQuery) -> str:
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def batch_prompts(benchmark: Benchmark | BenchmarkGroup) -> Iterator[tuple[str, Prompt]]:
+    """Yield the distinct prompts of a benchmark with their ``custom_id``, for :func:`StaICC.batch_requests`.
+
+    One prompt is in memory at a time, where the benchmark writes its prompts when they are read.
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+    """
+    written_keys: set[str] = set()
+    for identified in identified_queries(benchmark):
+        key = batch_key(identified)
+        if key not in written_keys:
+            written_keys.add(key)
+            yield key, identified.query.prompt
+
+
 _log = logger(__name__)
 
 
@@ -206,9 +239,6 @@ _FIELDS = {
     "reply": _Field("text", "a text"),
 }
 """The fields that hold a prediction; a record has exactly one of them."""
-
-Prediction = Mapping[str, Any] | Failure
-"""A prediction under the name of its field, such as ``{"index": 2}``; a failure with the reason if there is none."""
 
 
 def json_lines(records: Iterator[Mapping[str, Any]]) -> Iterator[str]:
@@ -366,7 +396,7 @@ def prediction_files(path: StrPath) -> list[Path]:
 
 def read_predictions(
     path: StrPath, batch_reply: Callable[[str, Any, dict[str, str]], tuple[str, Prediction]] | None = None
-) -> dict[str, Prediction]:
+) -> LoggedPredictions:
     """Return the predictions in a file or folder, by the id of their query.
 
     Args:
@@ -377,23 +407,28 @@ def read_predictions(
     Returns:
         The prediction for each id, with the name of its field, such as ``{"index": 2}``. A logged sample has
         ``{"logits": [...]}``, the log-probability of each label. The results of a batch are by :func:`batch_key`: the
-        reply to each request, or a failure with the reason why there is none.
+        reply to each request, or a failure with the reason why there is none. The attribute ``model_name`` is the name
+        that lm_eval or the provider states; ``None`` for other files.
 
     Raises:
         ArgumentError: The folder has no logged samples.
         SchemaError: A record is damaged, has no id, has the id of another record, or is a sample with another prompt
             than the exported one. The id of a failed request may appear twice, because it may have been sent again.
+            Or the samples are of several models.
         OSError: A file cannot be read.
     """
     predictions: dict[str, Prediction] = {}
     places: dict[str, str] = {}
     models: dict[str, str] = {}
+    lm_eval_models: dict[str, Path] = {}
     for file in prediction_files(path):
+        is_lm_eval_log = False
         for number, record in numbered_records(file):
             where = f"{file}, line {number}"
             if batch_reply is not None and "custom_id" in record:
                 key, prediction = batch_reply(where, record, models)
             elif _is_logged_sample(record):
+                is_lm_eval_log = True
                 key, prediction = _read_sample(where, record)
             else:
                 key, prediction = _read_prediction(where, record, file)
@@ -409,7 +444,32 @@ def read_predictions(
                 )
             predictions[key] = prediction
             places[key] = where
-    return predictions
+        model = lm_eval_model_name(file) if is_lm_eval_log else None
+        if model is not None:
+            lm_eval_models.setdefault(model, file)
+    return LoggedPredictions(predictions, _only_model(lm_eval_models, models))
+
+
+def _only_model(lm_eval_models: Mapping[str, Path], models_of_replies: Mapping[str, str]) -> str | None:
+    """Return the name of the model of all predictions, as their log states it; ``None`` if it states none.
+
+    Args:
+        lm_eval_models: The names in the logs of lm_eval, each with a file of its samples.
+        models_of_replies: The names in the replies of a batch, at most one, with the line of the first reply. Replies
+            without a name have the name ``"None"``.
+
+    Raises:
+        SchemaError: There are samples of several models.
+    """
+    if len(lm_eval_models) > 1:
+        listed = " and ".join(f"{name:.80} ({file})" for name, file in lm_eval_models.items())
+        raise SchemaError(f"samples of the models {listed}; expected those of one model. Give the folder of one run")
+    for name in lm_eval_models:
+        return name
+    for name in models_of_replies:
+        if name != str(None):
+            return readable_name(name)
+    return None
 
 
 def _is_logged_sample(record: Mapping[str, Any]) -> bool:
@@ -511,6 +571,7 @@ def score_predictions(
     *,
     partial: bool = False,
     return_outputs: bool = False,
+    model_name: str | None = None,
 ) -> Result | ResultGroup:
     """Return the result of predictions that were computed elsewhere.
 
@@ -522,16 +583,20 @@ def score_predictions(
         partial: Allow queries without a prediction; they count as failed, as do unparsed replies, unless the
             benchmark has ``unparsed="wrong"`` or ``"excluded"``.
         return_outputs: Keep the prediction of each query in ``result.outputs``.
+        model_name: The name of the model that made the predictions; by default the name in their log. Tables,
+            comparisons and reports show it. Nothing checks it, so the result also says that predictions were given.
 
     Returns:
         The result; for a group, a group of results.
 
     Raises:
-        ArgumentError: A prediction is missing, or belongs to no query of this benchmark.
+        ArgumentError: A prediction is missing, or belongs to no query of this benchmark. Or the name is no text.
         OutputError: A prediction is invalid (the message names its id), a reply has no label, or predictions are of
             different kinds.
     """
     started = time.monotonic()
+    check_model_name(model_name)
+    stated_name = stated_model_name(predictions, model_name)
     benchmarks = members(benchmark)
     datasets_by_member: dict[str, list[_IdentifiedDataset]] = {}
     queries: list[IdentifiedQuery] = []
@@ -541,7 +606,7 @@ def score_predictions(
             queries += dataset.queries
     prediction_by_id = _match_queries(queries, predictions, partial)
     unparsed = strictest_policy(experimentor for member in benchmarks.values() for experimentor in member)
-    given = _read_answers(queries, prediction_by_id, unparsed)
+    given = _read_answers(queries, prediction_by_id, unparsed, stated_name)
     if not partial:
         _refuse_unparsed(given)
 
@@ -614,6 +679,8 @@ class _GivenPredictions:
     """The failures of the replies without a label, by the id of their query."""
     cut_off: frozenset[str]
     """The ids of the queries whose reply has no label and stopped at the maximum number of tokens."""
+    model_name: str | None
+    """The name of their model, as the user or a log states it."""
 
     @property
     def scoring(self) -> str:
@@ -624,7 +691,10 @@ class _GivenPredictions:
 
 
 def _read_answers(
-    queries: Sequence[IdentifiedQuery], values: Mapping[str, Prediction], unparsed: Unparsed
+    queries: Sequence[IdentifiedQuery],
+    values: Mapping[str, Prediction],
+    unparsed: Unparsed,
+    model_name: str | None,
 ) -> _GivenPredictions:
     """Return the predictions of all queries after validation. A reply is replaced by its label.
 
@@ -632,6 +702,7 @@ def _read_answers(
         queries: The queries.
         values: The prediction or failure of each query, by its id.
         unparsed: How replies without a label count.
+        model_name: The name of their model, as the user or a log states it.
 
     Raises:
         ArgumentError: No query has a prediction.
@@ -668,6 +739,7 @@ def _read_answers(
         replies=frozenset(replies),
         unparsed=without_label,
         cut_off=frozenset(cut_off),
+        model_name=model_name,
     )
 
 
@@ -741,7 +813,7 @@ def _score_member(
         outputs = cast("Kind", given.kind)
         member = member.copy_with(experimentor=[experimentor.copy_with(outputs=outputs) for experimentor in member])
         runs = _assemble_runs(member, datasets, given)
-    predictions = Predictions(given=given.scoring, seconds=time.monotonic() - started)
+    predictions = Predictions(given=given.scoring, given_name=given.model_name, seconds=time.monotonic() - started)
     return member.collect(runs, predictions, return_outputs)
 
 

@@ -32,7 +32,7 @@ from StaICC.errors import SchemaError, StaICCError
 from StaICC.inference.contract import Answer
 from StaICC.inference.identity import Identity
 from StaICC.inference.recheck import RunRecord
-from StaICC.inference.replies import Failure, unlabelled
+from StaICC.inference.replies import Failure, recorded_failure, unlabelled
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.results.details import DatasetDetails
 from StaICC.results.files import DIVIDED
@@ -399,8 +399,10 @@ def recorded_predictions(result: Result) -> Predictions:
     parser = f";parser={PARSER_VERSION}"
     has_replies = scoring.endswith(parser)
     records: dict[str, RunRecord] = {}
+    given_name = None
     for predictor in result.provenance.predictors:
         if GIVEN in predictor.who:
+            given_name = predictor.name
             continue  # No model of the run made these predictions, and a data set without a record says so.
         # The provenance merges functions with equal and complete identities. The saved predictors are merged already,
         # so each one is marked as plain, which means incomplete: it is not merged with another one.
@@ -412,6 +414,7 @@ def recorded_predictions(result: Result) -> Predictions:
         records,
         batched=";batched" in scoring,
         given=f"given{parser}" if has_replies else "given",
+        given_name=given_name,
         warnings=result.warnings,
     )
 
@@ -431,7 +434,7 @@ def _recorded_answers(details: DatasetDetails, n_labels: int) -> Iterator[Answer
     """
     failures: dict[tuple[str, int], Failure] = {}
     for failed in details.failures:
-        failures[failed.condition, failed.query] = Failure(failed.reason)
+        failures[failed.condition, failed.query] = recorded_failure(failed.reason)
     for reply in details.unparsed:
         failures[reply.condition, reply.query] = unlabelled(reply.reason)
     for record in details.conditions:

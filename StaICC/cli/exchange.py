@@ -85,6 +85,11 @@ def add_score(parser: argparse.ArgumentParser) -> None:
     options.add_prompt_options(parser)
     options.add_scoring_options(parser)
     parser.add_argument(
+        "--model-name",
+        metavar="NAME",
+        help="the name of the model that made the predictions (default: the name in the log of lm_eval or a batch)",
+    )
+    parser.add_argument(
         "--partial",
         action="store_true",
         help="allow missing predictions and unparsed replies; the result is marked PARTIAL",
@@ -101,7 +106,7 @@ def score(args: argparse.Namespace) -> int:
     A missing id, a duplicate id and an unknown id are errors.
 
     examples:
-      python -m StaICC score normal predictions.jsonl
+      python -m StaICC score normal predictions.jsonl --model-name my-model
       python -m StaICC score normal predictions.csv --datasets mini --limit 10 --json scored.json
       python -m StaICC score normal logged
     """
@@ -113,7 +118,11 @@ def score(args: argparse.Namespace) -> int:
     saver.check(args.records, result=args.json)
     predictions = exchange.read_predictions(path, _batch_reply)
     result = exchange.score_predictions(
-        benchmark, predictions, partial=args.partial, return_outputs=args.records is not None
+        benchmark,
+        predictions,
+        partial=args.partial,
+        return_outputs=args.records is not None,
+        model_name=args.model_name,
     )
     return saver.finish(result)
 

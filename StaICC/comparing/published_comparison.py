@@ -17,7 +17,7 @@ ten data sets (``Normal``, ``Diagnosis``):
 5. Likelihood and calibration error of the noisy channel are not comparable: the published ones come from the mean loss
    over the complete prompt, which makes every prediction nearly uniform.
 
-For ``LongICL``, data set by data set: the published variant, files known to be the published ones, 500 test items, no
+For ``LongICL``, data set by data set: the published parser, files known to be the published ones, 500 test items, no
 label list in the prompt, demonstrations interleaved, a prediction for every query of the round.
 
 Reservations are listed as cautions.
@@ -72,7 +72,7 @@ _OTHER_ROWS = "according to the paper all test examples were used; its code and 
 _PUBLISHED_SCORING = "last"
 """The ``label_scoring`` of the published figures: the release takes the last token of each label."""
 
-_LONG_ICL_SETTINGS = {"variant": "published", "test_number": 500, "instruct": False}
+_LONG_ICL_SETTINGS = {"parsing": "published", "limit": 500, "instruct": False}
 _ZERO = "a published 0 may mean that the context was too long for the model, not that all answers were wrong"
 
 

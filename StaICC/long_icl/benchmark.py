@@ -47,20 +47,24 @@ from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import ArgumentError, DataMissingError, OutputError
+from StaICC.errors import ArgumentError, DataMissingError, OutputError, PromptTooLongError
 from StaICC.inference.contract import Answer, Inference, dropped_demonstrations, own_attribute
 from StaICC.inference.forecast import forecast_prompts
-from StaICC.inference.replies import Failure, Unparsed, alike, is_too_long, unparsed_reason
+from StaICC.inference.replies import Failure, Unparsed, alike, unparsed_reason
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.runner import Part, RunOptions, predict_queries
-from StaICC.long_icl import experiments
+from StaICC.long_icl.analysis import analyse
 from StaICC.long_icl.available import load_available
 from StaICC.long_icl.cards import ROUNDS, cards
-from StaICC.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, score_part, to_bytes
+from StaICC.long_icl.condition_scores import METHOD, score_part
+from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.experiments import DESIGNS, Experiment
 from StaICC.long_icl.install import default_folder
 from StaICC.long_icl.loading import LongICLData, show_notice
-from StaICC.long_icl.parsing import PARSING_OF, PARSINGS, VARIANTS
+from StaICC.long_icl.material import Material
+from StaICC.long_icl.parsing import PARSINGS
 from StaICC.long_icl.prompts import write_query
+from StaICC.long_icl.reference_tokens import to_bytes
 from StaICC.long_icl.scoring import (
     Tally,
     guessing_scores,
@@ -93,7 +97,7 @@ _log = logger(__name__)
 NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
 ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
-OPTIONS = ("variant", "test_number", "instruct", "parsing", "unparsed")
+OPTIONS = ("limit", "instruct", "parsing", "unparsed")
 """The options that the settings of a data set contain unchanged."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
@@ -118,19 +122,17 @@ class LongICLOptions:
 
     Raises:
         ArgumentError: A value is invalid, or does not go together with the experiment.
-        UnknownNameError: The variant, parsing or policy is unknown.
+        UnknownNameError: The parsing or policy is unknown.
     """
 
     rounds: Iterable[int] = ALL_ROUNDS
     """Rounds to evaluate, in order."""
-    variant: str = "published"
-    """``published`` or ``strict``."""
-    test_number: int | None = 500
+    limit: int | None = 500
     """Maximum number of test items (DialogRE: pairs); None for all."""
     instruct: bool = False
     """Show the label list in the prompt."""
-    parsing: str | None = None
-    """How responses are parsed: ``published`` or ``tolerant``; None for the variant's (:data:`PARSING_OF`)."""
+    parsing: str = "published"
+    """How responses are parsed, a value of :data:`~StaICC.long_icl.parsing.PARSINGS`."""
     unparsed: Unparsed = "wrong"
     """How a response without a label, or one that the server withheld, counts: ``wrong`` as published, ``excluded``
     with bounds on the score, or ``error``."""
@@ -146,12 +148,9 @@ class LongICLOptions:
             expected = f"different whole numbers from 1 to {ROUNDS}, in a list"
             raise ArgumentError(f"rounds must be {expected}, not {self.rounds!r}")
         self.rounds = numbers
-        if self.test_number is not None:
-            self.test_number = validate_integer("test_number", self.test_number, 1)
+        if self.limit is not None:
+            self.limit = validate_integer("limit", self.limit, 1)
         self.instruct = bool(self.instruct)
-        known_name("variant", self.variant, VARIANTS)
-        if self.parsing is None:
-            self.parsing = PARSING_OF[self.variant]
         known_name("parsing", self.parsing, PARSINGS)
         known_name("value of unparsed", self.unparsed, get_args(Unparsed))
         if self.experiment is not None and self.rounds != ALL_ROUNDS:
@@ -216,12 +215,14 @@ class LongICLOutcome(Outcome):
                 raise OutputError(f"{own.place_of(self.number, place)}: {reason}. {remedy}")
             gold = own.test_items[place].gold
             self.tallies[place] = None if assume is None else Tally(gold, gold, gold)
-        rule, variant, self.unparsed = own.card.scoring, own.options.variant, [*unread.values()]
+        rule, self.unparsed = own.card.scoring, [*unread.values()]
         self.cut_off = sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
-        self.kept = scored(rule, self.tallies, variant)
-        self.score = None if self.failed else score_tallies(rule, self.kept, variant)
+        self.kept = scored(rule, self.tallies)
+        self.score = None if self.failed else score_tallies(rule, self.kept)
         self.value = value_of(self.score)
-        self.note = "" if self.score else _why_not_scored(alike(self.failed), self.failed.total(), len(responses))
+        too_long = all(failure.is_too_long for failure in failures.values() if failure.reply is None)
+        reasons = alike(self.failed)
+        self.note = "" if self.score else _why_not_scored(reasons, self.failed.total(), len(responses), too_long)
 
     @property
     def scored(self) -> int:
@@ -287,7 +288,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
 
     Raises:
         ArgumentError: An argument cannot be used with this data set.
-        UnknownNameError: The variant, parsing or policy is unknown.
+        UnknownNameError: The parsing or policy is unknown.
     """
 
     free_text = True
@@ -296,15 +297,14 @@ class LongICLExperimentor(Scorer, DatasetTask):
     def __init__(self, data: LongICLData, **options: Any) -> None:
         self.data, self.card = data, data.card
         self.options = chosen = LongICLOptions(**options)
-        strict = chosen.variant == "strict"
-        self.test_items = tuple(data.test_items(chosen.test_number, strict=strict))
-        every = tuple(data.test_items(None, strict=strict))
-        self.test_number = None if self.test_items == every else chosen.test_number  # in the signature
+        self.test_items = tuple(data.test_items(chosen.limit))
+        every = tuple(data.test_items(None))
+        self.limit = None if self.test_items == every else chosen.limit  # in the signature
         self._questions = tuple(write_query(self.card, item) for item in self.test_items)
-        self.guessing = guessing_scores(self.card, self.test_items, chosen.variant)
+        self.guessing = guessing_scores(self.card, self.test_items)
         material = Material(data, self.test_items, chosen.instruct)
         made: Mapping[Any, Contexts | str] = (
-            {number: material.round(number, strict) for number in chosen.rounds}
+            {number: material.round(number) for number in chosen.rounds}
             if chosen.experiment is None
             else chosen.experiment.conditions(material)
         )
@@ -323,7 +323,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
 
     def __repr__(self) -> str:
         rounds = ", ".join(map(round_name, self.rounds))
-        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items, {self.options.variant}>")
+        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items>")
 
     def get_label_space(self) -> list[str]:
         """Return the label names, in prompt order."""
@@ -395,7 +395,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
             "dataset": self.card.name,
             "rounds": list(self.rounds),
             **{name: getattr(self.options, name) for name in OPTIONS},
-            "test_number": self.test_number,
+            "limit": self.limit,
             "experiment": None if experiment is None else experiment.options(),
             "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
             "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
@@ -459,12 +459,10 @@ class LongICLExperimentor(Scorer, DatasetTask):
         """Return the predictions or failures of a round."""
         try:
             answers: list[Any] = list(predict_queries(function, queries, part, options))
-        except OutputError as error:
+        except PromptTooLongError as error:
             ((reason, _),) = alike({str(error).removeprefix(f"{part.name}, "): 1})
-            if not is_too_long(reason):
-                raise
             _log.warning("%s: not scored: a prompt is longer than the model's limit: %s", part.name, reason)
-            return [Failure(reason)] * len(queries)
+            return [Failure(reason, is_too_long=True)] * len(queries)
         if options.on_error == "raise" or not self.card.structured:
             return answers
         return [answer if isinstance(answer, (str, Failure)) else Failure(self.card.needs_text) for answer in answers]
@@ -499,7 +497,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
         """Return the intervals of the rounds and of their mean, with the row as the unit."""
         level, rows = scoring.statistics.level, [item.row for item in self.test_items]
         scored = {outcome.condition.name: outcome.tallies for outcome in outcomes if outcome.score}
-        terms = {name: score_part(self.card, self.options.variant, own, level, rows) for name, own in scored.items()}
+        terms = {name: score_part(self.card, own, level, rows) for name, own in scored.items()}
         parts = {name: part for name, part in terms.items() if part is not None}
         if len(parts) == len(outcomes) and self.options.experiment is None:
             parts["mean"] = combine(list(parts.values()), [1 / len(parts)] * len(parts))
@@ -536,8 +534,8 @@ class LongICLExperimentor(Scorer, DatasetTask):
             contexts = {own.condition.name: self.contexts[own.number].sent(own.dropped) for own in run.outcomes}
             tallies = {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes}
             level = self.options.statistics.level if self.options.statistics.intervals else None
-            of_task = self.options.experiment, self.card, self.options.variant, self.test_items
-            values["experiment"] = experiments.analyse(*of_task, contexts, tallies, level)
+            of_task = self.options.experiment, self.card, self.test_items
+            values["experiment"] = analyse(*of_task, contexts, tallies, level)
         bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
         if self.options.unparsed != "excluded":
             bounded = []
@@ -582,7 +580,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
         card, item, names = self.card, self.test_items[place], self.contexts[number].labels_of(place)
         prompt = None if self.options.parsing == "published" else self.context(number, place) + self._questions[place]
         try:
-            tally, parsed = tally_prediction(card, text, item, str(self.options.parsing), prompt, names)
+            tally, parsed = tally_prediction(card, text, item, self.options.parsing, prompt, names)
         except OutputError as error:
             raise OutputError(f"{self.place_of(number, place)}: {error}") from error
         if isinstance(text, str) and item.gold and not tally.predicted:
@@ -675,11 +673,11 @@ class LongICLExperimentor(Scorer, DatasetTask):
         return self.read_response(self.rounds[condition], place, answer)[2]
 
 
-def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int) -> str:
+def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int, too_long: bool) -> str:
     """Return why the score of a round is undefined."""
     if not failed:
         return "not scored: all responses are unparsed"
-    if all(is_too_long(reason) for reason, _ in reasons):
+    if too_long:
         listed = "; ".join(reason for reason, _ in reasons)
         count = f"{failed} of {asked} queries without an answer"
         return f"not scored: context and query are longer than the model's limit ({count}): {listed}"
@@ -697,13 +695,11 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             those with one label per item; in ``helmet``: for the five of HELMET). Data sets without files are skipped;
             a warning and the result say how to get the files.
         rounds: Rounds to evaluate, in order.
-        test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
+        limit: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment other than ``helmet``.
         instruct: Show the label list in the prompt.
-        variant: ``published``, or ``strict`` with the errors of selection and scoring corrected.
-        parsing: How responses are parsed: ``published``, or ``tolerant`` with the parser of all benchmarks
-            (reasoning, "the answer is ...", JSON, bold, lists); None for that of the variant: ``tolerant`` if it is
-            ``strict``.
+        parsing: How responses are parsed: ``published``, or ``library`` with the parser of all benchmarks
+            (reasoning, "the answer is ...", JSON, bold, lists).
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.long_icl.experiments.Experiment`, or the name of one with its default options:
@@ -722,7 +718,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         DataMissingError: No data set is available.
         DataDamagedError: A file is damaged, or not the published one.
         ArgumentError: An argument is invalid.
-        UnknownNameError: The data set, variant or parsing is unknown.
+        UnknownNameError: The data set or parsing is unknown.
 
     Example:
         >>> benchmark = LongICL("my_data", ["banking77"], rounds=(1, 2))  # doctest: +SKIP
@@ -741,11 +737,10 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         data_dir: str | os.PathLike[str] | None = None,
         datasets: Iterable[str | Dataset] | Dataset | None = None,
         rounds: Iterable[int] = ALL_ROUNDS,
-        test_number: int | Literal["default"] | None = "default",
+        limit: int | Literal["default"] | None = "default",
         instruct: bool = False,
-        variant: str = "published",
         *,
-        parsing: str | None = None,
+        parsing: str = "published",
         unparsed: Unparsed = "wrong",
         experiment: Experiment | str | None = None,
         verify: bool = True,
@@ -758,10 +753,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             if not isinstance(chosen, Experiment):
                 raise ArgumentError(f"experiment must be an Experiment or its name, not {chosen!r}")
             design = DESIGNS[chosen.name]
-        number = (design.items if design else 500) if test_number == "default" else test_number
-        options = LongICLOptions(
-            rounds, variant, number, instruct, parsing, unparsed, chosen, statistics or Statistics()
-        )
+        number = (design.items if design else 500) if limit == "default" else limit
+        options = LongICLOptions(rounds, number, instruct, parsing, unparsed, chosen, statistics or Statistics())
         if design is not None and datasets is None:
             offered = cards(design.suite)
             datasets = [name for name, card in offered.items() if not card.structured]
@@ -825,7 +818,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
         options = {"datasets": self.dataset_names, **asdict(self.experimentor[0].options)}
-        options["test_number"] = max((own.test_number for own in self if own.test_number is not None), default=None)
+        options["limit"] = max((own.limit for own in self if own.limit is not None), default=None)
         arguments: dict[str, Any] = json.loads(json.dumps(options))
         return arguments
 
@@ -834,13 +827,13 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     ) -> Signature:
         """Return every option of this benchmark that can change a score; arguments as for the base class."""
         own, datasets = self.experimentor[0].options, self.dataset_names
+        limit = self.arguments()["limit"]
         files = [file.identity for each in self for file in (each.data.train_file, each.data.test_file)]
         options = {
-            "variant": own.variant,
             "rounds": None if own.experiment else "+".join(map(str, own.rounds)),
             "instruct": "yes" if own.instruct else None,
             "parsing": None if own.parsing == "published" else own.parsing,
-            "parser": PARSER_VERSION if own.parsing == "tolerant" else None,
+            "parser": PARSER_VERSION if own.parsing == "library" else None,
             **(own.experiment.options() if own.experiment else {}),
         }
         return Signature(
@@ -848,7 +841,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
                 "benchmark": self.task_name,
                 "datasets": None if datasets == list(cards()) else "+".join(map(escaped, datasets)),
                 "data": short_digest(files),
-                "rows": str(self.arguments()["test_number"] or "all"),
+                "limit": None if limit is None else str(limit),
                 "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
                 "unparsed": None if own.unparsed == "wrong" else own.unparsed,
                 "statistics": own.statistics.for_signature(),

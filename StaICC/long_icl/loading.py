@@ -81,12 +81,11 @@ class LongICLData:
         """Whether both files are the published ones."""
         return self.train_file.verified and self.test_file.verified
 
-    def demonstration_rows(self, number: int, *, strict: bool = False) -> list[Item]:
+    def demonstration_rows(self, number: int) -> list[Item]:
         """Return the selected demonstrations of a round (DialogRE: one item per pair, before merging).
 
         Args:
             number: The round, 1 to 5.
-            strict: See :mod:`~StaICC.long_icl.prompts`.
 
         Raises:
             ArgumentError: The round is not 1 to 5, the task has no rounds, or a label of the user's own data set has
@@ -99,7 +98,7 @@ class LongICLData:
         if rule.rule == "covering":
             places = [*chain.from_iterable(self.turns(number))]
         else:
-            places = selected(rule.rule, [row.label for row in self.train], number, strict=strict)
+            places = selected(rule.rule, [row.label for row in self.train], number)
         return [self.train[place].item() for place in places]
 
     def turns(self, most: int | None = None) -> list[list[int]]:
@@ -118,32 +117,31 @@ class LongICLData:
             such = f"such as {few[0]!r} with {counts[few[0]]}. Choose lower rounds, or {more}"
             raise ArgumentError(f"{self.card.title}: {got}, {such}")
 
-    def test_items(self, test_number: int | None = 500, *, strict: bool = False) -> list[Item]:
+    def test_items(self, limit: int | None = 500) -> list[Item]:
         """Return the test items, the same for all rounds.
 
         Args:
-            test_number: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
-            strict: See :mod:`~StaICC.long_icl.prompts`.
+            limit: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
 
         Raises:
-            ArgumentError: ``test_number`` is not a whole number of 1 or more, or nothing is selected.
+            ArgumentError: ``limit`` is not a whole number of 1 or more, or nothing is selected.
         """
-        if test_number is not None:
-            test_number = validate_integer("test_number", test_number, 1)
+        if limit is not None:
+            limit = validate_integer("limit", limit, 1)
         rule, size = self.card.test.rule, self.card.test.size or 0
         if rule == "pairs":
             every = [row.item() for row in self.test]
             chosen = [
                 replace(every[place], gold=every[place].gold[:count], arguments=every[place].arguments[:count])
-                for place, count in by_pairs([len(item.gold) for item in every], test_number)
+                for place, count in by_pairs([len(item.gold) for item in every], limit)
             ]
         else:
             labels, places = [row.label for row in self.test], [*range(len(self.test))]
             if rule == "balanced":
-                places = by_balance(labels, test_number)
+                places = by_balance(labels, limit)
             elif rule != "first":
-                places = selected(rule, labels, size, strict=strict)
-            chosen = [self.test[place].item() for place in places[:test_number]]
+                places = selected(rule, labels, size)
+            chosen = [self.test[place].item() for place in places[:limit]]
         if not chosen:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
         return chosen

@@ -1,8 +1,8 @@
-"""Parsing of responses, as the published parsers do it or tolerantly.
+"""Parsing of responses, as the published parsers or the parser of all benchmarks do it.
 
 A response is the continuation of the prompt, or the prompt with its continuation. The published parsers search for the
 query text in the response and take its last occurrence as the query. They are reproduced exactly, with their errors.
-Of data sets with one label per item, the tolerant parser is that of all benchmarks
+Of data sets with one label per item, the library's parser is that of all benchmarks
 (:mod:`StaICC.inference.reply_parser`). Of the others it corrects these errors:
 
 * S6. The query's text is not searched for in the response. If the response begins with the prompt, the prompt is
@@ -90,16 +90,10 @@ def _corrected_entities(own: TaskCard, response: str, item: Item) -> dict[str, s
     return entities
 
 
-VARIANTS = ("published", "strict")
-"""``published``: as the published code; ``strict``: with its errors of selection and scoring corrected."""
-
-PARSINGS = ("published", "tolerant")
-"""``published``: as the published parser; ``tolerant``: one label with the parser of all benchmarks
+PARSINGS = ("published", "library")
+"""``published``: as the published parser; ``library``: one label with the parser of all benchmarks
 (:mod:`StaICC.inference.reply_parser`); lists of labels with the errors of the published parser corrected, after
 reasoning, out of code blocks, and as JSON or one to a line too."""
-
-PARSING_OF: Mapping[str, str] = {"published": "published", "strict": "tolerant"}
-"""The parsing of a variant, unless another one is chosen."""
 
 
 def _after_last(response: str, needle: str) -> str:
@@ -163,11 +157,11 @@ Parsed = str | dict[str, str]
 _PUBLISHED: Mapping[str, Callable[[TaskCard, str, Item], Parsed]] = {"entities": _entities, "dialogue": _relations}
 
 
-def parse_response(own: TaskCard, response: str, item: Item, variant: str, prompt: str | None) -> Parsed:
+def parse_response(own: TaskCard, response: str, item: Item, parsing: str, prompt: str | None) -> Parsed:
     """Return the answer in a response; arguments as :func:`parse_answer`."""
     if not isinstance(response, str):
         raise ArgumentError(f"response must be text, not {response!r}")
-    if known_name("parsing", variant, PARSINGS) == "published":
+    if known_name("parsing", parsing, PARSINGS) == "published":
         read = _exact_match if own.answers.exact_match else _PUBLISHED.get(item.kind, _one_label)
         return read(own, response, item)
     if prompt:
@@ -187,7 +181,7 @@ def parse_answer(
     response: str,
     item: Item | Mapping[str, Any],
     *,
-    variant: str = "published",
+    parsing: str = "published",
     prompt: str | None = None,
 ) -> str | list[list[str]]:
     r"""Return the answer in a response, in normal form.
@@ -198,8 +192,8 @@ def parse_answer(
         item: The test item: a record, or a mapping with the fields of the query: ``text``; ``sentence1`` and
             ``sentence2``; ``sentence``, ``subject_entity``, ``object_entity``; ``sentence``; ``dialogue`` and
             ``relations``. Other keys are ignored.
-        variant: ``published`` or ``tolerant``.
-        prompt: The prompt; the tolerant parser removes it from the beginning of the response.
+        parsing: A value of :data:`PARSINGS`.
+        prompt: The prompt; the library's parser removes it from the beginning of the response.
 
     Returns:
         The label as text (in lower case for BANKING77, GoEmotions and Discovery); for DialogRE the list of relations
@@ -216,5 +210,5 @@ def parse_answer(
         [['Calder Bay', 'location-GPE']]
     """
     own = task_card(dataset)
-    answer = parse_response(own, response, as_item(own, item), variant, prompt)
+    answer = parse_response(own, response, as_item(own, item), parsing, prompt)
     return answer if isinstance(answer, str) else [list(pair) for pair in answer.items()]

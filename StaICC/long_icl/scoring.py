@@ -6,10 +6,7 @@ exception: the score of DialogRE leaves out the items after the one with the 500
 
 The published F1 adds 1e-8 to its denominators, so a perfect score is 0.99999999. The published evaluator of Few-NERD
 divides by zero if no prediction is correct; this library returns 0.0, as the paper reports. This is the only difference
-between the published variant and the published code. The strict variant differs twice:
-
-* S17. Precision, recall and F1 are ratios without added constants; 0 / 0 is 0.
-* S21. DialogRE: all items are scored, not only the first ones up to 500 pairs.
+from the published code.
 """
 
 from __future__ import annotations
@@ -42,34 +39,34 @@ class Tally(NamedTuple):
 
 
 def tally_answer(
-    card: TaskCard, answer: Parsed, item: Item, variant: str = "published", names: tuple[str, ...] = ()
+    card: TaskCard, answer: Parsed, item: Item, parsing: str = "published", names: tuple[str, ...] = ()
 ) -> Tally:
     """Compare a parsed answer to the true labels of an item.
 
     An entity is correct if the sentence has it (same text) with the same type. Relations of a dialogue are compared
-    place by place. Published: a part of the answer is a prediction if it contains the name of a relation, and correct
-    if it contains the true one. Strict: it must equal the name.
+    place by place. With the published parser, a part of the answer is a prediction if it contains the name of a
+    relation, and correct if it contains the true one. With the library's parser, it must equal the name.
 
     Args:
         card: Card of the data set.
         answer: The parsed answer.
         item: The test item.
-        variant: ``published`` or ``strict``.
+        parsing: How the answer was parsed, a value of :data:`~StaICC.long_icl.parsing.PARSINGS`.
         names: As for :func:`tally_prediction`.
     """
-    strict, gold, own = variant != "published", item.gold, replace(card, labels=names) if names else card
+    exact, gold, own = parsing != "published", item.gold, replace(card, labels=names) if names else card
     if not isinstance(answer, str):
-        known = {text.strip() if strict else text: kind for (text,), kind in zip(item.arguments, gold, strict=True)}
+        known = {text.strip() if exact else text: kind for (text,), kind in zip(item.arguments, gold, strict=True)}
         correct = tuple(kind for entity, kind in answer.items() if known.get(entity) == kind)
         return Tally(tuple(known.values()), tuple(answer.values()), correct)
     if item.kind != "dialogue":
-        label = as_label(own, answer) if strict else labels_by_name(own.labels, own.answers, False).get(answer, "")
+        label = as_label(own, answer) if exact else labels_by_name(own.labels, own.answers, False).get(answer, "")
         predicted: tuple[str, ...] = (card.labels[own.labels.index(label)],) if label in own.labels else ()
         return Tally(gold, predicted, gold * (predicted == gold))
     parts = [part.strip() for part in answer.split(",")]
 
     def named(part: str, label: str) -> bool:
-        return part == label if strict else label in part
+        return part == label if exact else label in part
 
     predicted = tuple(label for part in parts for label in [*filter(partial(named, part), card.labels)][:1])
     return Tally(gold, predicted, tuple(label for label, part in zip(gold, parts, strict=False) if named(part, label)))
@@ -79,7 +76,7 @@ def tally_prediction(
     card: TaskCard,
     prediction: object,
     item: Item,
-    variant: str = "published",
+    parsing: str = "published",
     prompt: str | None = None,
     names: tuple[str, ...] = (),
 ) -> tuple[Tally, str]:
@@ -90,8 +87,8 @@ def tally_prediction(
         prediction: Text; or, for data sets with one label per item, a label index or one score per label (the first
             label with the highest score is predicted).
         item: The test item.
-        variant: How text is parsed: ``published`` or ``tolerant``.
-        prompt: The prompt; the tolerant parser removes it from the beginning of a response.
+        parsing: How text is parsed, a value of :data:`~StaICC.long_icl.parsing.PARSINGS`.
+        prompt: The prompt; the library's parser removes it from the beginning of a response.
         names: What the prompt calls the labels, in their order; by default, the card's names.
 
     Returns:
@@ -101,9 +98,9 @@ def tally_prediction(
         OutputError: The prediction has another type.
     """
     if isinstance(prediction, str):
-        answer = parse_response(replace(card, labels=names) if names else card, prediction, item, variant, prompt)
+        answer = parse_response(replace(card, labels=names) if names else card, prediction, item, parsing, prompt)
         text = answer if isinstance(answer, str) else "\n".join(map(": ".join, answer.items()))
-        return tally_answer(card, answer, item, variant, names), text
+        return tally_answer(card, answer, item, parsing, names), text
     if card.structured:
         raise OutputError(f"{card.needs_text}, not {type(prediction).__name__}")
     scores = check_answer(prediction, card.labels)
@@ -118,42 +115,37 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else 0.0
 
 
-def scored(rule: ScoringRule, tallies: Iterable[Tally | None], variant: str = "published") -> list[Tally | None]:
+def scored(rule: ScoringRule, tallies: Iterable[Tally | None]) -> list[Tally | None]:
     """Return the tallies that are scored: all, except that the published DialogRE score stops at 500 gold labels."""
     counted, gold = [], 0
     for tally in tallies:
         counted.append(tally)
         gold += len(tally.gold) if tally is not None else 0
-        if variant != "strict" and rule.stop_at is not None and gold >= rule.stop_at:
+        if rule.stop_at is not None and gold >= rule.stop_at:
             break
     return counted
 
 
-def score_tallies(
-    rule: ScoringRule, tallies: Iterable[Tally | None], variant: str = "published"
-) -> dict[str, float] | None:
+def score_tallies(rule: ScoringRule, tallies: Iterable[Tally | None]) -> dict[str, float] | None:
     """Return the score of tallies, with the counts that it is computed from; ``None`` without items.
 
     Args:
         rule: Scoring rule of the data set.
         tallies: One tally per item, in order; ``None`` for an item that is left out.
-        variant: ``published`` or ``strict``.
 
     Returns:
         ``items``, ``correct`` and ``accuracy``; or ``gold``, ``predicted``, ``correct``, ``precision``, ``recall`` and
         ``f1``.
     """
-    counted = [tally for tally in scored(rule, tallies, variant) if tally is not None]
+    counted = [tally for tally in scored(rule, tallies) if tally is not None]
     if not counted:
         return None
     gold, predicted, correct = (sum(map(len, labels)) for labels in zip(*counted, strict=True))
     if rule.metric == "accuracy":
         return {"items": gold, "correct": correct, "accuracy": correct / gold}
-    small = 0.0 if variant == "strict" else SMALL
-    precision, recall = _ratio(correct, predicted + small), _ratio(correct, gold + small)
-    f1 = _ratio(2 * correct, predicted + gold)  # the harmonic mean of the two, without rounding them first
-    if small:
-        f1 = _ratio(2 * precision * recall, precision + recall + rule.f1_constant)
+    precision = correct / (predicted + SMALL)
+    recall = correct / (gold + SMALL)
+    f1 = _ratio(2 * precision * recall, precision + recall + rule.f1_constant)
     counts = {"gold": gold, "predicted": predicted, "correct": correct}
     return {**counts, "precision": precision, "recall": recall, "f1": f1}
 
@@ -175,9 +167,7 @@ def label_counts(card: TaskCard, tallies: Iterable[Tally | None]) -> dict[str, d
     return {label: {part: of_part[label] for part, of_part in counts.items()} for label in card.labels}
 
 
-def guessing_scores(
-    card: TaskCard, items: Sequence[Item], variant: str = "published"
-) -> tuple[float | None, float | None, str | None]:
+def guessing_scores(card: TaskCard, items: Sequence[Item]) -> tuple[float | None, float | None, str | None]:
     """Return the scores of predictions that do not depend on the query.
 
     In DialogRE, a guess is one relation per pair. Few-NERD asks for the entities too, and a random guess of entities is
@@ -185,8 +175,7 @@ def guessing_scores(
 
     Args:
         card: Card of the data set.
-        items: The test items.
-        variant: ``published`` or ``strict`` (the published score of DialogRE leaves out items after the 500th pair).
+        items: The test items. The score of DialogRE leaves out items after the 500th pair.
 
     Returns:
         The expected score of a label drawn uniformly (with one guess per gold label, accuracy, precision, recall and F1
@@ -201,7 +190,7 @@ def guessing_scores(
     """
     if card.kind == "entities":
         return None, None, None
-    tallies = scored(card.scoring, (Tally(item.gold, (), ()) for item in items), variant)
+    tallies = scored(card.scoring, (Tally(item.gold, (), ()) for item in items))
     gold = Counter(label for tally in tallies if tally for label in tally.gold)
     label, count = gold.most_common(1)[0]
     return 1 / len(card.labels), count / gold.total(), label

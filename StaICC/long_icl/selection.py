@@ -11,8 +11,8 @@ rules of the published protocol:
 * ``balanced`` (:func:`by_balance`): the test items of HELMET, a random row of each label in each turn;
 * ``first``: the first rows; ``pairs`` (:func:`by_pairs`): the first dialogues, until the number of pairs is reached.
 
-The strict variant differs in one rule (S5): a turn has no row for an exhausted label, while the published rule selects
-a row of the next label instead (so ``joy`` has 26 test items of GoEmotions, other labels 20).
+With ``turns``, an exhausted label is replaced by the next label that has a row (so ``joy`` has 26 test items of
+GoEmotions, other labels 20).
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from StaICC.prompting.demonstrations import rows_by_label
 _Label = TypeVar("_Label", bound=Hashable)
 
 
-def selected(rule: str, labels: Iterable[_Label | None], size: int, *, strict: bool = False) -> list[int]:
+def selected(rule: str, labels: Iterable[_Label | None], size: int) -> list[int]:
     """Select rows of each label.
 
     Args:
         rule: ``turns``, ``passes`` or ``at_most`` (see the module).
         labels: Label of each row, in file order; None for a row that cannot be selected.
         size: Number of turns or passes, or of rows of a label.
-        strict: Select no row for an exhausted label, instead of a row of the next label that has one.
 
     Returns:
         Indices of the selected rows. Unless a label runs out, the rows of n turns begin those of n + 1 turns.
@@ -42,8 +41,6 @@ def selected(rule: str, labels: Iterable[_Label | None], size: int, *, strict: b
     Example:
         >>> selected("turns", ["b", "a", "a", "a"], 2)
         [0, 1, 2, 3]
-        >>> selected("turns", ["b", "a", "a", "a"], 2, strict=True)
-        [0, 1, 2]
         >>> selected("passes", ["a", "a", "b", "a"], 2)
         [0, 2, 1]
         >>> selected("at_most", ["a", "b", "a", None, "a"], 2)
@@ -53,7 +50,7 @@ def selected(rule: str, labels: Iterable[_Label | None], size: int, *, strict: b
     for turn in range(size):
         places = [rows[turn] for rows in groups if turn < len(rows)]
         chosen += sorted(places) if rule == "passes" else places
-    if rule == "turns" and not strict:
+    if rule == "turns":
         unused, chosen = [rows[::-1] for rows in groups], []
         for place in [*range(len(groups))] * size:
             chosen += next(([rows.pop()] for rows in unused[place:] if rows), [])

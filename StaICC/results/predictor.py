@@ -70,12 +70,14 @@ class Predictor:
         """The name and the short identity in one line, such as ``"gpt2 [0123456789ab]"``.
 
         The name is the first one that there is: the name that the user gave, that of the model, that of the function.
-        A label ends with ``(unidentified)`` if the identity is incomplete. Predictions that the user gave instead of a
-        function have the digest of the predictions as their identity.
+        A label ends with ``(unidentified)`` if the identity is incomplete.
+
+        Predictions that the user gave instead of a function have the digest of the predictions as their identity. If
+        the user or a log named their model, the label ends with ``(predictions given)``, because nothing checks this
+        name.
         """
         if GIVEN in self.who:
-            digest_of_predictions = self.who[GIVEN]
-            return f"{self.name or GIVEN} [{digest_of_predictions[:_IDENTITY_DIGITS]}]"
+            return self._label_of_given_predictions()
         name = self.name
         if not name:
             name = self.who.get("model")
@@ -88,6 +90,18 @@ class Predictor:
         if self.unidentified:
             return f"{text} (unidentified)"
         return text
+
+    def _label_of_given_predictions(self) -> str:
+        """Return the label of predictions that the user gave, such as ``"gpt-4o [0123456789ab] (predictions given)"``.
+
+        Without a name it is such as ``"predictions given [0123456789ab]"``.
+        """
+        digest_of_predictions = self.who[GIVEN]
+        short_identity = f"[{digest_of_predictions[:_IDENTITY_DIGITS]}]"
+        if not self.name:
+            return f"{GIVEN} {short_identity}"
+        name_in_one_line = " ".join(self.name.split())
+        return f"{name_in_one_line} {short_identity} ({GIVEN})"
 
 
 @dataclass(frozen=True, slots=True)

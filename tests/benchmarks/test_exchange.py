@@ -261,6 +261,59 @@ def test_logged_samples_score_as_if_run(
         read_predictions(file)
 
 
+def write_lm_eval_results(samples: Path, model_name: object) -> None:
+    """Write the file of results that lm_eval writes next to its samples."""
+    date = samples.stem.rpartition("_")[2]
+    text = json.dumps({"results": {"x": {"acc,none": float("nan")}}, "model_name": model_name})
+    samples.with_name(f"results_{date}.json").write_text(text, "utf-8")
+
+
+def test_the_name_in_the_log_of_lm_eval_names_the_model(tmp_path: Path, stand_in: Model) -> None:
+    benchmark = mini(limit=3)
+    export_tasks(benchmark, tmp_path)
+    samples = logged(tmp_path, stand_in)
+    write_lm_eval_results(samples, "gpt2")
+    for path in (tmp_path / "logged", samples):
+        predictions = read_predictions(path)
+        assert predictions.model_name == "gpt2"
+        result = score_predictions(benchmark, predictions)
+        assert result.model.startswith("gpt2 [")
+        assert result.model.endswith("(predictions given)")
+    named_by_user = score_predictions(benchmark, predictions, model_name="mine")
+    assert named_by_user.model.startswith("mine [")
+
+
+@pytest.mark.parametrize("model_name", [None, "", "  ", 5, ["gpt2"]])
+def test_a_log_without_a_usable_name_is_scored_without_one(tmp_path: Path, stand_in: Model, model_name: object) -> None:
+    benchmark = mini(limit=3)
+    export_tasks(benchmark, tmp_path)
+    write_lm_eval_results(logged(tmp_path, stand_in), model_name)
+    result = score_predictions(benchmark, read_predictions(tmp_path / "logged"))
+    assert result.model.startswith("predictions given [")
+
+
+def test_samples_of_two_models_are_refused(tmp_path: Path, stand_in: Model) -> None:
+    export_tasks(mini(limit=3), tmp_path)
+    samples = logged(tmp_path, stand_in, "samples_x_2026.jsonl")
+    lines = samples.read_text("utf-8").splitlines()
+    samples.write_text(lines[0], "utf-8")
+    write_lm_eval_results(samples, "gpt2")
+    other_samples = samples.with_name("samples_x_2027.jsonl")
+    other_samples.write_text(lines[1], "utf-8")
+    write_lm_eval_results(other_samples, "gpt2-large")
+    with pytest.raises(SchemaError, match=r"samples of the models gpt2 .* and gpt2-large"):
+        read_predictions(tmp_path / "logged")
+
+
+def test_the_command_score_names_the_model(tmp_path: Path, stand_in: Model, capsys: Any) -> None:
+    path = tmp_path / "predictions.jsonl"
+    records = [{"id": key, **answer} for key, answer in predicted(mini(), stand_in, "index").items()]
+    path.write_text("\n".join(map(json.dumps, records)), "utf-8")
+    arguments = ["score", "normal", str(path), "--datasets", "mini", "--limit", "6", "--no-save"]
+    assert main([*arguments, "--model-name", "my model"]) == 0
+    assert "my model [" in capsys.readouterr().out
+
+
 # -- batches of providers
 
 
@@ -327,6 +380,7 @@ def test_a_batch_scores_as_a_run(batch: Any, tmp_path: Path) -> None:
     lines = [replied(provider, request, f"**{label_of(prompt_of(request))}**.") for request in requests]
     random.Random(1).shuffle(lines)
     _, scored = score_lines(lines, tmp_path)
+    assert all(part.model.startswith("m-2025-01-01 [") for part in scored.values())  # the provider's name of the model
     run = suite(lambda prompt, label_space: label_of(prompt))
     assert {name: part.divided for name, part in scored.items()} == {name: part.divided for name, part in run.items()}
 

@@ -91,22 +91,22 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-RUN = ["run", "long-icl", "--datasets", "tacred", "--rounds", "1", "2", "--test-number", "6"]
+RUN = ["run", "long-icl", "--datasets", "tacred", "--rounds", "1", "2", "--limit", "6"]
 
 
 def test_run_save_and_verify(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, here = tmp_path / "result.json", ["--data-dir", str(data)]
     store = ["--store", str(tmp_path / "store.sqlite"), "--published"]
-    options = ["--instruct", "--variant", "strict", "--parsing", "tolerant", "--unparsed", "excluded"]
+    options = ["--instruct", "--parsing", "library", "--unparsed", "excluded"]
     assert main([*RUN, *here, *store, *options, "--json", str(path)]) == 0
     out, err = capsys.readouterr()
     assert task_card("tacred").notice() in err.splitlines()  # the licence, before anything is used
     assert out.startswith("LongICL\ndata set")
-    assert "not comparable: the published figures are for variant = published, this result has strict" in out
+    assert "not comparable: the published figures are for parsing = published, this result has library" in out
     result = load(path)
     assert out.startswith(str(result))
-    assert "variant=strict,rounds=1+2,instruct=yes,parsing=tolerant" in str(result.signature)
-    assert (result.signature.fields["rows"], result.signature.fields["unparsed"]) == ("6", "excluded")
+    assert "rounds=1+2,instruct=yes,parsing=library" in str(result.signature)
+    assert (result.signature.fields["limit"], result.signature.fields["unparsed"]) == ("6", "excluded")
     assert result.details["tacred"].asked == 12
     assert main([*RUN, *here, *store, *options]) == 0
     assert capsys.readouterr().out == out

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.long_icl.cards import task_card
-from StaICC.long_icl.parsing import PARSING_OF, parse_answer
+from StaICC.long_icl.parsing import PARSINGS, parse_answer
 from StaICC.long_icl.prompts import (
     FIELDS,
     Item,
@@ -151,10 +151,6 @@ def passes_as_written(labels: list[str], number: int) -> list[int]:
 def test_turns_and_passes(labels: list[str], number: int) -> None:
     assert selected("turns", labels, number) == turns_as_written(labels, number)
     assert selected("passes", labels, number) == passes_as_written(labels, number)
-    strict = [labels[i] for i in selected("turns", labels, number, strict=True)]
-    assert sorted(strict) == sorted(labels[i] for i in selected("at_most", labels, number))
-    for label in set(labels):
-        assert strict.count(label) == min(number, labels.count(label))
 
 
 @given(st.lists(st.lists(st.sampled_from("abcde"), max_size=3), max_size=30), turns)
@@ -205,8 +201,8 @@ QUERY = {
 }
 
 
-def tolerant(name: str, response: str, prompt: str | None = None, **fields: Any) -> str | list[list[str]]:
-    return parse_answer(name, response, QUERY | fields, variant="tolerant", prompt=prompt)
+def by_library(name: str, response: str, prompt: str | None = None, **fields: Any) -> str | list[list[str]]:
+    return parse_answer(name, response, QUERY | fields, parsing="library", prompt=prompt)
 
 
 def item_of(name: str, case: dict[str, Any]) -> Item:
@@ -228,7 +224,7 @@ def test_published_parses(golden: dict[str, Any], name: str) -> None:
     for case in cases:
         item, response = item_of(name, case), case["response"]
         assert parse_answer(name, response, case) == parse_answer(name, response, item) == case["expected"], case
-        assert len({str(parse_answer(name, response, one, variant="tolerant")) for one in (case, item)}) == 1
+        assert len({str(parse_answer(name, response, one, parsing="library")) for one in (case, item)}) == 1
         tally, _ = tally_prediction(task_card(name), response, item)
         assert bool(tally.correct) == case.get("correct", bool(tally.correct)), case
         assert bool(tally.predicted) == case.get("in_label_set", bool(tally.predicted)), case
@@ -238,9 +234,9 @@ def test_the_prompt_is_dropped_by_its_length() -> None:
     """S6: the published parser follows a repeated query, and loses an echo that drops a blank of the text."""
     prompt = f"service query: x\nintent category: top_up_failed\nservice query: {CARD}\nintent category: "
     for echo in (prompt, prompt.rstrip(), prompt.rstrip() + "\n"):
-        assert tolerant("banking77", echo + "card_arrival\nservice query: y", prompt) == "card_arrival"
+        assert by_library("banking77", echo + "card_arrival\nservice query: y", prompt) == "card_arrival"
     repeated = prompt + "card_arrival\n" + prompt + "pin_blocked"
-    assert tolerant("banking77", repeated, prompt) == "card_arrival"
+    assert by_library("banking77", repeated, prompt) == "card_arrival"
     assert parse_answer("banking77", repeated, QUERY) == "pin_blocked"
 
 
@@ -258,7 +254,7 @@ def test_the_prompt_is_dropped_by_its_length() -> None:
 )
 def test_wrapping_and_case(name: str, response: str, label: str) -> None:
     """S8, S10."""
-    assert tolerant(name, response) == label
+    assert by_library(name, response) == label
 
 
 @settings(max_examples=40)
@@ -267,7 +263,7 @@ def test_wrapping_and_case(name: str, response: str, label: str) -> None:
 def test_every_label_survives_its_wrapping(name: str, form: str, data: st.DataObject) -> None:
     label = data.draw(st.sampled_from(task_card(name).labels))
     text = form.format(data.draw(st.sampled_from([label, label.upper(), label.title()])))
-    assert tolerant(name, text) == label
+    assert by_library(name, text) == label
 
 
 @pytest.mark.parametrize(
@@ -290,7 +286,7 @@ def test_every_label_survives_its_wrapping(name: str, form: str, data: st.DataOb
     ],
 )
 def test_corrected_entities(sentence: str, response: str, entities: list[list[str]]) -> None:
-    assert tolerant("few_nerd", response, sentence=sentence) == entities
+    assert by_library("few_nerd", response, sentence=sentence) == entities
 
 
 def test_dialogues() -> None:
@@ -304,7 +300,7 @@ def test_dialogues() -> None:
         ("per:age, per:boss Dialogue: x", "per:age, per:boss"),
         ("per:age, in this dialogue", "per:age, in this dialogue"),
     ):
-        assert tolerant("dialogre", response, **two) == answer
+        assert by_library("dialogre", response, **two) == answer
     assert parse_answer("dialogre", first, QUERY | two) == "per:pet, per:pet"
 
 
@@ -319,15 +315,15 @@ def test_dialogues() -> None:
         "```\nper:age, per:friends\n```",
     ],
 )
-def test_tolerant_lists(response: str) -> None:
+def test_the_library_parser_reads_lists(response: str) -> None:
     item = dialogue_item(0, "Speaker 1: a", (("a", "b", "per:age"), ("a", "c", "per:friends")))
-    assert parse_answer("dialogre", response, item, variant="tolerant") == "per:age, per:friends"
+    assert parse_answer("dialogre", response, item, parsing="library") == "per:age, per:friends"
 
 
 @settings(max_examples=60)
-@given(st.text(), st.sampled_from(SETS), st.sampled_from(["published", "tolerant"]))
-def test_any_text_can_be_parsed(response: str, name: str, variant: str) -> None:
-    assert isinstance(parse_answer(name, response, QUERY, variant=variant), list if name == "few_nerd" else str)
+@given(st.text(), st.sampled_from(SETS), st.sampled_from(PARSINGS))
+def test_any_text_can_be_parsed(response: str, name: str, parsing: str) -> None:
+    assert isinstance(parse_answer(name, response, QUERY, parsing=parsing), list if name == "few_nerd" else str)
 
 
 # -- scores
@@ -337,7 +333,7 @@ def asked(*relations: str) -> Item:
     return dialogue_item(0, "", tuple(("x", "y", relation) for relation in relations))
 
 
-def tallies_of(name: str, case: dict[str, Any], variant: str) -> list[Tally]:
+def tallies_of(name: str, case: dict[str, Any]) -> list[Tally]:
     if name == "few_nerd":
         items = [entity_item(0, "", gold.items()) for gold in case["gold"]]
         answers = case["predictions"]
@@ -347,12 +343,11 @@ def tallies_of(name: str, case: dict[str, Any], variant: str) -> list[Tally]:
     else:
         items = [Item("relation", 0, ("", "", ""), (item["label"],)) for item in case["items"]]
         answers = [item["response"] for item in case["items"]]
-    return [tally_answer(task_card(name), answer, item, variant) for answer, item in zip(answers, items, strict=True)]
+    return [tally_answer(task_card(name), answer, item) for answer, item in zip(answers, items, strict=True)]
 
 
 @pytest.mark.parametrize("name", ["few_nerd", "dialogre", "tacred"])
 def test_published_evaluators(golden: dict[str, Any], name: str) -> None:
-    """The strict scores (S17, S21) are plain divisions."""
     rule = task_card(name).scoring
     assert len(golden["evaluate"][name]) == 4
     for case in golden["evaluate"][name]:
@@ -360,34 +355,21 @@ def test_published_evaluators(golden: dict[str, Any], name: str) -> None:
         expected |= {part: pytest.approx(case["expected"][part] or 0.0, abs=1e-15) for part in ("precision", "recall")}
         # Where the original divides by zero, the score is 0.
         expected["f1"] = pytest.approx(case["expected"]["f1"] or 0.0, abs=1e-15)
-        assert score_tallies(rule, tallies_of(name, case, "published")) == expected, case["note"]
-        tallies = tallies_of(name, case, "strict")
-        gold = sum(len(one.gold) for one in tallies)
-        predicted = sum(len(one.predicted) for one in tallies)
-        correct = sum(len(one.correct) for one in tallies)
-        assert score_tallies(rule, tallies, "strict") == {
-            "gold": gold,
-            "predicted": predicted,
-            "correct": correct,
-            "precision": correct / predicted if predicted else 0,
-            "recall": correct / gold,
-            "f1": 2 * correct / (gold + predicted),
-        }
+        assert score_tallies(rule, tallies_of(name, case)) == expected, case["note"]
 
 
-def test_dialogre_stops_at_500_pairs_only_if_published() -> None:
+def test_dialogre_stops_at_500_pairs() -> None:
     tallies = [Tally(("per:age",) * 250, (), ()), None, *[Tally(("per:age",) * 250, (), ())] * 2]
-    for variant, gold in (("published", 500), ("strict", 750)):
-        score = score_tallies(task_card("dialogre").scoring, tallies, variant)
-        assert score is not None
-        assert score["gold"] == gold
+    score = score_tallies(task_card("dialogre").scoring, tallies)
+    assert score is not None
+    assert score["gold"] == 500
 
 
 def test_credit_for_containing_a_name() -> None:
-    """S18: the published score can be gamed, the strict one cannot."""
+    """S18: the published score can be gamed, that of the library's parser cannot."""
     greedy, item = ", ".join(["per:age per:pet per:boss"] * 3), asked("per:age", "per:pet", "per:boss")
     assert len(tally_answer(task_card("dialogre"), greedy, item).correct) == 3
-    assert tally_answer(task_card("dialogre"), greedy, item, "strict") == Tally(item.gold, (), ())
+    assert tally_answer(task_card("dialogre"), greedy, item, "library") == Tally(item.gold, (), ())
     two = [label for label in task_card("dialogre").labels if label in ("per:age", "per:pet")]
     assert tally_answer(task_card("dialogre"), " ".join(two[::-1]), asked("per:age")).predicted == (two[0],)
 
@@ -395,13 +377,13 @@ def test_credit_for_containing_a_name() -> None:
 JOY = text_item("ha", "joy")
 
 
-@pytest.mark.parametrize(("variant", "parsing"), PARSING_OF.items())
-def test_foreign_and_empty_answers_are_wrong(variant: str, parsing: str) -> None:
+@pytest.mark.parametrize("parsing", PARSINGS)
+def test_foreign_and_empty_answers_are_wrong(parsing: str) -> None:
     for response in ("", "happiness", "joyful"):
         tally, _ = tally_prediction(task_card("goemotions"), response, JOY, parsing)
         assert tally == Tally(("joy",), (), ())
     # 0 / 0 is 0: sentences without entities, and none found.
-    score = score_tallies(task_card("few_nerd").scoring, [Tally((), (), ())], variant)
+    score = score_tallies(task_card("few_nerd").scoring, [Tally((), (), ())])
     assert score == dict.fromkeys(("gold", "predicted", "correct", "precision", "recall", "f1"), 0)
 
 
@@ -416,14 +398,14 @@ some_tallies = st.lists(
 )
 
 
-@given(some_tallies, st.randoms(use_true_random=False), st.sampled_from(["published", "strict"]))
-def test_the_order_of_items_does_not_matter(tallies: list[Tally], random: Any, variant: str) -> None:
-    score = score_tallies(task_card("tacred").scoring, tallies, variant)
+@given(some_tallies, st.randoms(use_true_random=False))
+def test_the_order_of_items_does_not_matter(tallies: list[Tally], random: Any) -> None:
+    score = score_tallies(task_card("tacred").scoring, tallies)
     random.shuffle(tallies)
     assert score is not None
-    assert score_tallies(task_card("tacred").scoring, tallies, variant) == score
+    assert score_tallies(task_card("tacred").scoring, tallies) == score
     assert 0 <= score["f1"] <= max(score["precision"], score["recall"]) + 1e-15 <= 1 + 1e-15
-    accuracy = score_tallies(task_card("banking77").scoring, tallies, variant)
+    accuracy = score_tallies(task_card("banking77").scoring, tallies)
     right = sum(bool(tally.correct) for tally in tallies)
     assert accuracy == {"items": len(tallies), "correct": right, "accuracy": right / len(tallies)}
 
@@ -433,8 +415,7 @@ def test_baselines_are_the_scores_of_guessing() -> None:
     items = [Item("relation", 0, ("", "", ""), (label,)) for label in ["per:age"] * 3 + ["per:title"] * 2]
     uniform, majority, label = guessing_scores(own, items)
     scores = {
-        guess: score_tallies(own.scoring, [tally_answer(own, guess, item) for item in items], "strict")
-        for guess in own.labels
+        guess: score_tallies(own.scoring, [tally_answer(own, guess, item) for item in items]) for guess in own.labels
     }
     assert (label, uniform, majority) == ("per:age", 1 / 41, pytest.approx(scores["per:age"]["f1"]))
     assert uniform == pytest.approx(math.fsum(score["f1"] for score in scores.values()) / 41)
@@ -444,9 +425,8 @@ def test_baselines_of_structured_tasks() -> None:
     assert guessing_scores(task_card("few_nerd"), [entity_item(0, "a", (("a", "art-film"),))]) == (None, None, None)
     pairs = [asked(*["per:age"] * 300), asked(*["per:pet"] * 250), asked(*["per:pet"] * 900)]
     assert guessing_scores(task_card("dialogre"), pairs)[2] == "per:age"  # the published score stops before the last
-    assert guessing_scores(task_card("dialogre"), pairs, "strict")[2] == "per:pet"
 
 
 def test_a_deeply_nested_reply_is_read_as_a_text() -> None:
     nested = "[" * 100_000
-    assert tolerant("dialogre", nested) == nested
+    assert by_library("dialogre", nested) == nested

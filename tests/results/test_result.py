@@ -285,6 +285,30 @@ def test_given_predictions_have_a_digest_in_any_order_and_form() -> None:
     assert other.provenance != result.provenance
 
 
+@pytest.mark.parametrize("benchmark", ["Normal", "GLER"])
+def test_the_stated_name_of_given_predictions_is_shown_and_is_no_identity(benchmark: str) -> None:
+    queries = list(identified_queries(mini(benchmark)))
+    by_id = {query.id: {"probabilities": ROW} for query in queries}
+    unnamed = score_predictions(mini(benchmark), by_id)
+    named = score_predictions(mini(benchmark), by_id, model_name="gpt-4o")
+    entered = mini(benchmark)(preentered_prediction=[[ROW] * len(queries)], model_name="gpt-4o")
+    assert named == entered
+
+    (predictor,) = named.provenance.predictors
+    (unnamed_predictor,) = unnamed.provenance.predictors
+    assert predictor.identity == unnamed_predictor.identity
+    assert predictor.who == unnamed_predictor.who
+    assert named.model == f"gpt-4o [{predictor.who[GIVEN][:12]}] (predictions given)"
+    assert named.model in str(named)
+    assert named.signature == unnamed.signature
+
+
+def test_a_model_name_that_is_no_text_is_refused() -> None:
+    by_id = {query.id: {"probabilities": ROW} for query in identified_queries(mini())}
+    with pytest.raises(ArgumentError, match="non-empty text"):
+        score_predictions(mini(), by_id, model_name=" ")
+
+
 def test_predictions_are_counted_once_however_many_data_sets_share_the_run(tmp_path: Path) -> None:
     own = Dataset.from_rows([(f"text {row}", row % 2) for row in range(60)], name="own", label_space=["no", "yes"])
     prompts = []
@@ -333,7 +357,7 @@ def test_equality_looks_at_who_and_how(result: Result) -> None:
 
 
 FIELDS = (
-    *("benchmark", "datasets", "data", "sampler", "k", "repeats", "rows", "demonstrations", "template", "channel"),
+    *("benchmark", "datasets", "data", "sampler", "k", "repeats", "demonstrations", "template", "channel"),
     *("options", "limit", "method", "scoring", "metrics", "outputs", "statistics", "prompts", "failed", "version"),
 )
 SOME = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.text(max_size=5))
@@ -588,7 +612,7 @@ def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(n
     if name == "LongICL":
         rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
         own = StaICC.Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
-        result = StaICC.LongICL(datasets=[own], rounds=(1,), test_number=60, unparsed=policy)(model)
+        result = StaICC.LongICL(datasets=[own], rounds=(1,), limit=60, unparsed=policy)(model)
     else:
         result = getattr(StaICC, name)(datasets=["mini"], limit=9, unparsed=policy)(model)
     unparsed = [query for query in result.queries() if "nothing" in (query.reason or "")]
