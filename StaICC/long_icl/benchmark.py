@@ -497,14 +497,12 @@ class LongICLExperimentor(Scorer, DatasetTask):
         guesses = {"uniform": self.guessing[0], "majority": self.guessing[1]}
         if None in guesses.values():
             missing |= dict.fromkeys(guesses, "a random guess of entities is not defined")
-        nearest = None
-        if self.options.experiment is not None:
-            missing["nearest"] = "each condition of an experiment has its own"
-        elif self.card.structured:
-            missing["nearest"] = "a demonstration has several labels"
-        else:
-            nearest = mean([score for score in self.nearest_scores.values() if score is not None])
-        averaged = {**values, **dict.fromkeys(self.unavailable), "mean": overall, **guesses, "nearest": nearest}
+        if self.options.experiment is None:  # each condition of an experiment has its own
+            nearest = [score for score in self.nearest_scores.values() if score is not None]
+            guesses["nearest"] = mean(nearest) if nearest else None
+            if not nearest:
+                missing["nearest"] = "demonstrations have several labels"
+        averaged = {**values, **dict.fromkeys(self.unavailable), "mean": overall, **guesses}
         return Scores(averaged, averaged, missing)
 
     def intervals(self, outcomes: Sequence[Any], scoring: Scoring) -> Intervals:
@@ -795,7 +793,9 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     def absent(self) -> Mapping[str, DatasetRun]:
         """The skipped data sets, without scores."""
         first = self.experimentor[0]
-        names = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority", "nearest"]
+        names = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
+        if first.options.experiment is None:
+            names.append("nearest")
         values: dict[str, float | None] = dict.fromkeys(names)
         counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
         empty = DatasetDetails(**counts, prompts="", query_digests="", conditions=())

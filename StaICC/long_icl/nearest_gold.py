@@ -1,4 +1,4 @@
-"""Scores by how near the demonstrations of the true label are to the query: in the context, and in words.
+"""Scores by how near the demonstrations of the true label are to the query, in the context or in words.
 
 A *gold demonstration* is one with the true label of the test item. Three distances are measured for each test item
 whose label the context shows:
