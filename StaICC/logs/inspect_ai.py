@@ -147,7 +147,7 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
 
     Raises:
         SchemaError: The header or a sample is not what inspect_ai writes, two samples are of the same epoch of the same
-            row, there are no samples, or the header says too many.
+            row, no sample has a score, or the header says too many.
     """
     spec = _check_header(header, where)
     scores = _Scores()
@@ -161,7 +161,7 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
         samples[key] = sample
         prompts[key] = _first_prompt(values)
     if not samples:
-        raise SchemaError(f"{where}: the log has no samples{_why_no_samples(header, spec)}")
+        raise SchemaError(f"{where}: the log has no samples{_why_no_scores(header, spec, scores)}")
 
     documents = _expected_documents(spec)
     epochs = _epochs(spec)
@@ -174,6 +174,8 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     reported = _reported(header)
     _drop_other_means(scores, list(samples.values()), reported)
     kept_samples = [_without(sample, scores.not_scores) for sample in samples.values()]
+    if not any(sample.values for sample in kept_samples):
+        raise SchemaError(f"{where}: no sample has a score{_why_no_scores(header, spec, scores)}")
     metrics_of_scorer = _metrics_of_scorers(header, spec)
     bounded = _bounded_metrics(scores, metrics_of_scorer)
     return LoggedRun(
@@ -214,8 +216,11 @@ def _check_header(header: Any, where: str) -> Mapping[str, Any]:
     return spec
 
 
-def _why_no_samples(header: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """Return the end of the sentence that the log has no samples."""
+def _why_no_scores(header: Mapping[str, Any], spec: Mapping[str, Any], scores: _Scores) -> str:
+    """Return the end of the sentence that the log has no samples, or none with a score."""
+    if scores.not_scores:
+        listed = "; ".join(f"{metric}: {reason}" for metric, reason in scores.not_scores.items())
+        return f" ({listed})"
     if _object(spec, "config").get("log_samples") is False:
         return ": the run was made with --no-log-samples"
     status = header.get("status", "started")

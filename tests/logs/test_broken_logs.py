@@ -1,4 +1,4 @@
-"""Broken, truncated and hostile logs of inspect_ai and HELM: each is refused, or its scores are missing, with the reason.
+"""Broken and hostile logs of inspect_ai and HELM: each is refused, or its scores are missing, with the reason.
 
 No such log may end in another error than one of this library, take seconds, or fill the memory.
 """
@@ -201,6 +201,10 @@ JSON_LOGS: Mapping[str, tuple[Any, str]] = {
         {**header(status="error", error={"message": "no key"}), "samples": []},
         "the log has no samples: the run has the status 'error' (no key)",
     ),
+    "a run of which all samples failed": (
+        {**header(status="error"), "samples": [sample(0, "C", scores={}, error={"message": "no key"})]},
+        "no sample has a score: the run has the status 'error'",
+    ),
     "samples that are an object": ({**header(), "samples": {"0": SAMPLES[0]}}, "expected a list"),
     "a sample without id": (one_sample(id=None), "sample 0: got the id None"),
     "an id that is a list": (one_sample(id=[1]), "sample 0: got the id [1]"),
@@ -269,10 +273,18 @@ def test_values_that_are_no_numbers_are_missing_scores(value: str, reason: str, 
     ],
 )
 def test_metrics_that_are_no_numbers_are_no_scores(value: Any, reason: str, tmp_path: Path) -> None:
-    samples = [sample(0, value), *[sample(row, "C") for row in (1, 2, 3)]]
+    samples = []
+    for row in range(4):
+        match = value if row == 0 else "C"
+        samples.append(sample(row, "", scores={"match": {"value": match}, "f1": {"value": 0.5}}))
     (run,) = read_json_log(write_json(tmp_path / "log.json", samples)).runs
-    assert run.metrics == ()
+    assert run.metrics == ("f1",)
     assert run.not_scores == {"match": reason}
+
+    only_match = [sample(row, value) for row in range(4)]
+    with pytest.raises(SchemaError) as refusal:
+        read_json_log(write_json(tmp_path / "log.json", only_match))
+    assert f"no sample has a score (match: {reason})" in str(refusal.value)
 
 
 def test_names_from_a_log_are_shown_escaped(tmp_path: Path) -> None:

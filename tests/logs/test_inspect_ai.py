@@ -157,8 +157,9 @@ def test_another_reducer_of_epochs_is_a_note_and_its_results_are_not_compared(tm
 def test_a_changed_score_makes_its_metric_unusable(tmp_path: Path) -> None:
     head = header()
     head["results"]["scores"] = [result_of_scorer("match", accuracy=0.25)]
-    run = read(write_json(tmp_path / "log.json", [sample(row, "CCII"[row]) for row in range(4)], head))
-    assert run.metrics == ()
+    samples = [sample(row, "", scores={"match": {"value": "CCII"[row]}, "f1": {"value": 0.5}}) for row in range(4)]
+    run = read(write_json(tmp_path / "log.json", samples, head))
+    assert run.metrics == ("f1",)
     assert run.not_scores == {"match": "inspect_ai reports 0.25, which is not the mean of the samples (0.5)"}
 
 
