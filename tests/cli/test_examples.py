@@ -16,6 +16,7 @@ from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
 from StaICC.cli.output import Printed
 from StaICC.layout import Line
+from tests.logs.made_logs import write_evaluation
 
 PROGRAM = "python -m StaICC "
 COMMANDS = tuple(StaICC.cli._COMMANDS)
@@ -107,6 +108,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.writelines(json.dumps({"id": query.id, "index": 1}) + "\n" for query in asked)
     with (folder / "predictions.csv").open("w", encoding="utf-8") as file:
         file.write("id,label\n" + "".join(f"{query.id},food\n" for query in asked))
+    for name, correct in (("first", 1.0), ("second", 0.0)):
+        tasks = {"sums": {"acc": [correct] * 20, "acc_norm": [correct] * 20}}
+        write_evaluation(folder / "out" / f"{name}_model", tasks, model=name)
+    for name in ("a", "b"):
+        (folder / f"{name}.csv").write_text("row,score\n" + "".join(f"{row},{row}\n" for row in range(9)), "utf-8")
     (folder / "logged").mkdir()
     with (folder / "logged" / "samples_staicc_normal_mini_2026.jsonl").open("w", encoding="utf-8") as file:
         for query in asked:
