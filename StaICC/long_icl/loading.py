@@ -117,31 +117,31 @@ class LongICLData:
             such = f"such as {few[0]!r} with {counts[few[0]]}. Choose lower rounds, or {more}"
             raise ArgumentError(f"{self.card.title}: {got}, {such}")
 
-    def test_items(self, test_number: int | None = 500) -> list[Item]:
+    def test_items(self, limit: int | None = 500) -> list[Item]:
         """Return the test items, the same for all rounds.
 
         Args:
-            test_number: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
+            limit: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
 
         Raises:
-            ArgumentError: ``test_number`` is not a whole number of 1 or more, or nothing is selected.
+            ArgumentError: ``limit`` is not a whole number of 1 or more, or nothing is selected.
         """
-        if test_number is not None:
-            test_number = validate_integer("test_number", test_number, 1)
+        if limit is not None:
+            limit = validate_integer("limit", limit, 1)
         rule, size = self.card.test.rule, self.card.test.size or 0
         if rule == "pairs":
             every = [row.item() for row in self.test]
             chosen = [
                 replace(every[place], gold=every[place].gold[:count], arguments=every[place].arguments[:count])
-                for place, count in by_pairs([len(item.gold) for item in every], test_number)
+                for place, count in by_pairs([len(item.gold) for item in every], limit)
             ]
         else:
             labels, places = [row.label for row in self.test], [*range(len(self.test))]
             if rule == "balanced":
-                places = by_balance(labels, test_number)
+                places = by_balance(labels, limit)
             elif rule != "first":
                 places = selected(rule, labels, size)
-            chosen = [self.test[place].item() for place in places[:test_number]]
+            chosen = [self.test[place].item() for place in places[:limit]]
         if not chosen:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
         return chosen

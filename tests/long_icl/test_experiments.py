@@ -19,11 +19,15 @@ from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.comparing.ranking import rank
 from StaICC.errors import ArgumentError, SchemaError
-from StaICC.long_icl import experiments
 from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
 from StaICC.long_icl.cards import task_card
-from StaICC.long_icl.experiments import Contexts, Experiment, blocks_of, position_p_value, reference_tokens
+from StaICC.long_icl.condition_scores import mcnemar_p_value
+from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.designs.orders import blocks_of
+from StaICC.long_icl.experiments import Experiment
+from StaICC.long_icl.position_test import position_p_value
 from StaICC.long_icl.prompts import write_context
+from StaICC.long_icl.reference_tokens import reference_tokens
 from StaICC.long_icl.scoring import Tally
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.paired_tests import holm
@@ -40,11 +44,11 @@ EVERY = ("context", "length", "shots", "order", "position", "controls", "retriev
 
 
 def benchmark(folder: Path, experiment: Any, name: str = "goemotions", **options: Any) -> LongICL:
-    return make(folder, [name], experiment=experiment, **{"test_number": "default", **options})
+    return make(folder, [name], experiment=experiment, **{"limit": "default", **options})
 
 
-def one(folder: Path, experiment: Any, name: str = "goemotions", test_number: int = 3, **options: Any) -> Any:
-    return benchmark(folder, experiment, name, test_number=test_number, **options)[0]
+def one(folder: Path, experiment: Any, name: str = "goemotions", limit: int = 3, **options: Any) -> Any:
+    return benchmark(folder, experiment, name, limit=limit, **options)[0]
 
 
 def rounds_of(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
@@ -142,7 +146,7 @@ def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots:
 def test_length_is_told_from_labels(small_files: Path) -> None:
     """With 28 labels, 256 tokens show some of them. A copier is as good as its coverage, at any length."""
     budgets = (256, 1024, 1500)
-    own = benchmark(small_files, Experiment("length", budgets), test_number=None)
+    own = benchmark(small_files, Experiment("length", budgets), limit=None)
     base, *others = (shown(own[0].context(name)) for name in ("256", "1K padded", "1K same labels"))
     assert others[0] == base
     assert others[1][: len(base)] == base
@@ -170,7 +174,7 @@ def test_length_is_told_from_labels(small_files: Path) -> None:
     assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
     assert "1K same labels from 1K padded" in str(result)
     # The published order shows more labels in more tokens: the same model "improves with length".
-    published = rows_of(benchmark(small_files, Experiment("context", (256, 1024)), test_number=None)(copies))
+    published = rows_of(benchmark(small_files, Experiment("context", (256, 1024)), limit=None)(copies))
     for row in published.values():
         assert row["score"] == pytest.approx(row["share_shown"])
     assert published["1K"]["difference_low"] > 0
@@ -192,7 +196,7 @@ def test_the_test_of_a_difference_is_the_exact_one(gained: int, lost: int) -> No
     after = [right] * gained + [wrong] * lost + [right, wrong]
     count, distance = gained + lost, abs(gained - lost)
     extreme = sum(math.comb(count, up) for up in range(count + 1) if abs(2 * up - count) >= distance)
-    assert experiments.mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
+    assert mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
 
 
 def test_controls(small_files: Path) -> None:
@@ -293,7 +297,7 @@ def in_last_fifth(prompt: str, label_space: list[str]) -> str:
 
 
 def test_a_known_effect_is_found(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("position", shots=2), test_number=None)(in_last_fifth)
+    result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
     rows = rows_of(result)
     assert list(rows) == [f"part {part}" for part in range(1, 6)]
     always = 3 / 72  # the first label is right where it is the true one
@@ -360,12 +364,12 @@ def constant(prompt: str, label_space: list[str]) -> str:
 
 
 def test_controls_separate_three_models(small_files: Path) -> None:
-    own = benchmark(small_files, Experiment("controls", shots=2), test_number=None)
+    own = benchmark(small_files, Experiment("controls", shots=2), limit=None)
     copying, prior, fixed = (rows_of(own(function)) for function in (copies, knows, constant))
     # Copying: right with any names, and only as far as the demonstrations are.
     assert copying["normal"]["score"] == copying["symbols"]["score"] == 1.0
     assert copying["symbols"]["difference"] == 0.0
-    few = rows_of(benchmark(small_files, Experiment("controls", shots=2), test_number=9)(copies)).values()
+    few = rows_of(benchmark(small_files, Experiment("controls", shots=2), limit=9)(copies)).values()
     lost = [round(9 * (1 - row["score"])) for row in few]  # all of them right in "normal"
     expected = holm([min(1.0, 2.0 ** (1 - count)) for count in lost[1:]])
     assert [row["p_value"] for row in few] == [None, *map(pytest.approx, expected)]
@@ -389,7 +393,7 @@ def test_controls_separate_three_models(small_files: Path) -> None:
 def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, experiment: str, name: str) -> None:
     levels = {"shots": (0, 1, 4)}.get(experiment, (1024, 1500, 2048) if experiment in ("context", "length") else ())
     options = {} if levels else {"shots": 2, "seed": 3}
-    own = benchmark(small_files, Experiment(experiment, levels, **options), name, test_number=20)
+    own = benchmark(small_files, Experiment(experiment, levels, **options), name, limit=20)
     calls: list[str] = []
 
     def function(prompt: str, label_space: list[str]) -> str:
@@ -436,7 +440,7 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
 
 def test_experiments_are_compared_condition_by_condition(small_files: Path) -> None:
     """A model that is right in one condition only is better there, and nothing is said about the others."""
-    own = benchmark(small_files, "controls", test_number=60)
+    own = benchmark(small_files, "controls", limit=60)
     conditions = [condition.name for condition in own[0].conditions()]
 
     def right_in(names: list[str]) -> Result:
@@ -483,7 +487,7 @@ def test_experiments_are_compared_condition_by_condition(small_files: Path) -> N
 
 def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files: Path) -> None:
     """A run gains seven items in one of six conditions: p is 0.016 there, and 0.094 corrected for the conditions."""
-    own = benchmark(small_files, "controls", test_number=60)
+    own = benchmark(small_files, "controls", limit=60)
     conditions = [condition.name for condition in own[0].conditions()]
 
     def right_on(gained: int) -> Result:
@@ -509,7 +513,7 @@ def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files
 @pytest.mark.parametrize("experiment", ["position", "shots"])
 def test_a_failed_condition_is_undefined(small_files: Path, experiment: str) -> None:
     chosen = Experiment(experiment, (0, 1, 2)) if experiment == "shots" else Experiment(experiment, shots=1)
-    own = benchmark(small_files, chosen, test_number=20)
+    own = benchmark(small_files, chosen, limit=20)
     bad = own[0].context(own[0].rounds[1])
 
     def function(prompt: str, label_space: list[str]) -> int:
@@ -535,15 +539,15 @@ def test_missing_replies_count_at_their_worst_for_each_direction_of_a_difference
     before = [wrong] * gained + [right] * lost + [right, wrong, right, None]
     after = [right] * gained + [wrong] * lost + [right, wrong, None, right]
     of_replies = [
-        experiments.mcnemar_p_value([*before[:-1], first], [*after[:-2], second, right])
+        mcnemar_p_value([*before[:-1], first], [*after[:-2], second, right])
         for first, second in itertools.product([right, wrong], repeat=2)
     ]
-    assert experiments.mcnemar_p_value(before, after) == pytest.approx(max(of_replies))
+    assert mcnemar_p_value(before, after) == pytest.approx(max(of_replies))
 
 
 def test_what_is_said_of_differences_holds_whatever_missing_replies_would_have_been(small_files: Path) -> None:
     """Excluded replies are those of hard items here: the score of the rest rises, no prediction changes."""
-    own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
+    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     gold = [item.gold[0] for item in own[0].test_items]
     right = [label if place < 25 else gold[place - 1] for place, label in enumerate(gold)]
     result = own(preentered_prediction=[right + [answer if place < 30 else "?" for place, answer in enumerate(right)]])
@@ -557,7 +561,7 @@ def test_what_is_said_of_differences_holds_whatever_missing_replies_would_have_b
     assert [baselines.queries for baselines in guessing.values()] == [40, 40]
     expected = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41)) / 28**40
     assert guessing["1 shots"].p_value == pytest.approx(expected, rel=1e-9, abs=0)
-    parts = benchmark(small_files, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
+    parts = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
     missing = parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]])
     assert all(row["difference_low"] < 0.0 < row["difference_high"] for row in rows_of(missing).values())
     assert missing.divided["goemotions"]["experiment"]["p_value"] is None
@@ -572,7 +576,7 @@ def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_o
     small_files: Path, seed: int
 ) -> None:
     """Both conditions are right on 70 % of the items; the second has no label in 60 % of its wrong replies."""
-    own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
+    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     draw = random.Random(seed)
     gold = [item.gold[0] for item in own[0].test_items]
     other = sorted(set(gold))[:2]

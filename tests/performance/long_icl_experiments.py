@@ -22,11 +22,14 @@ from typing import Any
 
 from records import arguments, markdown, record
 
-from StaICC.long_icl import experiments
+from StaICC.long_icl import position_test
+from StaICC.long_icl.analysis import analyse
 from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor, round_name
 from StaICC.long_icl.cards import task_card
-from StaICC.long_icl.experiments import Experiment, analyse, blocks_of, position_p_value
+from StaICC.long_icl.designs.orders import blocks_of
+from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.loading import LongICLData, load
+from StaICC.long_icl.position_test import position_p_value
 from StaICC.long_icl.scoring import Tally
 
 EXPERIMENTS = {
@@ -240,7 +243,7 @@ def verdict(benchmark: LongICL, model: Callable[[str, Sequence[str]], str]) -> s
 def of_conditions(folder: Path, items: int, simulations: int) -> list[list[Any]]:
     data, lines = made_up(folder, 6), []
     for name, experiment in EXPERIMENTS.items():
-        own = LongICLExperimentor(data, test_number=items, experiment=experiment)
+        own = LongICLExperimentor(data, limit=items, experiment=experiment)
         for model in MODELS:
             runs = [simulate(own, name, model, seed) for seed in range(simulations)]
             intervals = [covers for _, covered, _ in runs for covers in covered]
@@ -250,7 +253,7 @@ def of_conditions(folder: Path, items: int, simulations: int) -> list[list[Any]]
 
 
 def of_position(folder: Path, items: int, simulations: int) -> list[list[Any]]:
-    own = LongICLExperimentor(made_up(folder, 1), test_number=items, experiment=Experiment("position", (PARTS,), 1))
+    own = LongICLExperimentor(made_up(folder, 1), limit=items, experiment=Experiment("position", (PARTS,), 1))
     lines = []
     for model, (_, _, truth) in OF_POSITION.items():
         runs = [simulate_position(own, model, seed) for seed in range(simulations)]
@@ -262,7 +265,7 @@ def of_habits(folder: Path, items: int, simulations: int) -> list[list[Any]]:
     made_up(folder, 6)
     lines = []
     for name, experiment in {**EXPERIMENTS, "position": POSITION}.items():
-        benchmark = LongICL(folder, ["banking77"], test_number=items, experiment=experiment, verify=False, announce=str)
+        benchmark = LongICL(folder, ["banking77"], limit=items, experiment=experiment, verify=False, announce=str)
         lines += [[name, reader.__name__, verdict(benchmark, reader)] for reader in READERS]
     return lines
 
@@ -279,7 +282,7 @@ if __name__ == "__main__":
     for part in options.parts:
         measure, heads = TABLES[part]
         redraws = partial(position_p_value, redraws=options.redraws) if part == "position" else position_p_value
-        experiments.position_p_value = redraws
+        position_test.position_p_value = redraws
         with tempfile.TemporaryDirectory() as folder:
             figures[part] = measure(Path(folder), options.items, options.simulations)
         print(markdown(heads, figures[part]))

@@ -18,6 +18,7 @@ from StaICC.cli import main
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import SchemaError
+from StaICC.logs.reading import read_logs
 from StaICC.methods.run import Method, run_all, run_many_shot
 from StaICC.results.json_schema import result_schema
 from StaICC.results.result import result_from_dict
@@ -59,8 +60,15 @@ def long_icl(**settings: Any) -> Any:
     labels = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
     rows = [(f"text {turn} of {label}", label) for turn in range(16) for label in labels]
     own = Dataset.from_rows(rows, name="many", label_space=labels, split=SplitSizes(20, 230, 115))
-    benchmark = StaICC.LongICL(datasets=[own], test_number=20, **settings)
+    benchmark = StaICC.LongICL(datasets=[own], limit=20, **settings)
     return benchmark(lambda prompt, label_space: "kind a" if len(prompt) % 3 else "?")
+
+
+def of_a_log(folder: Path) -> Any:
+    path = folder / "scores.csv"
+    path.write_text("row,acc,points\na,1,2.5\nb,0,\nc,1,4\n", "utf-8")
+    (result,) = read_logs(path, value_range={"points": (0, 5)}).values()
+    return result
 
 
 def given_in_part(folder: Path) -> Any:
@@ -98,6 +106,7 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "labels": lambda folder: mini("Diagnosis")(lambda prompt, label_space: label_space[-1]),
     "data of the user": lambda folder: StaICC.Normal(datasets=[own_dataset("own"), "mini"], limit=6)(probabilities),
     "file of the user": from_file,
+    "log of another harness": of_a_log,
     "LongICL": lambda folder: long_icl(rounds=[1, 2]),
     "an experiment of LongICL": lambda folder: long_icl(experiment="position"),
     "Suite": lambda folder: mini("Suite")(probabilities),
