@@ -35,7 +35,8 @@ SHORTER = {
     "race --model smollm2 --model smollm2 --model-option dtype=bfloat16": "race --model ppm --model ppm --model-option "
     "order=3 --datasets mini --margin 0.1",
     "verify result.json --rerun 20 --model hf:gpt2": "verify ppm.json --rerun 20 --model ppm",
-    "score normal predictions.jsonl": "score normal predictions.jsonl --datasets mini --limit 10",
+    "score normal predictions.jsonl --model-name my-model": "score normal predictions.jsonl --datasets mini "
+    "--limit 10 --model-name my-model",
     "score normal logged": "score normal logged --datasets mini --limit 10",
     "prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'": "prompts normal --datasets mini "
     "--limit 1 --model 'ppm;order=3'",
@@ -50,7 +51,7 @@ ELSEWHERE = {
     "data install long-icl --from DIR": "needs the user's files: tests/cli/test_data.py",
     "data remove NAME": "needs a converted model: tests/kernels/huggingface/test_gguf.py",
     "data verify": "its status says whether data is installed: tests/cli/test_data.py",
-    "run long-icl --data-dir DIR --rounds 1 2 --test-number 20": "needs the user's files: tests/cli/test_data.py",
+    "run long-icl --data-dir DIR --rounds 1 2 --limit 20": "needs the user's files: tests/cli/test_data.py",
     "run long-icl --experiment context --levels 4K 8K 16K --dry-run": "needs the user's files: tests/cli/test_data.py",
 }
 """Examples that need what a test has not got, and where they are tested."""

@@ -1,253 +1,361 @@
-"""Broken, mismatched, truncated and hostile logs of lm_eval: refused, or untested, with the reason."""
+"""Broken and hostile logs of inspect_ai and HELM: each is refused, or its scores are missing, with the reason.
+
+No such log may end in another error than one of this library, take seconds, or fill the memory.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-import os
-from collections.abc import Callable
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from StaICC.comparing.comparison import compare
-from StaICC.errors import StaICCError
-from StaICC.logs.lm_eval import _LONGEST_LINE
-from StaICC.logs.reading import read_logs
-from tests.logs.made_logs import results_file, samples_file, write_evaluation
+from StaICC.errors import SchemaError
+from StaICC.logs.helm import read_helm_run
+from StaICC.logs.inspect_ai import read_archive, read_json_log
+from StaICC.logs.samples import LoggedRun
+from tests.logs.helm_logs import instance_stats, request_state, run_spec, stat, write_run
+from tests.logs.inspect_logs import header, result_of_scorer, sample, write_archive, write_json
 
-CORRECT = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0]
+SAMPLES = [sample(row, grade) for row, grade in enumerate("CICI")]
+MEGABYTE = 1 << 20
 
-
-def edit_results(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    file = results_file(folder)
-    values = json.loads(file.read_text("utf-8"))
-    change(values)
-    file.write_text(json.dumps(values), "utf-8")
+# -- archives of inspect_ai
 
 
-def edit_samples(folder: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    file = samples_file(folder)
-    samples = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    change(samples)
-    file.write_text("".join(json.dumps(sample) + "\n" for sample in samples), "utf-8")
+def truncated(path: Path) -> None:
+    write_archive(path, SAMPLES)
+    path.write_bytes(path.read_bytes()[:-100])
 
 
-def set_of_first(**values: Any) -> Callable[[Path], None]:
-    """Change values of the first sample."""
-    return lambda folder: edit_samples(folder, lambda samples: samples[0].update(values))
+def half(path: Path) -> None:
+    write_archive(path, SAMPLES)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
 
 
-def append_again(folder: Path) -> None:
-    file = samples_file(folder)
-    file.write_bytes(file.read_bytes() * 2)
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
 
 
-def remove_results(folder: Path) -> None:
-    results_file(folder).unlink()
+def no_archive(path: Path) -> None:
+    path.write_text("[core]\nname = value\n")
 
 
-def remove_samples(folder: Path) -> None:
-    samples_file(folder).unlink()
+def changed_byte(path: Path) -> None:
+    write_archive(path, SAMPLES)
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo("samples/2_epoch_1.json")
+    content[member.header_offset + 80] ^= 0xFF
+    path.write_bytes(content)
 
 
-def cut_last_line(folder: Path) -> None:
-    file = samples_file(folder)
-    file.write_bytes(file.read_bytes()[:-100])
+def without_header(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("samples/0_epoch_1.json", json.dumps(SAMPLES[0]))
 
 
-def cut_results(folder: Path) -> None:
-    file = results_file(folder)
-    file.write_bytes(file.read_bytes()[:-100])
+def bomb(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"samples/9_epoch_1.json": bytes(70 * MEGABYTE)})
 
 
-def of_another_model(folder: Path) -> None:
-    """The samples of a run with other answers, under the date of this one."""
-    edit_samples(folder, lambda samples: [sample.update(acc=1.0 - sample["acc"]) for sample in samples])  # type: ignore[func-returns-value]
+def large_member(path: Path) -> None:
+    """The table of contents says that a member has a terabyte, although it has not."""
+    _edit_table(path, offset=24, value=struct.pack("<I", 0xFFFFFFF0))
 
 
-def in_utf_16(folder: Path) -> None:
-    file = samples_file(folder)
-    file.write_text(file.read_text("utf-8"), "utf-16")
+def lying_size(path: Path) -> None:
+    """The table of contents says that a member has 10 bytes, and it has more."""
+    _edit_table(path, offset=24, value=struct.pack("<I", 10))
 
 
-def with_latin_letters(folder: Path) -> None:
-    file = samples_file(folder)
-    file.write_bytes(file.read_bytes().replace(b"How", b"H\xf6w", 1))
+def encrypted(path: Path) -> None:
+    _edit_table(path, offset=8, value=struct.pack("<H", 1))
 
 
-def nested_deeply(folder: Path) -> None:
-    file = samples_file(folder)
-    deep = b"[" * 100_000 + b"]" * 100_000
-    file.write_bytes(file.read_bytes().replace(b'"doc":', b'"doc_of_lists": ' + deep + b', "doc":', 1))
+def unknown_compression(path: Path) -> None:
+    _edit_table(path, offset=10, value=struct.pack("<H", 98))
 
 
-def with_huge_integer(folder: Path) -> None:
-    file = samples_file(folder)
-    file.write_bytes(file.read_bytes().replace(b'"acc": 1.0', b'"acc": ' + b"9" * 5000, 1))
+def _edit_table(path: Path, offset: int, value: bytes) -> None:
+    """Overwrite a field of the entry of header.json in the table of contents of an archive."""
+    write_archive(path, SAMPLES)
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"header.json") - 46
+    assert content[entry : entry + 4] == b"PK\x01\x02"
+    content[entry + offset : entry + offset + len(value)] = value
+    path.write_bytes(content)
 
 
-def with_key_twice(folder: Path) -> None:
-    file = samples_file(folder)
-    file.write_bytes(file.read_bytes().replace(b'"acc": 1.0', b'"acc": 1.0, "acc": 0.0', 1))
+def member_outside(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"../../home/.bashrc": b"echo"})
 
 
-def with_many_more(folder: Path) -> None:
-    edit_samples(folder, lambda samples: samples.append({**samples[0], "doc_id": 77}))
+def member_at_root(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"/etc/passwd": b"root"})
 
 
-def without_samples(folder: Path) -> None:
-    samples_file(folder).write_text("", "utf-8")
+def member_of_windows(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"samples\\..\\..\\x.json": b"{}"})
 
 
-def as_pipe(folder: Path) -> None:
-    file = samples_file(folder)
-    file.unlink()
-    os.symlink("/dev/zero", file)
+def deep_header(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"header.json": b'{"eval": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"})
 
 
-def without_model(folder: Path) -> None:
-    def change(values: dict[str, Any]) -> None:
-        del values["model_name"]
-        values["config"] = {}
-
-    edit_results(folder, change)
-
-
-def with_task_out_of_folder(folder: Path) -> None:
-    def change(values: dict[str, Any]) -> None:
-        values["configs"] = {"../../../etc/passwd": {}}
-
-    edit_results(folder, change)
+def deep_sample(path: Path) -> None:
+    deep: Any = "x"
+    for _ in range(200):
+        deep = [deep]
+    write_archive(path, [sample(0, "C", store=deep)])
 
 
-REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "two runs in one file": (append_again, "document 0 appears twice with the filter none"),
-    "two documents with one id": (set_of_first(doc_id=1), "document 1 appears twice"),
-    "no file of results": (remove_results, "no log of this folder can be read"),
-    "no file of samples": (remove_samples, "--log_samples"),
-    "the last sample is cut": (cut_last_line, "line 10: this is not JSON"),
-    "the results are cut": (cut_results, "this is not JSON"),
-    "samples of another model": (of_another_model, "the samples of another run"),
-    "more documents than the results say": (with_many_more, "the samples of another evaluation"),
-    "a metric that is called doc_id": (set_of_first(metrics=["acc", "doc_id"]), "has overwritten this field"),
-    "a metric that is called target": (set_of_first(metrics=["acc", "target"]), "has overwritten this field"),
-    "an id that is a fraction": (set_of_first(doc_id=0.5), "got the doc_id 0.5"),
-    "an id that is true": (set_of_first(doc_id=True), "got the doc_id True"),
-    "an id of another type": (set_of_first(doc_id=[1]), "got the doc_id"),
-    "all values are texts": (
-        lambda folder: edit_samples(folder, lambda samples: [s.update(acc="good") for s in samples]),  # type: ignore[func-returns-value]
-        "no metric has a number for each sample",
+def sample_twice(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"samples/copy.json": json.dumps(SAMPLES[1]).encode()})
+
+
+def sample_of_text(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"samples/2_epoch_1.json": b'"C"'})
+
+
+def no_text(path: Path) -> None:
+    write_archive(path, SAMPLES, members={"samples/2_epoch_1.json": b'{"id": "\xff\xfe"}'})
+
+
+ARCHIVES: Mapping[str, tuple[Callable[[Path], None], str]] = {
+    "truncated": (truncated, "this is not a whole ZIP archive"),
+    "half of it": (half, "this is not a whole ZIP archive"),
+    "empty": (empty, "this is not a whole ZIP archive"),
+    "no archive": (no_archive, "this is not a whole ZIP archive"),
+    "a changed byte": (changed_byte, "the member 'samples/2_epoch_1.json' is damaged"),
+    "no header": (without_header, "the archive has neither header.json nor _journal/start.json"),
+    "a decompression bomb": (bomb, "may be a decompression bomb"),
+    "a large member": (large_member, "has 4095 MB after decompression, expected at most 256 MB"),
+    "a size that is not true": (lying_size, "the member 'header.json' is damaged"),
+    "an encrypted member": (encrypted, "the member 'header.json' is encrypted"),
+    "an unknown compression": (unknown_compression, "the member 'header.json' is damaged"),
+    "a member outside": (member_outside, "a member outside of itself, '../../home/.bashrc'"),
+    "a member at the root": (member_at_root, "a member outside of itself, '/etc/passwd'"),
+    "a member outside, for Windows": (member_of_windows, "a member outside of itself"),
+    "a deep header": (deep_header, "header.json: the JSON is nested more than 100 deep"),
+    "a deep sample": (deep_sample, "0_epoch_1.json: the JSON is nested more than 100 deep"),
+    "a sample twice": (sample_twice, "the log has the epoch 1 of '1' twice"),
+    "a sample that is a text": (sample_of_text, "2_epoch_1.json: got 'C', expected an object"),
+    "a sample that is no UTF-8": (no_text, "2_epoch_1.json: this is not text in UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", ARCHIVES)
+def test_archives_that_are_refused(case: str, tmp_path: Path) -> None:
+    write, words = ARCHIVES[case]
+    path = tmp_path / "log.eval"
+    write(path)
+    with pytest.raises(SchemaError) as refusal:
+        read_archive(path)
+    message = str(refusal.value)
+    assert message.startswith(str(path))
+    assert words in message
+    assert len(message) < 400
+    assert list(tmp_path.iterdir()) == [path]  # nothing was unpacked
+
+
+def test_an_archive_with_too_many_members_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("StaICC.files.zip_reading.MAX_MEMBERS", 5)
+    path = write_archive(tmp_path / "log.eval", SAMPLES)
+    with pytest.raises(SchemaError, match="the archive has 7 members, expected at most 5"):
+        read_archive(path)
+
+
+# -- JSON logs of inspect_ai
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    """A log whose header or specification of the run has other values."""
+    head = header()
+    head["eval"].update(changes)
+    return {**head, "samples": SAMPLES}
+
+
+def one_sample(**changes: Any) -> dict[str, Any]:
+    return {**header(), "samples": [sample(0, "C", **changes)]}
+
+
+JSON_LOGS: Mapping[str, tuple[Any, str]] = {
+    "a list": ([1, 2], "got a list, expected a log of inspect_ai"),
+    "no specification": ({"version": 2, "status": "success"}, "there is no object 'eval'"),
+    "a newer version": ({**header(version=9), "samples": SAMPLES}, "got version 9 of the log format"),
+    "a version that is a text": ({**header(version="2"), "samples": SAMPLES}, "got version '2' of the log format"),
+    "no model": (changed(model=None), "got None as the model, expected a text"),
+    "a task that is a number": (changed(task=5), "got 5 as the task, expected a text"),
+    "no samples": ({**header(), "samples": None}, "the log has no samples"),
+    "samples that were not logged": (
+        {**changed(config={"log_samples": False}), "samples": None},
+        "the run was made with --no-log-samples",
     ),
-    "UTF-16": (in_utf_16, "not text in UTF-8|this is not JSON"),
-    "Latin letters": (with_latin_letters, "not text in UTF-8"),
-    "lists in lists": (nested_deeply, "nested more than 100 deep"),
-    "a huge integer": (with_huge_integer, "an integer of 5000 digits is too large"),
-    "a key twice": (with_key_twice, "the key 'acc' appears twice"),
-    "an empty file of samples": (without_samples, "the file has no samples"),
-    "a device": (as_pipe, "a device or a socket"),
-    "no name of a model": (without_model, "does not name the model"),
-    "a task with a path": (with_task_out_of_folder, "is not in its folder"),
-    "results without tasks": (
-        lambda folder: edit_results(folder, lambda v: v.update(results={}, configs={})),
-        "no task",
+    "a run that failed at once": (
+        {**header(status="error", error={"message": "no key"}), "samples": []},
+        "the log has no samples: the run has the status 'error' (no key)",
+    ),
+    "a run of which all samples failed": (
+        {**header(status="error"), "samples": [sample(0, "C", scores={}, error={"message": "no key"})]},
+        "no sample has a score: the run has the status 'error'",
+    ),
+    "samples that are an object": ({**header(), "samples": {"0": SAMPLES[0]}}, "expected a list"),
+    "a sample without id": (one_sample(id=None), "sample 0: got the id None"),
+    "an id that is a list": (one_sample(id=[1]), "sample 0: got the id [1]"),
+    "an epoch that is a text": (one_sample(epoch="three"), "got the epoch 'three', expected a whole number from 1"),
+    "scores that are a list": (one_sample(scores=["C"]), "got the scores ['C'], expected an object"),
+    "a score without a value": (one_sample(scores={"match": {"answer": "x"}}), "expected an object with a value"),
+    "too many epochs": (changed(config={"epochs": 10**12}), "4 rows in 1000000000000 epochs, expected at most 500000"),
+}
+
+
+@pytest.mark.parametrize("case", JSON_LOGS)
+def test_json_logs_that_are_refused(case: str, tmp_path: Path) -> None:
+    values, words = JSON_LOGS[case]
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(SchemaError) as refusal:
+        read_json_log(path)
+    message = str(refusal.value)
+    assert message.startswith(str(path))
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (json.dumps({**header(), "samples": SAMPLES})[:-200], "this is not JSON"),
+        ('{"eval": {}, "eval": {}}', "the key 'eval' appears twice"),
+        ('{"eval": ' + "[" * 50_000, "nested more than 100 deep"),
+        ("", "expected JSON, found nothing"),
+    ],
+)
+def test_json_that_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(text)
+    with pytest.raises(SchemaError, match=words):
+        read_json_log(path)
+
+
+def scores_of(run: LoggedRun) -> list[Mapping[str, float]]:
+    return [item.values for item in run.samples]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("NaN", "the sample has no scores; match: unscored"),
+        ("1e999", "the sample has no scores; match: the value inf is no finite number"),
+        ("-Infinity", "the sample has no scores; match: the value -inf is no finite number"),
+        ("null", "the sample has no scores; match: unscored"),
+    ],
+)
+def test_values_that_are_no_numbers_are_missing_scores(value: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    samples = [sample(0, "VALUE"), *[sample(row, 0.5) for row in (1, 2, 3)]]
+    path.write_text(json.dumps({**header(), "samples": samples}).replace('"value": "VALUE"', f'"value": {value}'))
+    (run,) = read_json_log(path).runs
+    assert scores_of(run) == [{}, {"match": 0.5}, {"match": 0.5}, {"match": 0.5}]
+    assert run.samples[0].reason == reason
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("maybe", "inspect_ai logs texts such as 'maybe', which have no number"),
+        ([1, 0], "inspect_ai logs several values for a sample"),
+    ],
+)
+def test_metrics_that_are_no_numbers_are_no_scores(value: Any, reason: str, tmp_path: Path) -> None:
+    samples = []
+    for row in range(4):
+        match = value if row == 0 else "C"
+        samples.append(sample(row, "", scores={"match": {"value": match}, "f1": {"value": 0.5}}))
+    (run,) = read_json_log(write_json(tmp_path / "log.json", samples)).runs
+    assert run.metrics == ("f1",)
+    assert run.not_scores == {"match": reason}
+
+    only_match = [sample(row, value) for row in range(4)]
+    with pytest.raises(SchemaError) as refusal:
+        read_json_log(write_json(tmp_path / "log.json", only_match))
+    assert f"no sample has a score (match: {reason})" in str(refusal.value)
+
+
+def test_names_from_a_log_are_shown_escaped(tmp_path: Path) -> None:
+    head = header()
+    head["results"]["scores"] = [result_of_scorer("match", accuracy=1.0)]
+    (run,) = read_json_log(write_json(tmp_path / "log.json", [sample("\x1b[2J", "C")], head)).runs
+    assert run.samples[0].document == "\x1b[2J"
+    doubled = write_json(tmp_path / "twice.json", [sample("\x1b[2J", "C")] * 2, head)
+    with pytest.raises(SchemaError) as refusal:
+        read_json_log(doubled)
+    assert "\x1b" not in str(refusal.value)
+
+
+# -- HELM
+
+ITEMS = [instance_stats("id1", stat("exact_match", 1.0)), instance_stats("id2", stat("exact_match", 0.0))]
+
+HELM_ITEMS: Mapping[str, tuple[Any, str]] = {
+    "an object": ({"id1": 1.0}, "expected a list of instances"),
+    "no instances": ([], "the file has no statistics of instances"),
+    "an instance that is a number": ([3], "item 0: got 3, expected an object"),
+    "an instance without id": ([{"stats": []}], "item 0: got the instance_id None, expected a text"),
+    "a trial that is negative": ([instance_stats("id1", trial=-1)], "got the train_trial_index -1"),
+    "statistics that are an object": ([{"instance_id": "id1", "stats": {"exact_match": 1}}], "expected a list"),
+    "a statistic without name": ([instance_stats("id1", {"mean": 1.0})], "expected an object with a name"),
+    "a mean that is a text": (
+        [instance_stats("id1", {**stat("exact_match", 1.0), "mean": "1.0"})],
+        "got the mean '1.0' of exact_match, expected a number",
+    ),
+    "two values": (
+        [*ITEMS, instance_stats("id1", stat("exact_match", 0.0))],
+        "item 2: the instance has two values of exact_match: 1.0 and 0.0",
     ),
 }
-"""What is done to a log, and what the refusal says."""
 
 
-@pytest.mark.parametrize("fault", REFUSED)
-def test_a_broken_log_is_refused_with_the_reason(fault: str, tmp_path: Path) -> None:
-    folder = write_evaluation(tmp_path, {"sums": {"acc": CORRECT}}, model="a")
-    change, reason = REFUSED[fault]
-    change(folder)
-    with pytest.raises(StaICCError, match=reason) as caught:
-        read_logs(tmp_path)
-    assert len(str(caught.value)) < 1500
+@pytest.mark.parametrize("case", HELM_ITEMS)
+def test_instances_of_helm_that_are_refused(case: str, tmp_path: Path) -> None:
+    values, words = HELM_ITEMS[case]
+    folder = write_run(tmp_path / "run", ITEMS)
+    (folder / "per_instance_stats.json").write_text(json.dumps(values))
+    with pytest.raises(SchemaError) as refusal:
+        read_helm_run(folder)
+    message = str(refusal.value)
+    assert message.startswith(str(folder / "per_instance_stats.json"))
+    assert words in message
 
 
-def read_and_compare(first: Path, second: Path) -> None:
-    results = read_logs(first, second)
-    compare(results["a"], results["b"])
+def test_a_truncated_file_of_helm_is_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", ITEMS, [request_state("id1")], stats=[stat("exact_match", 0.5)])
+    for name in ("per_instance_stats.json", "run_spec.json", "scenario_state.json", "stats.json"):
+        content = (folder / name).read_text()
+        (folder / name).write_text(content[:-3])
+        with pytest.raises(SchemaError, match=f"{name}: this is not JSON"):
+            read_helm_run(folder)
+        (folder / name).write_text(content)
 
 
-def two_runs(tmp_path: Path, second: dict[str, Any]) -> tuple[Path, Path]:
-    first_folder = write_evaluation(tmp_path / "a", {"sums": {"acc": CORRECT * 10}}, model="a")
-    return first_folder, write_evaluation(tmp_path / "b", {"sums": second}, model="b")
+def test_a_run_of_helm_without_its_specification_is_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", ITEMS)
+    (folder / "run_spec.json").unlink()
+    with pytest.raises(SchemaError, match=r"run_spec\.json: the file is missing. It names the model"):
+        read_helm_run(folder)
+    for spec in ([], {"name": 5}, {**run_spec(), "adapter_spec": {}}, {**run_spec(), "adapter_spec": {"model": ""}}):
+        (folder / "run_spec.json").write_text(json.dumps(spec))
+        with pytest.raises(SchemaError, match=r"run_spec\.json: expected an object"):
+            read_helm_run(folder)
 
 
-UNTESTED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a value outside the range": (
-        lambda folder: edit_samples(folder, lambda samples: samples[0].update(acc=1e300)),
-        "range",
-    ),
-    "infinite values": (
-        lambda folder: edit_samples(folder, lambda samples: [s.update(acc=math.inf) for s in samples]),  # type: ignore[func-returns-value]
-        "no metric has a number|no acc here",
-    ),
-    "other targets": (
-        lambda folder: edit_samples(folder, lambda samples: samples[3].update(target="7")),
-        "other documents or targets",
-    ),
-    "other ids": (
-        lambda folder: edit_samples(folder, lambda samples: [s.update(doc_id=f"x{s['doc_id']}") for s in samples]),  # type: ignore[func-returns-value]
-        "share no test row",
-    ),
-    "no documents": (
-        lambda folder: edit_samples(folder, lambda samples: [s.pop("doc") for s in samples]),  # type: ignore[func-returns-value]
-        "only one of the logs has their digests",
-    ),
-    "another direction": (
-        lambda folder: edit_results(folder, lambda values: values.update(higher_is_better={"sums": {"acc": False}})),
-        "other ranges or directions",
-    ),
-}
-"""What is done to the second of two logs, and why they are not compared, or not tested."""
-
-
-@pytest.mark.parametrize("fault", UNTESTED)
-def test_logs_that_do_not_fit_are_not_tested(fault: str, tmp_path: Path) -> None:
-    first, second = two_runs(tmp_path, {"acc": CORRECT * 10})
-    change, reason = UNTESTED[fault]
-    change(second)
-    if fault == "a value outside the range":
-        # The mean differs from the reported one, too: that of a metric whose aggregation is not known is not compared.
-        edit_results(second, lambda values: values["results"]["sums"].pop("acc,none"))
-    with pytest.raises(StaICCError, match=reason):
-        read_and_compare(first, second)
-
-
-def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _LONGEST_LINE < 2**30
-    monkeypatch.setattr("StaICC.logs.lm_eval._LONGEST_LINE", 1000)
-    folder = write_evaluation(tmp_path, {"sums": {"acc": CORRECT}}, model="a")
-    file = samples_file(folder)
-    file.write_bytes(file.read_bytes() + b" " * 10_000)
-    with pytest.raises(StaICCError, match="the line is longer"):
-        read_logs(tmp_path)
-
-
-def test_the_other_tasks_of_an_evaluation_with_a_broken_task_are_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = write_evaluation(tmp_path, {"sums": {"acc": CORRECT}, "kinds": {"acc": CORRECT}}, model="a")
-    (broken,) = folder.glob("samples_kinds_*")
-    broken.write_bytes(broken.read_bytes() * 2)
-    assert list(read_logs(folder)["a"].divided) == ["sums"]
-    assert "appears twice" in caplog.text
-
-
-def test_names_that_results_use_for_something_else_are_left_out(tmp_path: Path) -> None:
-    tasks = {"sums": {"acc": CORRECT, "rounds": CORRECT, "majority": CORRECT, "metric": CORRECT}}
-    result = read_logs(write_evaluation(tmp_path, tasks, model="a"))["a"]
-    assert list(result.averaged) == ["acc"]
-    assert any("rounds is left out" in note for note in result.details["sums"].notes)
-
-
-def test_hostile_names_are_shown_in_one_line(tmp_path: Path) -> None:
-    folder = write_evaluation(tmp_path, {"sums": {"acc\x1b[31m\n": CORRECT}}, model="a")
-    edit_results(folder, lambda values: values.update(model_name="evil\x1b[2J\nmodel|x:y"))
-    (result,) = read_logs(folder).values()
-    assert "\n" not in str(result.signature)
-    assert "\x1b" not in str(result)
+def test_a_mean_that_is_not_finite_is_a_missing_score(tmp_path: Path) -> None:
+    items = [instance_stats("id1", stat("exact_match", float("nan"))), *ITEMS[1:]]
+    (run,) = read_helm_run(write_run(tmp_path / "run", items)).runs
+    assert scores_of(run) == [{}, {"exact_match": 0.0}]
+    assert run.samples[0].reason == "the instance has no scores"
