@@ -68,7 +68,7 @@ from StaICC.inference.model_name import check_model_name
 from StaICC.inference.replies import Failure, Unparsed, read_reply
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.metrics.classification import Kind
-from StaICC.prompting.prompt_writer import Query, as_argument
+from StaICC.prompting.prompt_writer import Prompt, Query, as_argument
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.signature import short_digest
 from StaICC.safe_text import csv_cell, logger, visible
@@ -115,7 +115,27 @@ def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Identi
     """
     for member in members(benchmark).values():
         for experimentor in member:
-            yield from _identify_queries(member, experimentor).queries
+            for condition in experimentor.conditions():
+                yield from _identified(member, experimentor, condition)
+
+
+def _identified(benchmark: Benchmark, experimentor: Experimentor, condition: Condition) -> Iterator[IdentifiedQuery]:
+    """Yield the queries of a condition with their ids, one at a time: long prompts are written when they are read.
+
+    Args:
+        benchmark: The benchmark, whose name is in the ids.
+        experimentor: The data set.
+        condition: The condition.
+    """
+    benchmark_name = benchmark.task.name
+    for query in condition.queries:
+        yield IdentifiedQuery(
+            id=query_id(benchmark_name, experimentor.name, condition.name, query),
+            benchmark=benchmark_name,
+            dataset=experimentor.name,
+            condition=condition.name,
+            query=query,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +154,10 @@ def _identify_queries(benchmark: Benchmark, experimentor: Experimentor) -> _Iden
         benchmark: The benchmark, whose name is in the ids.
         experimentor: The data set, which makes the conditions and their queries.
     """
-    benchmark_name = benchmark.task.name
-    dataset_name = experimentor.name
     conditions = experimentor.conditions()
-    identified = []
+    identified: list[IdentifiedQuery] = []
     for condition in conditions:
-        for query in condition.queries:
-            identified.append(
-                IdentifiedQuery(
-                    id=query_id(benchmark_name, dataset_name, condition.name, query),
-                    benchmark=benchmark_name,
-                    dataset=dataset_name,
-                    condition=condition.name,
-                    query=query,
-                )
-            )
+        identified.extend(_identified(benchmark, experimentor, condition))
     return _IdentifiedDataset(conditions, identified)
 
 
@@ -190,6 +199,22 @@ def batch_key(identified: IdentifiedQuery) -> str:
     """Return the ``custom_id`` of the request for a query in a provider's batch: the SHA-256 of the prompt."""
     prompt = "".join(identified.query.prompt)
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def batch_prompts(benchmark: Benchmark | BenchmarkGroup) -> Iterator[tuple[str, Prompt]]:
+    """Yield the distinct prompts of a benchmark with their ``custom_id``, for :func:`StaICC.batch_requests`.
+
+    One prompt is in memory at a time, where the benchmark writes its prompts when they are read.
+
+    Args:
+        benchmark: A benchmark or a group of benchmarks.
+    """
+    written_keys: set[str] = set()
+    for identified in identified_queries(benchmark):
+        key = batch_key(identified)
+        if key not in written_keys:
+            written_keys.add(key)
+            yield key, identified.query.prompt
 
 
 _log = logger(__name__)

@@ -112,10 +112,7 @@ def _export_batch(args: argparse.Namespace) -> None:
     if not model:
         raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
     output.check_output(args.output, inputs=options.inputs_of(args))
-    prompts = {}
-    for identified in exchange.identified_queries(options.make(args)):
-        prompts[exchange.batch_key(identified)] = identified.query.prompt
-    requests = batch_requests(args.provider, model, prompts)
+    requests = batch_requests(args.provider, model, exchange.batch_prompts(options.make(args)))
     output.write_text(args.output, json_lines(requests))
 
 

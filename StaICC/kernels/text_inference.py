@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, WithheldReplyError
 from StaICC.inference.called_kernels import warning_methods
-from StaICC.inference.contract import Text, ending, queries_at_once, served_function, stop_requests
+from StaICC.inference.contract import Text, queries_at_once, served_function, stop_requests
 from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
@@ -22,6 +22,7 @@ from StaICC.inference.replies import is_too_long
 from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import check_types, load_kernel, names_option
+from StaICC.kernels.server.tool_calls import choice_ending, tool_call_text
 from StaICC.kernels.server.transport import EndpointError, clip, only_choice, token_counts
 from StaICC.prompting.prompt_text import parts_of
 
@@ -136,31 +137,56 @@ def first_result(results: Sequence[Value | OutputError]) -> Value:
 def reply(body: Mapping[str, Any]) -> Text:
     """Return the text of a completion or chat completion, and how it ended.
 
-    A reply that was cut off during its reasoning begins with ``<think>``, so that no parser takes it for an answer.
+    The arguments of tool calls belong to the text (:mod:`StaICC.kernels.server.tool_calls`). A reply that was cut off
+    during its reasoning begins with ``<think>``, so that no parser takes it for an answer.
 
     Raises:
         EndpointError: There is no text.
         WithheldReplyError: The server withheld the text (a content filter).
     """
     choice = only_choice(body)
-    source = message if isinstance(message := choice.get("message"), Mapping) else choice
-    reason = ending(choice.get("finish_reason"))
+    reason = choice_ending(choice)
     if reason == "withheld":
         raise WithheldReplyError("the server withheld the reply (content filter)")
-    text = source.get("content" if source is message else "text")
-    if isinstance(text, list):  # parts of a message
-        parts = [part.get("text") for part in text if isinstance(part, Mapping)]
-        texts = [part for part in parts if isinstance(part, str)]
-        text = "".join(texts) if texts else None
-    if text is None and isinstance(source.get("refusal"), str):
-        text = source["refusal"]
+
+    message = choice.get("message")
+    if isinstance(message, Mapping):
+        text = _message_text(message)
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+    else:
+        text = choice.get("text")
+        reasoning = choice.get("reasoning_content") or choice.get("reasoning")
+
     if reason is not None and text in (None, ""):
-        reasoning = source.get("reasoning_content") or source.get("reasoning")
-        if reasoning or token_counts(body).get("reasoning_tokens"):  # all of the reply is reasoning
+        is_all_reasoning = bool(reasoning or token_counts(body).get("reasoning_tokens"))
+        if is_all_reasoning:
             text = f"<think>{reasoning or ''}"
-    if not isinstance(text, str):  # null is no reply; an empty text is one, in which there was nothing to say
+    # Null is no reply. An empty text is one, in which there was nothing to say.
+    if not isinstance(text, str):
         raise EndpointError(f"the server's reply holds no text (finish reason {clip(choice.get('finish_reason'))})")
     return Text(text, reason)
+
+
+def _message_text(message: Mapping[str, Any]) -> object:
+    """Return the text of a message: its content, and after it the arguments of its tool calls.
+
+    Returns:
+        The text; the refusal, if there is neither content nor a call. What the server sent in place of a text, such as
+        ``None``, is returned unchanged.
+    """
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        texts = [part for part in parts if isinstance(part, str)]
+        content = "".join(texts) if texts else None
+    arguments = tool_call_text(message)
+    if arguments is not None:
+        if isinstance(content, str) and content.strip():
+            return f"{content}\n{arguments}"
+        return arguments
+    if content is None and isinstance(message.get("refusal"), str):
+        return message["refusal"]
+    return content
 
 
 def with_thoughts(

@@ -53,14 +53,18 @@ from StaICC.inference.forecast import forecast_prompts
 from StaICC.inference.replies import Failure, Unparsed, alike, is_too_long, unparsed_reason
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.runner import Part, RunOptions, predict_queries
-from StaICC.long_icl import experiments
+from StaICC.long_icl.analysis import analyse
 from StaICC.long_icl.available import load_available
 from StaICC.long_icl.cards import ROUNDS, cards
-from StaICC.long_icl.experiments import DESIGNS, METHOD, Contexts, Experiment, Material, score_part, to_bytes
+from StaICC.long_icl.condition_scores import METHOD, score_part
+from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.experiments import DESIGNS, Experiment
 from StaICC.long_icl.install import default_folder
 from StaICC.long_icl.loading import LongICLData, show_notice
+from StaICC.long_icl.material import Material
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.long_icl.prompts import write_query
+from StaICC.long_icl.reference_tokens import to_bytes
 from StaICC.long_icl.scoring import (
     Tally,
     guessing_scores,
@@ -531,7 +535,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
             tallies = {own.condition.name: () if own.value is None else own.tallies for own in run.outcomes}
             level = self.options.statistics.level if self.options.statistics.intervals else None
             of_task = self.options.experiment, self.card, self.test_items
-            values["experiment"] = experiments.analyse(*of_task, contexts, tallies, level)
+            values["experiment"] = analyse(*of_task, contexts, tallies, level)
         bounded = [own.condition.name for own in run.outcomes if own.unparsed and not own.failed]
         if self.options.unparsed != "excluded":
             bounded = []

@@ -19,11 +19,15 @@ from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.comparing.ranking import rank
 from StaICC.errors import ArgumentError, SchemaError
-from StaICC.long_icl import experiments
 from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
 from StaICC.long_icl.cards import task_card
-from StaICC.long_icl.experiments import Contexts, Experiment, blocks_of, position_p_value, reference_tokens
+from StaICC.long_icl.condition_scores import mcnemar_p_value
+from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.designs.orders import blocks_of
+from StaICC.long_icl.experiments import Experiment
+from StaICC.long_icl.position_test import position_p_value
 from StaICC.long_icl.prompts import write_context
+from StaICC.long_icl.reference_tokens import reference_tokens
 from StaICC.long_icl.scoring import Tally
 from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.paired_tests import holm
@@ -192,7 +196,7 @@ def test_the_test_of_a_difference_is_the_exact_one(gained: int, lost: int) -> No
     after = [right] * gained + [wrong] * lost + [right, wrong]
     count, distance = gained + lost, abs(gained - lost)
     extreme = sum(math.comb(count, up) for up in range(count + 1) if abs(2 * up - count) >= distance)
-    assert experiments.mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
+    assert mcnemar_p_value(before, after) == pytest.approx(extreme / 2**count)
 
 
 def test_controls(small_files: Path) -> None:
@@ -535,10 +539,10 @@ def test_missing_replies_count_at_their_worst_for_each_direction_of_a_difference
     before = [wrong] * gained + [right] * lost + [right, wrong, right, None]
     after = [right] * gained + [wrong] * lost + [right, wrong, None, right]
     of_replies = [
-        experiments.mcnemar_p_value([*before[:-1], first], [*after[:-2], second, right])
+        mcnemar_p_value([*before[:-1], first], [*after[:-2], second, right])
         for first, second in itertools.product([right, wrong], repeat=2)
     ]
-    assert experiments.mcnemar_p_value(before, after) == pytest.approx(max(of_replies))
+    assert mcnemar_p_value(before, after) == pytest.approx(max(of_replies))
 
 
 def test_what_is_said_of_differences_holds_whatever_missing_replies_would_have_been(small_files: Path) -> None:

@@ -18,8 +18,9 @@ from StaICC.cli import main
 from StaICC.errors import ArgumentError, DataDamagedError
 from StaICC.long_icl.benchmark import LongICLExperimentor, LongICLOutcome
 from StaICC.long_icl.cards import cards, task_card
-from StaICC.long_icl.experiments import _BUDGETS, Experiment
+from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.loading import load
+from StaICC.long_icl.reference_tokens import BUDGETS
 from StaICC.long_icl.selection import permutation
 from StaICC.prompting.prompt_writer import Query
 from StaICC.report.figures import experiment_chart
@@ -76,7 +77,7 @@ def digest_of(queries: Sequence[Query]) -> str:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_prompts_and_answers_are_those_of_helmet(tables: Path, name: str) -> None:
-    own = one(tables, name, _BUDGETS)
+    own = one(tables, name, BUDGETS)
     assert list(own.rounds) == ["4K", "8K", "16K", "32K", "64K", "128K"]
     for condition in own.conditions():
         assert digest_of(condition.queries) == GOLDEN["prompts"][name][condition.name], condition.name

@@ -22,11 +22,14 @@ from typing import Any
 
 from records import arguments, markdown, record
 
-from StaICC.long_icl import experiments
+from StaICC.long_icl import position_test
+from StaICC.long_icl.analysis import analyse
 from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor, round_name
 from StaICC.long_icl.cards import task_card
-from StaICC.long_icl.experiments import Experiment, analyse, blocks_of, position_p_value
+from StaICC.long_icl.designs.orders import blocks_of
+from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.loading import LongICLData, load
+from StaICC.long_icl.position_test import position_p_value
 from StaICC.long_icl.scoring import Tally
 
 EXPERIMENTS = {
@@ -279,7 +282,7 @@ if __name__ == "__main__":
     for part in options.parts:
         measure, heads = TABLES[part]
         redraws = partial(position_p_value, redraws=options.redraws) if part == "position" else position_p_value
-        experiments.position_p_value = redraws
+        position_test.position_p_value = redraws
         with tempfile.TemporaryDirectory() as folder:
             figures[part] = measure(Path(folder), options.items, options.simulations)
         print(markdown(heads, figures[part]))

@@ -6,30 +6,46 @@ requests (one in each line here) and returns a file of results. Lines are matche
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
 from StaICC.inference.contract import Text
 from StaICC.inference.replies import Failure
 from StaICC.kernels.registry import option_types, split_options
-from StaICC.kernels.server.endpoint import ANTHROPIC_FIELDS, Provider, check_prompts, response_body
+from StaICC.kernels.server.endpoint import check_prompts
 from StaICC.kernels.server.transport import EndpointError as EndpointError
 from StaICC.kernels.server.transport import clip
 from StaICC.kernels.text_inference import ReplySettings, reply
 
+Provider = Literal["openai", "anthropic"]
 
-def batch_requests(provider: Provider, model: str, prompts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+ANTHROPIC_FIELDS = {
+    "stop": "stop_sequences",
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+}
+"""The fields of a request that Anthropic has too, with its names."""
+
+
+# -- requests
+
+
+def batch_requests(
+    provider: Provider, model: str, prompts: Mapping[str, Any] | Iterable[tuple[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """Yield the request for each prompt, as a chat.
 
     Args:
         provider: Whose format.
         model: The name of the model; options of replies may follow, as in ``"gpt-5;max_completion_tokens=4000"``.
-        prompts: The prompt of each ``custom_id``.
+        prompts: The prompt of each ``custom_id``: a mapping, or pairs. Pairs of a generator are read one by one, so
+            that a batch of long prompts needs the memory of one.
 
     Raises:
-        ArgumentError: An option has no meaning, or the provider has none of this name.
+        ArgumentError: An option has no meaning, the provider has none of this name, or a prompt is no text.
 
     Example:
         >>> (request,) = batch_requests("anthropic", "claude-haiku-4-5;max_tokens=20", {"a": "label: "})
@@ -40,20 +56,43 @@ def batch_requests(provider: Provider, model: str, prompts: Mapping[str, Any]) -
     settings = ReplySettings(**options)
     fields = settings.reply_request(None, settings.stop or ())
     if provider == "anthropic":
-        if others := sorted(fields.keys() - ANTHROPIC_FIELDS):
-            raise ArgumentError(
-                f"Anthropic has no option {others[0]}: expected {', '.join(ANTHROPIC_FIELDS)} or system"
-            )
-        if "max_tokens" not in fields:
-            raise ArgumentError("max_tokens: got none, expected a number: Anthropic needs one")
-        fields = {ANTHROPIC_FIELDS[field]: value for field, value in fields.items()}
-        fields |= {"system": settings.system} if settings.system else {}
+        fields = _anthropic_fields(fields, settings.system)
+        # Anthropic has a field for the system text, which is no message there.
         settings = replace(settings, system="")
-    check_prompts([*prompts.values()])
-    for key, prompt in prompts.items():
+
+    pairs = prompts.items() if isinstance(prompts, Mapping) else prompts
+    for key, prompt in pairs:
+        check_prompts([prompt])
         body = {"model": name, **fields, "messages": settings.messages(prompt)}
-        sent = {"method": "POST", "url": "/v1/chat/completions", "body": body}
-        yield {"custom_id": key, **(sent if provider == "openai" else {"params": body})}
+        if provider == "openai":
+            yield {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
+        else:
+            yield {"custom_id": key, "params": body}
+
+
+def _anthropic_fields(fields: Mapping[str, Any], system: str) -> dict[str, Any]:
+    """Return the fields of a request with Anthropic's names.
+
+    Args:
+        fields: The fields with OpenAI's names.
+        system: The system text; empty for none.
+
+    Raises:
+        ArgumentError: Anthropic has no such field, or the field that it needs is missing.
+    """
+    unknown_fields = sorted(fields.keys() - ANTHROPIC_FIELDS)
+    if unknown_fields:
+        expected = f"expected {', '.join(ANTHROPIC_FIELDS)} or system"
+        raise ArgumentError(f"Anthropic has no option {unknown_fields[0]}: {expected}")
+    if "max_tokens" not in fields:
+        raise ArgumentError("max_tokens: got none, expected a number: Anthropic needs one")
+    renamed = {ANTHROPIC_FIELDS[name]: value for name, value in fields.items()}
+    if system:
+        renamed["system"] = system
+    return renamed
+
+
+# -- results
 
 
 def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -> tuple[str, dict[str, Any] | Failure]:
@@ -75,15 +114,60 @@ def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -
         raise SchemaError(f"{where}: expected custom_id, and response (OpenAI) or result (Anthropic)")
     try:
         body = response_body(record)
-        text = reply(body)
-        if text.finish_reason is None:
-            raise EndpointError("the reply may be incomplete: expected the finish reason stop or length")
-    except WithheldReplyError:
-        text = Text("")
+        text = _complete_reply(body)
     except OutputError as error:
         return key, Failure(str(error))
-    models.setdefault(str(body.get("model")), where)
+
+    model = str(body.get("model"))
+    if model not in models:
+        models[model] = where
     if len(models) > 1:
-        named = " and ".join(f"{clip(model)} ({place})" for model, place in models.items())
-        raise SchemaError(f"replies of the models {named}; expected those of one batch")
+        names = [f"{clip(name)} ({place})" for name, place in models.items()]
+        raise SchemaError(f"replies of the models {' and '.join(names)}; expected those of one batch")
     return key, {"reply": text}
+
+
+def _complete_reply(body: Mapping[str, Any]) -> Text:
+    """Return the text of a chat completion; an empty one if the provider withheld it.
+
+    Raises:
+        EndpointError: There is no text, or it may be incomplete.
+    """
+    try:
+        text = reply(body)
+    except WithheldReplyError:
+        return Text("")
+    if text.finish_reason is None:
+        raise EndpointError("the reply may be incomplete: expected the finish reason stop or length")
+    return text
+
+
+def response_body(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the response of a record as a chat completion.
+
+    Raises:
+        EndpointError: The request failed.
+    """
+    match record:
+        # OpenAI.
+        case {"response": {"status_code": 200, "body": Mapping() as body}} if not record.get("error"):
+            return body
+        # Anthropic.
+        case {"result": {"type": "succeeded", "message": {"content": list()} as message}}:
+            return _as_chat_completion(message)
+    failure = record.get("error") or record.get("response") or record.get("result")
+    raise EndpointError(f"the request failed: {clip(failure)}")
+
+
+def _as_chat_completion(anthropic_message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of Anthropic as a chat completion: its texts, thoughts and tool calls."""
+    blocks = [block for block in anthropic_message["content"] if isinstance(block, Mapping)]
+    text_blocks = [block for block in blocks if block.get("type") == "text"]
+    thoughts = [str(block.get("thinking") or "") for block in blocks]
+    calls = []
+    for block in blocks:
+        if block.get("type") == "tool_use":
+            calls.append({"function": {"name": block.get("name"), "arguments": block.get("input")}})
+    message = {"content": text_blocks, "reasoning_content": "".join(thoughts), "tool_calls": calls}
+    choice = {"message": message, "finish_reason": anthropic_message.get("stop_reason")}
+    return {"model": anthropic_message.get("model"), "choices": [choice]}

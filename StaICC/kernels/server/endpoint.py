@@ -1022,41 +1022,6 @@ def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]
     return options
 
 
-Provider = Literal["openai", "anthropic"]
-
-ANTHROPIC_FIELDS = {
-    "stop": "stop_sequences",
-    "max_tokens": "max_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-}
-"""The fields of a request that Anthropic has too, with its names."""
-
-
-def response_body(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the response as a chat completion.
-
-    Raises:
-        EndpointError: The request failed.
-    """
-    match record:
-        # OpenAI.
-        case {"response": {"status_code": 200, "body": Mapping() as body}} if not record.get("error"):
-            return body
-        # Anthropic.
-        case {"result": {"type": "succeeded", "message": {"content": list(parts)} as message}}:
-            blocks = [part for part in parts if isinstance(part, Mapping)]
-            thoughts = [str(block.get("thinking") or "") for block in blocks]
-            text_blocks = [block for block in blocks if block.get("type") == "text"]
-            choice = {
-                "message": {"content": text_blocks, "reasoning_content": "".join(thoughts)},
-                "finish_reason": message.get("stop_reason"),
-            }
-            return {"model": message.get("model"), "choices": [choice]}
-    failure = record.get("error") or record.get("response") or record.get("result")
-    raise EndpointError(f"the request failed: {clip(failure)}")
-
-
 def _warning_without_text(masses: Sequence[float], prompt_ends_in_blank: bool) -> str:
     """Return the warning about next tokens without visible text.
 

@@ -7,15 +7,16 @@ from its environment variable, and repeats requests after transient failures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError
-from StaICC.inference.contract import Text, ending
+from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import option_types, split_options
+from StaICC.kernels.server.tool_calls import choice_ending
 from StaICC.kernels.server.transport import Requests, clip, only_choice, redact
 from StaICC.kernels.text_inference import ReplyKernel, reply
 from StaICC.optional import require
@@ -96,33 +97,70 @@ class LiteLLMKernel(ReplyKernel):
     def identity(self) -> Identity:
         """Return the model and the settings of its replies; the provider may move the name to another edition."""
         who = {"kernel": "litellm 1", "model": self.model}
-        return Identity(who | ({"mock": self.mock_response} if self.mock_response else {}), self.reply_settings())
+        if self.mock_response:
+            who["mock"] = self.mock_response
+        return Identity(who, self.reply_settings())
 
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
         litellm = require("litellm", "litellm", "the litellm kernel")
         settings = self.reply_request(most, stop or ()) | more
-        if "seed" in settings and "seed" not in (litellm.get_supported_openai_params(self.model) or ["seed"]):
-            del settings["seed"]  # litellm refuses it; the samples differ all the same
+        if "seed" in settings:
+            known_fields = litellm.get_supported_openai_params(self.model)
+            if known_fields and "seed" not in known_fields:
+                del settings["seed"]  # litellm refuses it; the samples differ all the same
         settings |= {"timeout": self.timeout, "num_retries": self.retries, "mock_response": self.mock_response}
 
-        def work(prompt: str) -> Text:
-            for _ in range(self.retries + 1):
-                try:
-                    response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
-                except Exception as error:
-                    names = {base.__name__ for base in type(error).__mro__}
-                    kind: type[OutputError] = WithheldReplyError if _WITHHELD in names else OutputError
-                    kind = RunEndingError if names & {*_ENDS_RUN} else kind
-                    raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
-                choice = only_choice(body := response.model_dump())
-                reason = choice.get("finish_reason")
-                if reason == "stop":  # litellm's word for all reasons that it does not know, also for errors
-                    reason = (choice.get("provider_specific_fields") or {}).get("native_finish_reason", reason)
-                if ending(reason) is not None:
-                    return reply({**body, "choices": [{**choice, "finish_reason": reason}]})
-            expected = f"got the finish reason {clip(reason)}, expected stop or length"
-            raise OutputError(f"{self.model}: the reply may be incomplete: {expected} ({self.retries + 1} requests)")
+        return self._requests.all(prompts, lambda prompt: self._complete_reply(litellm, prompt, settings))
 
-        return self._requests.all(prompts, work)
+    def _complete_reply(self, litellm: Any, prompt: str, settings: Mapping[str, Any]) -> Text:
+        """Return the reply to a prompt; an incomplete one is requested again.
+
+        Args:
+            litellm: The package.
+            prompt: The prompt.
+            settings: The other fields of the request.
+
+        Raises:
+            OutputError: The request failed, or all replies were incomplete.
+        """
+        finish_reason: object = None
+        for _ in range(self.retries + 1):
+            body = self._response(litellm, prompt, settings)
+            choice = only_choice(body)
+            finish_reason = _finish_reason(choice)
+            ended_choice = {**choice, "finish_reason": finish_reason}
+            if choice_ending(ended_choice) is not None:
+                return reply({**body, "choices": [ended_choice]})
+        expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
+        raise OutputError(f"{self.model}: the reply may be incomplete: {expected} ({self.retries + 1} requests)")
+
+    def _response(self, litellm: Any, prompt: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Send one request, and return the response.
+
+        Raises:
+            OutputError: It failed. The error is a :class:`RunEndingError` if every other request would fail, too.
+        """
+        try:
+            response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
+        except Exception as error:
+            names = {base.__name__ for base in type(error).__mro__}
+            kind: type[OutputError] = OutputError
+            if _WITHHELD in names:
+                kind = WithheldReplyError
+            if not names.isdisjoint(_ENDS_RUN):
+                kind = RunEndingError
+            raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
+        body: dict[str, Any] = response.model_dump()
+        return body
+
+
+def _finish_reason(choice: Mapping[str, Any]) -> object:
+    """Return the finish reason of the provider, if litellm's is the word that it uses for all unknown reasons."""
+    reason = choice.get("finish_reason")
+    if reason != "stop":
+        return reason
+    # litellm writes "stop" for every reason that it does not know, also for errors.
+    provider_fields = choice.get("provider_specific_fields") or {}
+    return provider_fields.get("native_finish_reason", reason)

@@ -41,8 +41,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
-from StaICC.inference.contract import ending
 from StaICC.inference.replies import is_too_long
+from StaICC.kernels.server.tool_calls import choice_ending
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -819,7 +819,7 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
             # Requests for scores ask for one token, and some servers state no reason for its end.
             asks_one_token = payload.get("max_tokens") == 1 or payload.get("max_completion_tokens") == 1
             is_stated_otherwise = finish_reason is not None or not asks_one_token
-            if ending(finish_reason) is None and is_stated_otherwise:
+            if choice_ending(choice) is None and is_stated_otherwise:
                 expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
                 return _Fault(f"the reply may be incomplete: {expected}", may_pass=True)
     return None

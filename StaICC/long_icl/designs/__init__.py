@@ -1,0 +1,1 @@
+"""The designs of the experiments: which conditions each has."""
