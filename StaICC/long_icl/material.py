@@ -31,12 +31,11 @@ class Material:
         Raises:
             ArgumentError: A label has fewer.
         """
-        turns = self.data.turns(number)
-        complete = sum(len(turn) == len(self.data.card.labels) for turn in turns)
-        if complete < number:
-            there = f"the training data has {complete} demonstrations of every label"
+        largest_number = min(self.data.demonstration_counts().values())
+        if number > largest_number:
+            there = f"the training data has {largest_number} demonstrations of every label"
             raise ArgumentError(f"{self.data.card.title}: got {number} shots, but {there}")
-        return [self.data.train[place].item() for place in chain.from_iterable(turns)]
+        return [self.data.train[place].item() for place in chain.from_iterable(self.data.turns(number))]
 
     def round(self, number: int) -> Contexts:
         """Return the contexts of a round; the number of demonstrations is that before dialogues are merged."""
