@@ -189,7 +189,8 @@ class Dataset(Displayed):
         table = _table_of(records, labelled.indexes)
 
         where = f"card {name!r}"
-        used_template = _card_part(Template, default_template(table.columns), template, f"{where}: 'template'")
+        template_without_names = default_template(table.columns, several_labels=bool(labelled.labels_in_lists))
+        used_template = _card_part(Template, template_without_names, template, f"{where}: 'template'")
         default_alternatives = generated_alternatives(used_template, labelled.space)
         used_split = default_split(len(table))
         if split is not None:

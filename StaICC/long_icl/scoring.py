@@ -24,10 +24,6 @@ from StaICC.long_icl.cards import ScoringRule, TaskCard
 from StaICC.long_icl.parsing import Parsed, as_label, labels_by_name, parse_response
 from StaICC.long_icl.prompts import Item
 
-SMALL = 1e-8
-"""The published precision and recall add this constant to their denominators."""
-
-
 class Tally(NamedTuple):
     """Gold, predicted and correct labels of one item."""
 
@@ -143,8 +139,8 @@ def score_tallies(rule: ScoringRule, tallies: Iterable[Tally | None]) -> dict[st
     gold, predicted, correct = (sum(map(len, labels)) for labels in zip(*counted, strict=True))
     if rule.metric == "accuracy":
         return {"items": gold, "correct": correct, "accuracy": correct / gold}
-    precision = correct / (predicted + SMALL)
-    recall = correct / (gold + SMALL)
+    precision = _ratio(correct, predicted + rule.ratio_constant)
+    recall = _ratio(correct, gold + rule.ratio_constant)
     f1 = _ratio(2 * precision * recall, precision + recall + rule.f1_constant)
     counts = {"gold": gold, "predicted": predicted, "correct": correct}
     return {**counts, "precision": precision, "recall": recall, "f1": f1}
