@@ -103,10 +103,12 @@ if TYPE_CHECKING:
     from StaICC.errors import DataMissingError as DataMissingError
     from StaICC.errors import EditionError as EditionError
     from StaICC.errors import IdentityError as IdentityError
+    from StaICC.errors import LongPromptError as LongPromptError
     from StaICC.errors import MissingDependencyError as MissingDependencyError
     from StaICC.errors import OutputError as OutputError
     from StaICC.errors import PluginError as PluginError
     from StaICC.errors import PromptError as PromptError
+    from StaICC.errors import PromptTooLongError as PromptTooLongError
     from StaICC.errors import RemovedNameError as RemovedNameError
     from StaICC.errors import RunEndingError as RunEndingError
     from StaICC.errors import SchemaError as SchemaError
@@ -256,8 +258,9 @@ _HOMES = {
     "StaICC.datasets.table": "FrozenTable write_table",
     "StaICC.errors": (
         "ArgumentError DataDamagedError DataError DataMissingError EditionError IdentityError "
-        "MissingDependencyError OutputError PluginError PromptError RemovedNameError RunEndingError "
-        "SchemaError StaICCError UndefinedMetricError UnknownKeyError UnknownNameError WithheldReplyError"
+        "LongPromptError MissingDependencyError OutputError PluginError PromptError PromptTooLongError "
+        "RemovedNameError RunEndingError SchemaError StaICCError UndefinedMetricError UnknownKeyError "
+        "UnknownNameError WithheldReplyError"
     ),
     "StaICC.inference.contract": "Text",
     "StaICC.inference.identity": "Identity",

@@ -24,6 +24,9 @@ from StaICC.safe_text import one_line
 LONG_ICL = "long-icl"
 """Name of the benchmark LongICL and its data on the command line."""
 
+ALL = "all"
+"""The value of ``--limit`` that evaluates all test examples."""
+
 _DEFAULT_K = 4
 _DEFAULT_SAMPLER = "default"
 
@@ -107,6 +110,8 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
         value = getattr(args, name, None)
         if value is not None and value != _DEFAULT_SAMPLER:
             arguments[name] = value
+    if arguments.get("limit") == ALL:
+        arguments["limit"] = None
     if hasattr(args, "tried"):
         arguments["statistics"] = Statistics(tried=args.tried)
     arguments |= changes
@@ -139,7 +144,13 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
         metavar="NAME",
         help="data sets (default: the ten); 'mini' needs no download",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="use only the first N test examples of each data set")
+    parser.add_argument(
+        "--limit",
+        type=converted(_limit, "a number of test examples, or 'all'"),
+        metavar="N",
+        help="use only the first N test examples of each data set, or 'all' "
+        "(default: all; long-icl: 500, experiments 100)",
+    )
     _add_own_data_options(parser)
 
 
@@ -163,6 +174,11 @@ def _one_or_several_numbers(text: str) -> int | list[int]:
     if len(numbers) == 1:
         return numbers[0]
     return numbers
+
+
+def _limit(text: str) -> int | str:
+    """Parse the value of ``--limit``."""
+    return text if text == ALL else int(text)
 
 
 def _add_own_data_options(parser: argparse.ArgumentParser) -> None:

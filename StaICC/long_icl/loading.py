@@ -149,34 +149,34 @@ class LongICLData:
             f"demonstrations, such as {rarest!r} with {counts[rarest]}. {remedy}"
         )
 
-    def test_items(self, test_number: int | None = 500) -> list[Item]:
+    def test_items(self, limit: int | None = 500) -> list[Item]:
         """Return the test items, the same for all rounds.
 
         Args:
-            test_number: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
+            limit: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
 
         Raises:
-            ArgumentError: ``test_number`` is not a whole number of 1 or more, or nothing is selected.
+            ArgumentError: ``limit`` is not a whole number of 1 or more, or nothing is selected.
         """
-        if test_number is not None:
-            test_number = validate_integer("test_number", test_number, 1)
+        if limit is not None:
+            limit = validate_integer("limit", limit, 1)
         if self.card.test.rule == "pairs":
-            items = self._first_pairs(test_number)
+            items = self._first_pairs(limit)
         else:
-            items = [self.test[row].item() for row in self._test_rows(test_number)]
+            items = [self.test[row].item() for row in self._test_rows(limit)]
         if not items:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
         return items
 
-    def _test_rows(self, test_number: int | None) -> list[int]:
+    def _test_rows(self, limit: int | None) -> list[int]:
         """Return the rows of the test items by the rule of the card."""
         rule = self.card.test
         labels = [row.label for row in self.test]
         if rule.rule == "balanced":
-            return by_balance(labels, test_number)
+            return by_balance(labels, limit)
         if rule.rule == "first":
-            return list(range(len(self.test)))[:test_number]
-        return selected(rule.rule, labels, rule.size or 0)[:test_number]
+            return list(range(len(self.test)))[:limit]
+        return selected(rule.rule, labels, rule.size or 0)[:limit]
 
     def _first_pairs(self, pair_number: int | None) -> list[Item]:
         """Return the first dialogues until they have a number of pairs; the last one may lose some of its pairs."""

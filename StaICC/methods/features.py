@@ -33,7 +33,7 @@ from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.recheck import RunCounter, rechecks, tolerance_of
-from StaICC.inference.replies import Failure, OnError, Unparsed
+from StaICC.inference.replies import Failure, OnError, Unparsed, failure_of_error, output_error
 from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queries
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
@@ -191,8 +191,8 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
     predictions = list(rows)
     for number, row in enumerate(predictions):
         if isinstance(row, (Failure, BaseException)):
-            failure = row if isinstance(row, Failure) else Failure(str(row), row)
-            raise OutputError(f"{what} {number} has no prediction: {failure.reason}") from failure.cause
+            failure = row if isinstance(row, Failure) else failure_of_error(row, str(row))
+            raise output_error(f"{what} {number} has no prediction: {failure.reason}", failure)
     return predictions
 
 

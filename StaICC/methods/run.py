@@ -39,7 +39,7 @@ from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, code_mark
 from StaICC.inference.model_warnings import model_warnings
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.inference.replies import Failure, checked
+from StaICC.inference.replies import Failure, checked, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.registry import options_of
@@ -290,7 +290,7 @@ class Method:
                     _log.warning("%s", error)  # no query of this data set has a prediction
                     cost.add(tokens_alone=math.nan)
                     data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options)
-                    predictions = [Failure(str(error), error)] * len(queries)
+                    predictions = [failure_of_error(error, str(error))] * len(queries)
                     answers = {OF_KERNEL: answers_by_key(queries, predictions)}
                 predictor = cache.predictor
                 if data.facts:

@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass
 from os.path import commonprefix
 from typing import Any, Literal
 
-from StaICC.errors import ArgumentError, PromptError, RunEndingError, StaICCError
+from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
@@ -425,11 +425,11 @@ class PromptFormat:
                 "use fewer demonstrations, a model with a longer context, a larger max_length if the model can read "
                 "it, or on_too_long='drop-demonstrations'"
             )
-            raise PromptError(f"{problem}; {remedy}", index)
+            raise LongPromptError(f"{problem}; {remedy}", index)
         most = len(parts[0].demonstrations)
         count = bisect_left(range(most + 1), True, key=lambda count: longest(count) <= limit)
         if count > most:
-            raise PromptError(
+            raise LongPromptError(
                 f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
             )
         return without(count), count

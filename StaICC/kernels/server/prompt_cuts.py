@@ -33,8 +33,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from StaICC.errors import WithheldReplyError
-from StaICC.kernels.server.transport import EndpointError, PromptTooLongError
+from StaICC.errors import PromptTooLongError, WithheldReplyError
+from StaICC.kernels.server.transport import EndpointError
 from StaICC.prompting.prompt_text import PromptText
 
 NEVER_CUT = 500
