@@ -32,6 +32,7 @@ from StaICC.long_icl.cards import (
 from StaICC.long_icl.loading import LoadedFile, LongICLData
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import FileRow
+from StaICC.long_icl.selection import turns_by_need
 from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
 
 LEAST_LABELS = 20
@@ -61,22 +62,33 @@ def load_own(dataset: Dataset) -> LongICLData:
             f"{where}: got {len(card.label_space)} labels, expected {LEAST_LABELS} or more. Use Normal (run normal) "
             "instead"
         )
+    if card.template.query_prefix:
+        query_prefix = card.template.query_prefix
+        raise ArgumentError(f"{where}: got the query prefix {query_prefix!r:.40}, expected a template without")
+
     split = split_dataset(dataset)
     demonstrations = _demonstrations(dataset, split)
     answers = _answer_format(card, where)
-    template = _prompt_template(card, answers, where)
+    template = _prompt_template(card, answers)
     _refuse_demonstrations_as_test_texts(demonstrations, split.test, where)
 
     train = _file_rows(demonstrations, card)
     test = _file_rows(split.test, card)
-    task = _task_card(card, template, answers, split.test)
+    demonstrations_of_rounds = _demonstrations_of_rounds(demonstrations, card)
+    task = _task_card(card, template, answers, split.test, demonstrations_of_rounds)
     file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, verified=False)
     data = LongICLData(task, train, test, file, file, dataset)
     data.check_own_rows(1)
     return data
 
 
-def _task_card(card: Card, template: PromptTemplate, answers: AnswerFormat, test: SubsetView) -> TaskCard:
+def _task_card(
+    card: Card,
+    template: PromptTemplate,
+    answers: AnswerFormat,
+    test: SubsetView,
+    demonstrations_of_rounds: tuple[int, ...],
+) -> TaskCard:
     """Return the card of the task that a data set becomes."""
     labels = card.single_labels
     if card.labels_in_lists:
@@ -90,7 +102,6 @@ def _task_card(card: Card, template: PromptTemplate, answers: AnswerFormat, test
         rows_of_label = Counter(test.label(position) for position in range(len(test)))
         test_rule = SelectionRule("turns", size=max(rows_of_label.values()))
         scoring = ScoringRule("accuracy")
-    demonstrations_of_rounds = tuple(len(labels) * number for number in range(1, ROUNDS + 1))
     return TaskCard(
         name=card.name,
         title=card.title,
@@ -128,6 +139,20 @@ def _demonstrations(dataset: Dataset, split: TripletSplit) -> SubsetView:
             other_rows.append(number)
     rows = [*demonstration_set.indexes, *other_rows]
     return SubsetView(demonstration_set.name, dataset.table, rows, dataset.card.label_space)
+
+
+def _demonstrations_of_rounds(demonstrations: SubsetView, card: Card) -> tuple[int, ...]:
+    """Return the number of demonstrations of each round, if every label has enough.
+
+    It is the number of labels times the round, if a text has one label. A text with several labels counts for all of
+    them, so that fewer texts show every label.
+    """
+    rounds = range(1, ROUNDS + 1)
+    if not card.labels_in_lists:
+        return tuple(len(card.label_space) * number for number in rounds)
+    labels_of_rows = [labels_of_name(demonstrations.get_label(position)) for position in range(len(demonstrations))]
+    turn_sizes = [len(turn) for turn in turns_by_need(labels_of_rows, ROUNDS)]
+    return tuple(sum(turn_sizes[:number]) for number in rounds)
 
 
 def _refuse_demonstrations_as_test_texts(demonstrations: SubsetView, test: SubsetView, where: str) -> None:
@@ -182,15 +207,9 @@ def _text_affixes(template: Template) -> list[str]:
     return ["\n" if affix == " " else affix for affix in template.input_text_affixes]
 
 
-def _prompt_template(card: Card, answers: AnswerFormat, where: str) -> PromptTemplate:
-    """Return the strings of the prompts.
-
-    Raises:
-        ArgumentError: The template has a query prefix.
-    """
+def _prompt_template(card: Card, answers: AnswerFormat) -> PromptTemplate:
+    """Return the strings of the prompts."""
     template = card.template
-    if template.query_prefix:
-        raise ArgumentError(f"{where}: got the query prefix {template.query_prefix!r:.40}, expected a template without")
     if template.instruction:
         instruction = template.instruction
         before_examples = ""

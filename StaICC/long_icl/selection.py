@@ -130,8 +130,8 @@ def covering(labels: Iterable[Collection[_Label]], wanted: Collection[_Label], t
 def turns_by_need(labels: Iterable[Collection[_Label]], turns: int | None = None) -> list[list[int]]:
     """Select rows with several labels in turns, so that n turns show every label n times, or in all of its rows.
 
-    In turn n, each label that fewer than n selected rows have gets its next row, labels in the order in which they first
-    occur. A row counts for all of its labels. All turns together select every row that has a label.
+    In turn n, each label that fewer than n selected rows have gets its next row, labels in the order in which they
+    first occur. A row counts for all of its labels. All turns together select every row that has a label.
 
     Args:
         labels: Labels of each row, in file order (a row may have several, or none).
