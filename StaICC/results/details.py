@@ -160,14 +160,43 @@ def _rows_by_query(rows: Iterable[list[float]], has_row: Iterable[bool]) -> list
 
 @dataclass(frozen=True, slots=True)
 class QueryScores:
-    """The score of each query of a metric of the user's own, which is their mean: comparisons read them."""
+    """The score of each query of a metric that is not of this library, and is their mean: comparisons read them."""
 
-    low: float
-    """The lowest possible score."""
-    high: float
-    """The highest possible score."""
+    low: float | None
+    """The lowest possible score; ``None`` if the range is not known, as of some metrics of other harnesses."""
+    high: float | None
+    """The highest possible score; ``None`` if the range is not known."""
     values: Mapping[str, Mapping[str, tuple[float | None, ...] | None]]
     """By data set and condition; ``None`` for a query that no score counts, and for an undefined metric."""
+
+
+SAMPLES = "samples"
+"""The condition under which the query scores of logged samples are saved: logs have no other conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSamples(SavedRecord):
+    """The samples of one task that another harness ran and logged. Their scores are :class:`QueryScores`.
+
+    The lists have one item for each sample, in one order.
+    """
+
+    documents: tuple[str, ...]
+    """Id of the document, which is the test row."""
+    repeats: tuple[int, ...]
+    """Number of the repeat (epoch, trial) of the document, from 0."""
+    digests: tuple[str | None, ...]
+    """Digest of document and target; ``None`` if the log does not have them."""
+    task_version: str | None
+    """Version of the task; ``None`` if the log does not say."""
+
+    def check_saved(self, where: str) -> None:
+        """Raise a SchemaError for lists of different lengths, and for a sample that is listed twice."""
+        if not len(self.documents) == len(self.repeats) == len(self.digests):
+            raise SchemaError(f"{where} has documents, repeats and digests of different lengths")
+        positions = set(zip(self.documents, self.repeats, strict=True))
+        if len(positions) < len(self.documents):
+            raise SchemaError(f"{where} has a document twice with the same repeat")
 
 
 QueryPosition = tuple[int, int]

@@ -19,7 +19,7 @@ from StaICC.files.json_reading import hints_of, read_value
 from StaICC.layout import Block, Displayed, Line, shared_lines
 from StaICC.optional import require
 from StaICC.registry import import_reference
-from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails, QueryScores
+from StaICC.results.details import DatasetDetails, EarlyStopping, LoggedSamples, MeanDetails, QueryScores
 from StaICC.results.files import (
     AVERAGED,
     DIVIDED,
@@ -209,6 +209,8 @@ class Result(_Saved):
     """For each metric that is not of this library, whether larger values are better; ``None`` if it does not say."""
     query_scores: dict[str, QueryScores] = field(default_factory=dict)
     """For each metric that is not of this library, the scores of the queries if it states them."""
+    samples: dict[str, LoggedSamples] = field(default_factory=dict)
+    """The samples by data set, if the result was read from the logs of another harness (:func:`StaICC.read_logs`)."""
     outputs: Mapping[str, Any] | None = None
     """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
@@ -331,6 +333,8 @@ class Result(_Saved):
             check_scores(scores, f"the scores of {dataset:.60}")
         if set(attributes["details"]) != set(attributes["divided"]):
             raise SchemaError("the scores and the details are not of the same data sets")
+        if "samples" in attributes and set(attributes["samples"]) != set(attributes["details"]):
+            raise SchemaError("the samples and the details are not of the same data sets")
         stopped_early = "stopping" in attributes
         signature_says_stopped = "stopping" in attributes["signature"]
         if stopped_early != signature_says_stopped:
@@ -346,7 +350,7 @@ an entry of the dictionary, the warnings (of the version that ran), and how the 
 _KEYS = {attribute.name: attribute.name for attribute in fields(Result) if attribute.name != "outputs"}
 _KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
-_OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores")
+_OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores", "samples")
 """Keys that a file has only where they have a value."""
 _SAVED_TYPES = {**hints_of(Result), "signature": Mapping[str, str], "stopping": EarlyStopping}
 """The type of each attribute in a file."""

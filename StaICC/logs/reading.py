@@ -1,0 +1,327 @@
+"""Which logs there are at a path, read by the format that each has, as results by the name of the model."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from StaICC.datasets.table_files import format_suffix
+from StaICC.errors import ArgumentError, SchemaError, StaICCError
+from StaICC.logs import lm_eval, score_tables
+from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
+from StaICC.logs.samples import LoggedRun, LogReading
+from StaICC.results.result import Result
+from StaICC.safe_text import logger, one_line
+
+_log = logger(__name__)
+
+_BEGINNING = 4096
+"""Bytes of a file from which its format is recognised."""
+_LM_EVAL_RESULTS = re.compile(rb'\s*\{\s*"results"\s*:\s*\{')
+"""How a file of results of lm_eval begins."""
+_LM_EVAL_SAMPLE = re.compile(rb'\s*(?:\[\s*)?\{\s*"doc_id"\s*:')
+"""How a file of samples of lm_eval begins: in JSON Lines, or in the JSON array of versions before 0.4.3."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A format of logs."""
+
+    name: str
+    recognises: Callable[[Path, bytes], bool]
+    """Whether a file has this format, by its path and its beginning."""
+    read: Callable[[Path], LogReading]
+    in_folders: bool
+    """Whether such files are read if they are in a folder that was given, not only if they are named."""
+
+
+def _is_lm_eval_results(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".json" and _LM_EVAL_RESULTS.match(beginning) is not None
+
+
+def _is_lm_eval_samples(path: Path, beginning: bytes) -> bool:
+    return lm_eval.is_samples_name(path) or _LM_EVAL_SAMPLE.match(beginning) is not None
+
+
+def _is_score_table(path: Path, beginning: bytes) -> bool:
+    return format_suffix(path) in score_tables.SUFFIXES
+
+
+_FORMATS = (
+    _Format("results of lm_eval", _is_lm_eval_results, lm_eval.read_results, in_folders=True),
+    # The samples in a folder are read with their file of results.
+    _Format("samples of lm_eval", _is_lm_eval_samples, lm_eval.read_samples_file, in_folders=False),
+    _Format("table of scores", _is_score_table, score_tables.read_table, in_folders=False),
+)
+"""The formats, in the order in which they are tried."""
+
+
+# -- what there is at a path
+
+
+def _format_of(path: Path) -> _Format | None:
+    """Return the format of a log; ``None`` for other files, and for those that cannot be read."""
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf")
+    except OSError:
+        return None
+    for log_format in _FORMATS:
+        if log_format.recognises(path, beginning):
+            return log_format
+    return None
+
+
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is a log that :func:`read_log` reads, by its name and its beginning."""
+    return _format_of(Path(path)) is not None
+
+
+def logs_in_folder(folder: str | os.PathLike[str]) -> list[Path]:
+    """Return the logs in a folder and its subfolders, sorted, without hidden files, and without tables of scores."""
+    root = Path(folder)
+    logs = []
+    for path in sorted(root.rglob("*")):
+        is_hidden = any(name.startswith(".") for name in path.relative_to(root).parts)
+        if is_hidden:
+            continue
+        log_format = _format_of(path)
+        if log_format is not None and log_format.in_folders:
+            logs.append(path)
+    return logs
+
+
+def read_log(path: str | os.PathLike[str]) -> LogReading:
+    """Return the runs in a log, or in all logs of a folder.
+
+    Args:
+        path: A file, or a folder.
+
+    Returns:
+        The runs. Logs of a folder that cannot be used are among the problems, as are tasks of an evaluation.
+
+    Raises:
+        StaICCError: No run can be read; the message has the reason.
+        OSError: The file cannot be read.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return _read_file(path)
+    runs: list[LoggedRun] = []
+    problems: list[str] = []
+    logs = logs_in_folder(path)
+    for log in logs:
+        try:
+            reading = _read_file(log)
+        except (StaICCError, OSError) as error:
+            problems.append(str(error))
+            continue
+        runs += reading.runs
+        problems += reading.problems
+    if not runs:
+        reasons = "; ".join(problems) or "it has no file of results of lm_eval, and no other log"
+        raise SchemaError(f"{path}: no log of this folder can be read: {reasons}")
+    return LogReading(tuple(runs), tuple(problems))
+
+
+def _read_file(path: Path) -> LogReading:
+    """Return the runs in a file.
+
+    Raises:
+        StaICCError: It is no log, or cannot be read.
+    """
+    log_format = _format_of(path)
+    if log_format is not None:
+        return log_format.read(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    names = ", ".join(log_format.name for log_format in _FORMATS)
+    raise SchemaError(f"{path}: this is no log that can be read, expected one of: {names}")
+
+
+# -- results by name
+
+
+def read_logs(
+    *paths: str | os.PathLike[str],
+    value_range: Range | Mapping[str, Range] | None = None,
+    higher_is_better: bool | Mapping[str, bool] | None = None,
+) -> dict[str, Result]:
+    r"""Read logs of other harnesses as results, which can be compared, ranked and reported like those of a run.
+
+    A metric is the mean of its values over the samples. The runs of one model on several tasks are one result, with a
+    data set for each task. Logs that cannot be used are named in a warning.
+
+    Args:
+        *paths: Folders with logs, files of results or of samples of lm_eval, tables of scores.
+        value_range: The lowest and the highest value that a metric can have for one sample, where it is not known; or a
+            mapping from metrics to their ranges. A metric without a range has no interval and is untested.
+        higher_is_better: Whether higher values are better, for metrics of which it is not known; or a mapping.
+
+    Returns:
+        The results by name. The name is that of the model. If several results are of one model, what distinguishes them
+        is added.
+
+    Raises:
+        ArgumentError: There is no path, a range is none, or no metric has a number for each sample.
+        StaICCError: A path has no log that can be read; the message has the reason.
+        OSError: A file cannot be read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a.csv").write_text("row,acc\n1,1\n2,0\n")
+        >>> _ = (folder / "b.csv").write_text("row,acc\n1,1\n2,1\n")
+        >>> results = read_logs(folder / "a.csv", folder / "b.csv")
+        >>> {name: result["Averaged results"]["acc"] for name, result in results.items()}
+        {'a': 0.5, 'b': 1.0}
+    """
+    if not paths:
+        raise ArgumentError("read_logs: got no path, expected a log or a folder of logs")
+    stated = stated_metrics(value_range, higher_is_better)
+    sources: list[_Source] = []
+    for path in dict.fromkeys(Path(path) for path in paths):
+        reading = read_log(path)
+        for problem in reading.problems:
+            _log.warning("left out: %s", one_line(problem))
+        sources += [_Source(path, run) for run in reading.runs]
+
+    results = {}
+    for name, runs in _named_groups(sources).items():
+        results[name] = result_of_runs(runs, stated)
+    return results
+
+
+def stated_metrics(
+    value_range: Range | Mapping[str, Range] | None, higher_is_better: bool | Mapping[str, bool] | None
+) -> StatedMetrics:
+    """Return what the user states about metrics, checked.
+
+    Raises:
+        ArgumentError: A range is no pair of finite numbers in ascending order.
+    """
+    ranges: Mapping[str, Range] = {}
+    other_range = None
+    if isinstance(value_range, Mapping):
+        ranges = {name: _checked_range(item) for name, item in value_range.items()}
+    elif value_range is not None:
+        other_range = _checked_range(value_range)
+    if isinstance(higher_is_better, Mapping):
+        return StatedMetrics(ranges, dict(higher_is_better), other_range)
+    return StatedMetrics(ranges, {}, other_range, higher_is_better)
+
+
+def _checked_range(value: object) -> Range:
+    """Return a range after checking it."""
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        low, high = value
+        are_numbers = all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in value)
+        if are_numbers and -float("inf") < low < high < float("inf"):
+            return float(low), float(high)
+    raise ArgumentError(f"value_range: got {value!r:.80}, expected two numbers, the lowest and the highest value")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A run with the path that was given for it."""
+
+    path: Path
+    run: LoggedRun
+
+    @property
+    def model(self) -> str:
+        """What tells models apart: harness, name and settings of the model."""
+        return repr((self.run.harness, self.run.model, sorted(self.run.model_settings.items())))
+
+
+def _named_groups(sources: Sequence[_Source]) -> dict[str, list[LoggedRun]]:
+    """Return the runs of each result, by the name of the result.
+
+    The runs of one model are one result. If it ran a task several times, its runs are split by the path that was given,
+    then by their settings, then by the evaluation, until no task appears twice.
+
+    Raises:
+        ArgumentError: A task appears twice in one evaluation.
+    """
+    sources_by_model: dict[str, list[_Source]] = {}
+    for source in sources:
+        sources_by_model.setdefault(source.model, []).append(source)
+
+    groups: list[list[_Source]] = []
+    for sources_of_model in sources_by_model.values():
+        groups += _without_repeated_tasks(sources_of_model)
+    names = _distinct_names(groups)
+    return {name: [source.run for source in group] for name, group in zip(names, groups, strict=True)}
+
+
+def _without_repeated_tasks(sources: Sequence[_Source]) -> list[list[_Source]]:
+    """Return the runs of one model in groups without repeated tasks, in as few groups as possible."""
+    keys: tuple[Callable[[_Source], str], ...] = (lambda source: "", _path_of, _settings_of, _evaluation_of)
+    for key in keys:
+        groups: dict[str, list[_Source]] = {}
+        for source in sources:
+            groups.setdefault(key(source), []).append(source)
+        if not any(_repeated_task(group) for group in groups.values()):
+            return list(groups.values())
+    run = sources[0].run
+    raise ArgumentError(
+        f"{run.path}: the model {run.model:.80} has the task {_repeated_task(sources):.80} twice in one evaluation"
+    )
+
+
+def _path_of(source: _Source) -> str:
+    return str(source.path)
+
+
+def _settings_of(source: _Source) -> str:
+    return repr((str(source.path), source.run.fewshot, sorted(source.run.settings.items())))
+
+
+def _evaluation_of(source: _Source) -> str:
+    return source.run.evaluation or source.run.path
+
+
+def _repeated_task(sources: Sequence[_Source]) -> str:
+    """Return a task that several runs have; an empty text if there is none."""
+    tasks = set()
+    for source in sources:
+        if source.run.task in tasks:
+            return source.run.task
+        tasks.add(source.run.task)
+    return ""
+
+
+def _distinct_names(groups: Sequence[Sequence[_Source]]) -> list[str]:
+    """Return a name for each group of runs: that of the model, with what distinguishes groups of one model.
+
+    The first of these that is different for all groups of a model is added: the name of the given path, the path, the
+    date, the evaluation.
+    """
+    models = [group[0].run.model for group in groups]
+    names = list(models)
+    for model in dict.fromkeys(models):
+        indexes = [index for index, name in enumerate(models) if name == model]
+        if len(indexes) == 1:
+            continue
+        marks = _distinct_marks([groups[index] for index in indexes])
+        for index, mark in zip(indexes, marks, strict=True):
+            names[index] = f"{model} ({mark})"
+    return names
+
+
+def _distinct_marks(groups: Sequence[Sequence[_Source]]) -> list[str]:
+    """Return a text for each group of runs of one model that tells them apart."""
+    candidates = (
+        [group[0].path.stem for group in groups],
+        [str(group[0].path) for group in groups],
+        [str(group[0].run.date) for group in groups],
+    )
+    for marks in candidates:
+        if len(set(marks)) == len(marks):
+            return marks
+    return [f"{number}: {_evaluation_of(group[0])}" for number, group in enumerate(groups, start=1)]
