@@ -20,6 +20,7 @@ from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.files.output import file_digest
 from StaICC.long_icl.cards import ROUNDS, FileSpec, TaskCard, task_card
+from StaICC.long_icl.filler import irrelevant_text
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import READERS, FileRow
 from StaICC.long_icl.selection import by_balance, by_pairs, covering, permutation, selected, turns_by_need
@@ -76,6 +77,8 @@ class LongICLData:
     test_file: LoadedFile
     dataset: Dataset | None = None
     """The user's own data set that the rows come from; None for the published ones."""
+    filler: Callable[[int], str] = irrelevant_text
+    """Returns irrelevant text with a number of bytes, in the language of the data."""
 
     @property
     def verified(self) -> bool:
@@ -136,18 +139,21 @@ class LongICLData:
         if not labels_with_few:
             return
         rarest = min(labels_with_few, key=lambda label: counts[label])
-        if self.dataset.card.split.stratified:
-            remedy = "add rows of these labels"
-        else:
-            remedy = "leave out split="
+        alternative = "Remove these labels"
         if number > 1:
-            remedy = f"Choose lower rounds, or {remedy}"
-        else:
-            remedy = f"{remedy[0].upper()}{remedy[1:]}, or remove these labels"
+            alternative = "Choose lower rounds"
         raise ArgumentError(
             f"{self.card.title}: {len(labels_with_few)} of {len(self.card.labels)} labels have fewer than {number} "
-            f"demonstrations, such as {rarest!r} with {counts[rarest]}. {remedy}"
+            f"demonstrations, such as {rarest!r} with {counts[rarest]}. {alternative}, or {self.remedy_for_few_rows}"
         )
+
+    @property
+    def remedy_for_few_rows(self) -> str:
+        """What a user can do if own data has too few demonstrations, as the end of a message."""
+        assert self.dataset is not None
+        if self.dataset.card.split.stratified:
+            return "add rows"
+        return "leave out split=: then all rows that are not tested can be demonstrations"
 
     def test_items(self, limit: int | None = 500) -> list[Item]:
         """Return the test items, the same for all rounds.

@@ -10,7 +10,6 @@ from itertools import chain
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.contexts import Contexts
-from StaICC.long_icl.filler import irrelevant_text
 from StaICC.long_icl.loading import MOST_TURNS, LongICLData
 from StaICC.long_icl.prompts import Item, as_shown, write_context, write_demonstration, write_instruction
 from StaICC.long_icl.reference_tokens import BYTES_PER_TOKEN, budget_name, byte_size
@@ -55,7 +54,7 @@ class Material:
         context = write_context(own, shown, instruct=self.instruct)
         room = size - byte_size(context.text)
         if room > 0:
-            context = replace(context, instruction=context.instruction + irrelevant_text(room))
+            context = replace(context, instruction=context.instruction + self.data.filler(room))
         true = dict(zip(own.labels, self.data.card.labels, strict=True))
         names = own.labels if own.labels != self.data.card.labels else ()
         labels = tuple(tuple(true[label] for label in item.gold) for item in shown)
@@ -94,12 +93,22 @@ def fill_budgets(
     for budget in budgets:
         count, size, reason = bisect_right(sizes, BYTES_PER_TOKEN * budget) - 1, BYTES_PER_TOKEN * budget, ""
         if count == len(shown):
-            cut = material.data.dataset is None and len(material.data.turns()) == MOST_TURNS
-            every = f"first {MOST_TURNS} training rows of each label fill" if cut else "training data fills"
-            reason = f"the {every} only {largest} reference tokens with {count} demonstrations{of}. Choose levels "
-            reason += f"below {largest}, such as {largest // 4} {largest // 2}"
+            reason = (
+                f"the {_rows_that_fill(material.data)} only {largest} reference tokens with {count} "
+                f"demonstrations{of}. Choose levels below {largest}, such as {largest // 4} {largest // 2}"
+            )
+            if material.data.dataset is not None:
+                reason += f", or {material.data.remedy_for_few_rows}"
         elif count < 1:
             reason = f"no demonstration fits into {budget} reference tokens"
         else:
             size = sizes[count]
         yield budget_name(budget), shown[:count], size, reason
+
+
+def _rows_that_fill(data: LongICLData) -> str:
+    """Return which rows of a data set there are, with the verb of a message."""
+    has_more_rows = data.dataset is None and len(data.turns()) == MOST_TURNS
+    if has_more_rows:
+        return f"first {MOST_TURNS} training rows of each label fill"
+    return "training data fills"

@@ -29,6 +29,7 @@ from StaICC.long_icl.cards import (
     TaskCard,
     cards,
 )
+from StaICC.long_icl.filler import WordFiller
 from StaICC.long_icl.loading import LoadedFile, LongICLData
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import FileRow
@@ -77,7 +78,8 @@ def load_own(dataset: Dataset) -> LongICLData:
     demonstrations_of_rounds = _demonstrations_of_rounds(demonstrations, card)
     task = _task_card(card, template, answers, split.test, demonstrations_of_rounds)
     file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, verified=False)
-    data = LongICLData(task, train, test, file, file, dataset)
+    filler = WordFiller(train, (*card.single_labels, answers.cue, answers.marker or ""))
+    data = LongICLData(task, train, test, file, file, dataset, filler)
     data.check_own_rows(1)
     return data
 
