@@ -10,7 +10,7 @@ from pathlib import Path
 
 from StaICC.datasets.table_files import format_suffix
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
-from StaICC.logs import lm_eval, score_tables
+from StaICC.logs import helm, inspect_ai, lm_eval, score_tables
 from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
 from StaICC.logs.samples import LoggedRun, LogReading
 from StaICC.results.result import Result
@@ -24,6 +24,8 @@ _LM_EVAL_RESULTS = re.compile(rb'\s*\{\s*"results"\s*:\s*\{')
 """How a file of results of lm_eval begins."""
 _LM_EVAL_SAMPLE = re.compile(rb'\s*(?:\[\s*)?\{\s*"doc_id"\s*:')
 """How a file of samples of lm_eval begins: in JSON Lines, or in the JSON array of versions before 0.4.3."""
+_INSPECT_LOG = re.compile(rb'\s*\{\s*(?:"version"\s*:\s*[^,]{1,20},\s*)?"status"\s*:')
+"""How a log of inspect_ai in one JSON file begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,18 @@ def _is_lm_eval_samples(path: Path, beginning: bytes) -> bool:
     return lm_eval.is_samples_name(path) or _LM_EVAL_SAMPLE.match(beginning) is not None
 
 
+def _is_inspect_archive(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".eval"
+
+
+def _is_inspect_json(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".json" and _INSPECT_LOG.match(beginning) is not None
+
+
+def _is_helm_run(path: Path, beginning: bytes) -> bool:
+    return path.name == helm.STATS
+
+
 def _is_score_table(path: Path, beginning: bytes) -> bool:
     return format_suffix(path) in score_tables.SUFFIXES
 
@@ -54,6 +68,9 @@ _FORMATS = (
     _Format("results of lm_eval", _is_lm_eval_results, lm_eval.read_results, in_folders=True),
     # The samples in a folder are read with their file of results.
     _Format("samples of lm_eval", _is_lm_eval_samples, lm_eval.read_samples_file, in_folders=False),
+    _Format("log of inspect_ai (.eval)", _is_inspect_archive, inspect_ai.read_archive, in_folders=True),
+    _Format("log of inspect_ai (JSON)", _is_inspect_json, inspect_ai.read_json_log, in_folders=True),
+    _Format("scores of HELM", _is_helm_run, helm.read_helm_run, in_folders=True),
     _Format("table of scores", _is_score_table, score_tables.read_table, in_folders=False),
 )
 """The formats, in the order in which they are tried."""
@@ -124,7 +141,7 @@ def read_log(path: str | os.PathLike[str]) -> LogReading:
         runs += reading.runs
         problems += reading.problems
     if not runs:
-        reasons = "; ".join(problems) or "it has no file of results of lm_eval, and no other log"
+        reasons = "; ".join(problems) or "it has no log of lm_eval, inspect_ai or HELM"
         raise SchemaError(f"{path}: no log of this folder can be read: {reasons}")
     return LogReading(tuple(runs), tuple(problems))
 
@@ -158,7 +175,8 @@ def read_logs(
     data set for each task. Logs that cannot be used are named in a warning.
 
     Args:
-        *paths: Folders with logs, files of results or of samples of lm_eval, tables of scores.
+        *paths: Folders with logs, files of results or of samples of lm_eval, logs of inspect_ai, scores of HELM
+            (``per_instance_stats.json``), tables of scores.
         value_range: The lowest and the highest value that a metric can have for one sample, where it is not known; or a
             mapping from metrics to their ranges. A metric without a range has no interval and is untested.
         higher_is_better: Whether higher values are better, for metrics of which it is not known; or a mapping.

@@ -17,7 +17,7 @@ from StaICC.long_icl.reference_tokens import byte_size, to_bytes
 from StaICC.long_icl.shuffling import shuffled
 from StaICC.prompting.words import join_pieces, pieces_of
 
-_IRRELEVANT = (
+_SENTENCES = (
     "The lamp in the harbour office was lit before the first boat came in.",
     "A cat slept on the folded nets, and nobody wanted to wake it.",
     "By noon the clouds had moved behind the hills, and the stones were dry again.",
@@ -27,7 +27,7 @@ _IRRELEVANT = (
     "In the evening the wind turned, and the flags pointed to the sea.",
     "A letter lay under the door, without a stamp and without a name.",
 )
-"""Sentences about no task."""
+"""Sentences about no task, in ASCII: each character is one byte."""
 _LEAST_WORDS = 20
 """If fewer words than these occur with several labels, words that occur with one label are used, too."""
 _LEAST_LETTERS = 4
@@ -38,16 +38,16 @@ _MOST_ROWS = 1000
 
 
 def irrelevant_text(size: int) -> str:
-    """Return text about no task, with a number of bytes; it ends with a line feed."""
-    sentences: list[str] = []
-    length = 0
-    for cycle in count():
-        if length >= size:
-            break
-        for sentence in shuffled(_IRRELEVANT, cycle * len(_IRRELEVANT)):
-            sentences.append(f"{sentence} ")
-            length += len(sentence) + 1
-    return "".join(sentences)[: size - 1] + "\n"
+    """Return text about no task that has a number of bytes and ends with a line feed.
+
+    The sentences are repeated, each time in another order, and the last one is cut.
+    """
+    cycle_size = sum(len(sentence) + 1 for sentence in _SENTENCES)
+    pieces = []
+    for cycle in range(size // cycle_size + 1):
+        for sentence in shuffled(_SENTENCES, seed=cycle * len(_SENTENCES)):
+            pieces.append(f"{sentence} ")
+    return "".join(pieces)[: size - 1] + "\n"
 
 
 class WordFiller:

@@ -1,4 +1,4 @@
-"""Data sets of the user's own as tasks of LongICL.
+"""Data sets of the user's own in LongICL.
 
 Such a data set has 20 or more labels, or several labels for each text. Its test set is that of its split. With the
 default split, all rows that are not test rows can be demonstrations, those of the demonstration set first; with sizes
