@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from StaICC.kernels.server.endpoint import EndpointKernel as EndpointKernel
     from StaICC.kernels.text_inference import TextInference as TextInference
     from StaICC.kernels.text_inference import text_inference as text_inference
+    from StaICC.logs.reading import read_logs as read_logs
     from StaICC.long_icl.benchmark import LongICL as LongICL
     from StaICC.long_icl.cards import TaskCard as TaskCard
     from StaICC.long_icl.cards import task_card as task_card
@@ -276,6 +277,7 @@ _HOMES = {
     "StaICC.kernels.server.batch_files": "batch_requests",
     "StaICC.kernels.server.endpoint": "EndpointKernel",
     "StaICC.kernels.text_inference": "TextInference text_inference",
+    "StaICC.logs.reading": "read_logs",
     "StaICC.long_icl.benchmark": "LongICL",
     "StaICC.long_icl.cards": "TaskCard task_card",
     "StaICC.long_icl.experiments": "Experiment",
