@@ -1,4 +1,4 @@
-"""Words of texts, in languages with and without blanks between words."""
+"""Words of texts, also in languages without blanks between words."""
 
 from __future__ import annotations
 
