@@ -13,7 +13,7 @@ from StaICC.cli import main
 from StaICC.comparing.comparison import compare
 from StaICC.logs.reading import read_logs
 from tests.logs.helm_logs import instance_stats, request_state, run_spec, stat, write_run
-from tests.logs.inspect_logs import header, result_of_scorer, sample, write_archive, write_json
+from tests.logs.inspect_logs import header, sample, write_archive, write_json
 from tests.logs.test_lm_eval import mcnemar, two_sided_gaffke
 
 MODELS = ("openai/large", "openai/small")
