@@ -17,44 +17,10 @@ compared with plain calls of the model on a prompt of that run (``batching``).
 A model with hooks or replaced methods of its user is run plainly, one prompt at a time: what they do may depend on what
 else is in the batch.
 
-Operators that replace those of torch inside a context, in one thread: nothing is patched.
-
-**Matrix products.** On a CPU, PyTorch multiplies float32 matrices with the library that it was built with, usually MKL,
-which uses AVX2 on processors of other makers even where they have AVX-512. oneDNN, which PyTorch ships too, generates
-code for the current processor. The arithmetic is the same (float32, only the order of additions differs), the speed
-differs by 6 to 15 % of a run. On Intel's processors MKL is the faster one, by 10 to 15 % for 512 rows and more. Inside
-:meth:`Forward.fast`, calls of ``torch.nn.functional.linear`` and ``torch.addmm`` are redirected where the operands are
-plain float32 tensors on the CPU. This is decided by the processor's maker and instruction set (AVX-512), not by a
-timing trial: results must not depend on how busy the machine is.
-
-**Attention** over rows that follow each other in one sequence is computed row by row, without padding. Each row attends
-to itself only, so most pairs of positions would be masked out. Inside :func:`segmented_attention`, calls of
-``torch.nn.functional.scaled_dot_product_attention`` with its mask are computed segment by segment instead. All entries
-of the mask are NaN: in a model that computes attention in another way, or changes the mask, the result is NaN, never a
-wrong number, and the trial finds that such a model cannot be run in this way.
-
 **Compiled layers.** Normalisation, rotary positions, activation functions and additions read and write every number
 once per operator, and in bfloat16 on a CPU they take as long as the matrix products. ``torch.compile`` fuses them. The
 code is made for one layer and for sequences of any length; all layers of its class share it. It is used in packed
 batches only, so the model remains as it is.
-
-Which token positions to compute, and in which rows: every shared prefix once.
-
-A causal language model computes the same hidden states for the same prefix, whatever follows. The token sequences of a
-run therefore form a *trie* (a prefix tree) with one node per distinct prefix, and a node needs to be computed only
-once. Two ways of sharing are used, both of them exact:
-
-- **Packing.** A part of the trie is laid out depth first in one row. Position ``i`` may attend to itself and to its
-  ancestors only (a tree-shaped attention mask), and its position number is its depth. Prompts that differ in their ends
-  (the labels of a noisy channel; Normal, contextual and domain queries over the same demonstrations) thus cost one row
-  of distinct positions.
-- **Caching.** A long prefix in front of more than fits in one row (a LongICL context in front of 500 queries) is a
-  *stage*: its keys and values are computed once and kept, and the rows of the stage continue from there.
-
-Packing makes attention look at pairs of positions that are masked out, so it pays only where enough positions are
-shared. With ``N`` positions in a row and ``w`` for the cost of one attended pair (in units of the cost of one position
-outside attention), a row costs ``N + w N (N + prefix)``. Rows are joined while that makes the sum of the costs
-smaller, beginning with those that share most.
 """
 
 from __future__ import annotations
@@ -63,26 +29,32 @@ import contextlib
 import functools
 import inspect
 import math
-import platform
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
 from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface import text_config, torch
 from StaICC.kernels.huggingface.live_state import HOOKS, is_library_code
+from StaICC.kernels.huggingface.token_trie import TrieRow
+from StaICC.kernels.huggingface.torch_replacements import Segment, fast_products, segmented_attention, uses_onednn
 
-CALL_COST = 48
-"""Cost of one more call of the model over a cached prefix, in positions."""
+MOST_COMPILED = 256
+"""Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
+CHUNK = 1 << 23
+"""Most logits that are held at once where only sums over the vocabulary are wanted."""
 
-CACHE_COPY_COST = 1 / 40
-"""Cost of handing one cached position to one more call, in positions."""
-Picks = Mapping[int, tuple[int, ...]]
-"""By the number of a sequence, the indexes of its wanted positions among those of a row or of a batch, in order."""
+PAIR_COST = 2.0
+"""How much slower attention handles a floating-point operation than a matrix product does, for planning only."""
+ADAPTERS = ("_active_adapter", "_disable_adapters", "merged_adapters")
+"""Attributes of modules with adapters of peft that say which of them are used."""
+TRANSFORMS: dict[str, Callable[[Any, float], Any]] = {
+    "final_logit_softcapping": lambda logits, cap: (logits / cap).tanh() * cap,
+    "logit_scale": lambda logits, scale: logits * scale,
+    "logits_scaling": lambda logits, divisor: logits / divisor,
+}
+"""What models are known to do to their logits after the product, by the setting that says how much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,283 +69,6 @@ class TokenLogits:
 
     rows: list[list[float]]
     log_totals: list[float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class TrieRow:
-    """A part of the trie, laid out depth first.
-
-    Attributes:
-        tokens: The token at each position of the row.
-        depths: Position number of each token in its sequence, from 0.
-        picks: By the number of a sequence, the indexes in this row of its wanted positions, in order.
-        prefix: Tokens before the row, whose keys and values are cached; empty for rows that start at the beginning.
-    """
-
-    tokens: Sequence[int]
-    depths: Sequence[int]
-    picks: Picks
-    prefix: tuple[int, ...] = ()
-
-    @property
-    def chain(self) -> int:
-        """Number of positions at the beginning that are one plain sequence, for which causal attention is right."""
-        plain = enumerate(self.depths, start=len(self.prefix))
-        return next((index for index, (place, depth) in enumerate(plain) if depth != place), len(self.depths))
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether the row is one plain sequence."""
-        return self.chain == len(self.tokens)
-
-    def subtree_ends(self) -> list[int]:
-        """For each index, the first index after its subtree: ``j`` is ``i`` or above it iff ``j <= i < end[j]``."""
-        ends, path = [len(self.depths)] * len(self.depths), list[int]()
-        for index, depth in enumerate(self.depths):
-            while path and self.depths[path[-1]] >= depth:
-                ends[path.pop()] = index
-            path.append(index)
-        return ends
-
-
-def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Length of the common prefix of two sequences.
-
-    Example:
-        >>> shared_length((1, 2, 3), (1, 2, 4, 5))
-        2
-    """
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    # Slices compare in C, so halving beats a loop over thousands of tokens.
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def without_last(sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return sequences without their last tokens, of which no state is wanted unless it is the first wanted one."""
-    return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, wanted_from, strict=True)]
-
-
-def distinct_positions(sequences: Sequence[Any]) -> int:
-    """Number of distinct non-empty prefixes (of tuples or texts): what any exact computation must do at least.
-
-    Example:
-        >>> distinct_positions([(1, 2, 3), (1, 2, 4), (1, 2, 3)])
-        4
-    """
-    ordered = sorted(set(sequences))
-    total = sum(len(sequence) for sequence in ordered)
-    return total - sum(shared_length(a, b) for a, b in pairwise(ordered))
-
-
-def lay_out(
-    sequences: Sequence[tuple[int, ...]],
-    numbers: Mapping[tuple[int, ...], Sequence[int]],
-    wanted_from: Sequence[int],
-    prefix: tuple[int, ...],
-) -> TrieRow:
-    """One row of sequences, which are sorted and distinct, after their prefix; ``numbers``: those of each sequence."""
-    tokens, depths, path, before = list[int](), list[int](), list[int](), prefix
-    picks: dict[int, tuple[int, ...]] = {}
-    for sequence in sequences:
-        kept = shared_length(before, sequence)
-        path[kept - len(prefix) :] = range(len(tokens), len(tokens) + len(sequence) - kept)
-        tokens += sequence[kept:]
-        depths += range(kept, len(sequence))
-        picks |= {number: tuple(path[wanted_from[number] - len(prefix) :]) for number in numbers[sequence]}
-        before = sequence
-    return TrieRow(tokens, depths, picks, prefix)
-
-
-def joined(
-    sequences: Sequence[tuple[int, ...]], base: int, row_tokens: int, attention_weight: float, call_cost: float
-) -> list[Sequence[tuple[int, ...]]]:
-    """Which neighbours of a sorted pool go into one row."""
-    sizes = [len(sequence) - base for sequence in sequences]
-    left = list(range(len(sequences)))  # row that begins at i: where it ends; a cut-down union-find on a path
-    right = list(range(len(sequences)))
-    shares = [(shared_length(a, b) - base, i + 1) for i, (a, b) in enumerate(pairwise(sequences))]
-    call = call_cost + (CALL_COST + base * CACHE_COPY_COST if base else 0.0)
-    for shared, boundary in sorted(shares, key=lambda pair: (-pair[0], pair[1])):
-        if shared <= 0 and not call:
-            break
-        first, last = left[boundary - 1], right[boundary]
-        size, other_size = sizes[first], sizes[boundary]
-        both = size + other_size - shared
-        # Attention to the prefix is the same for every position, so only the saved positions count there.
-        gain = shared + call + attention_weight * (size * size + other_size * other_size - both * both + shared * base)
-        if both <= row_tokens and gain > 0:
-            sizes[first] = both
-            right[first] = last
-            left[last] = first
-    # Only the ends of a row are kept up to date: a row begins where the end's row begins.
-    return [sequences[index : end + 1] for index, end in enumerate(right) if left[end] == index]
-
-
-MOST_COMPILED = 256
-"""Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
-CHUNK = 1 << 23
-"""Most logits that are held at once where only sums over the vocabulary are wanted."""
-LEAST_PACKED_ROWS = 8
-"""Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
-
-
-@functools.cache
-def uses_onednn() -> bool:
-    """Whether float32 products are given to oneDNN: on processors with AVX-512, if they or PyTorch are not Intel's."""
-    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
-        return False
-    linux = Path("/proc/cpuinfo")
-    processor = linux.read_text("utf-8", "replace") if linux.exists() else platform.processor()
-    suits = "GenuineIntel" not in processor or not torch.backends.mkl.is_available()
-    return suits and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-@functools.cache
-def _redirection() -> Any:
-    """A class of contexts that replace functions (made late, because its base class needs torch)."""
-    from torch.overrides import TorchFunctionMode
-
-    class Redirection(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
-        """Calls other functions instead of some of torch."""
-
-        def __init__(self, replacements: Mapping[Any, Callable[..., Any]]) -> None:
-            super().__init__()
-            self.replacements = replacements
-
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return self.replacements.get(func, func)(*args, **(kwargs or {}))
-
-    return Redirection
-
-
-@functools.cache
-def _products() -> dict[Any, Callable[..., Any]]:
-    """Matrix products that oneDNN computes where it can, by the functions of torch that they replace."""
-    operator, linear, addmm = torch.ops.mkldnn._linear_pointwise, torch.nn.functional.linear, torch.addmm
-
-    def product(inputs: Any, weight: Any, bias: Any) -> Any:
-        return operator(inputs, weight, bias, "none", [], "")
-
-    def usable(inputs: Any, *weights: Any) -> bool:
-        tensors = [tensor for tensor in (inputs, *weights) if tensor is not None]
-        plain = all(t.dtype is torch.float32 and t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
-        fits = [tensor.dim() for tensor in tensors[1:]] in ([2], [2, 1])
-        return (
-            plain
-            and fits
-            and type(inputs) is torch.Tensor
-            and inputs.numel() >= LEAST_PACKED_ROWS * inputs.shape[-1] > 0
-        )
-
-    def fast_layer(inputs: Any, weight: Any, bias: Any = None) -> Any:
-        return product(inputs, weight, bias) if usable(inputs, weight, bias) else linear(inputs, weight, bias)
-
-    def fast_addmm(bias: Any, inputs: Any, weight: Any, **kwargs: Any) -> Any:
-        # GPT-2 keeps its weights the other way round.
-        if not kwargs and inputs.dim() == 2 and usable(inputs, weight, bias):
-            return product(inputs, weight.t(), bias)
-        return addmm(bias, inputs, weight, **kwargs)
-
-    return {linear: fast_layer, addmm: fast_addmm}
-
-
-_SCHEMA = (
-    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, "
-    "float? scale=None, bool enable_gqa=False) -> Tensor"
-)
-"""That of ``scaled_dot_product_attention``."""
-
-_current = threading.local()
-"""The mask and the segments of the thread."""
-
-
-Segment = tuple[int, int, int, Any]
-"""``start``, ``first``, ``end`` and a mask: positions ``first`` to ``end - 1`` attend to positions from ``start`` on,
-by an additive mask of shape (end - first, end - start), or None for causal attention, with ``first == start``."""
-
-
-def _attend(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    **more: Any,
-) -> Any:
-    """``scaled_dot_product_attention``, by segments where the mask is that of the thread."""
-    attention = torch.nn.functional.scaled_dot_product_attention
-    mask, segments = _current.work
-    ours = attn_mask is not None and attn_mask.data_ptr() == mask.data_ptr()
-    sizes = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *(attn_mask.shape[-2:] if ours else ())}
-    if not ours or is_causal or len(sizes) > 1:
-        return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
-    parts = []
-    for start, first, end, allowed in segments:
-        inputs = query[..., first:end, :], key[..., start:end, :], value[..., start:end, :]
-        part = attention(*inputs, allowed, dropout_p, allowed is None, **more)
-        parts.append(part.transpose(-3, -2))  # the layout in which attention returns its result
-    return torch.cat(parts, -3).transpose(-3, -2)
-
-
-@functools.cache
-def _attention() -> dict[Any, Callable[..., Any]]:
-    """:func:`_attend`, by the function of torch that it replaces."""
-
-    def operator(*args: Any, **kwargs: Any) -> Any:
-        return _attend(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)
-
-    def shape(query: Any, *args: Any, **kwargs: Any) -> Any:
-        return torch.empty_like(query.transpose(-3, -2), memory_format=torch.contiguous_format).transpose(-3, -2)
-
-    is_compiling = torch.compiler.is_compiling  # the compiler follows functions, but not the import of a package
-    compiled: Any = operator
-    if hasattr(torch.library, "custom_op"):  # since torch 2.4; the compiler does not look into it
-        options = {"mutates_args": (), "schema": _SCHEMA}
-        compiled = torch.library.custom_op("staicc::segmented_attention", operator, **options)
-        compiled.register_fake(shape)
-
-    def attention(*args: Any, **kwargs: Any) -> Any:
-        return (compiled if is_compiling() else _attend)(*args, **kwargs)
-
-    return {torch.nn.functional.scaled_dot_product_attention: attention}
-
-
-@contextlib.contextmanager
-def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
-    """Context in which attention with a mask is computed by segments.
-
-    Args:
-        mask: The mask, a tensor of shape (1, 1, positions, positions); its values are not used.
-        segments: The segments, in order.
-    """
-    before = getattr(_current, "work", None)
-    _current.work = mask, segments
-    try:
-        with _redirection()(_attention()):
-            yield
-    finally:
-        _current.work = before
-
-
-PAIR_COST = 2.0
-"""How much slower attention handles a floating-point operation than a matrix product does, for planning only."""
-ADAPTERS = ("_active_adapter", "_disable_adapters", "merged_adapters")
-"""Attributes of modules with adapters of peft that say which of them are used."""
-TRANSFORMS: dict[str, Callable[[Any, float], Any]] = {
-    "final_logit_softcapping": lambda logits, cap: (logits / cap).tanh() * cap,
-    "logit_scale": lambda logits, scale: logits * scale,
-    "logits_scaling": lambda logits, divisor: logits / divisor,
-}
-"""What models are known to do to their logits after the product, by the setting that says how much."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -575,7 +270,7 @@ class Forward:
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
         # Compiled code has its own.
-        return _redirection()(_products()) if self.can.onednn and self.compiled is None else nullcontext()
+        return fast_products() if self.can.onednn and self.compiled is None else nullcontext()
 
     def logits(self, hidden: Any, tokens: Sequence[int] | None = None) -> Any:
         """Logits at the given positions, in float32.

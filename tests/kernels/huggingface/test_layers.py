@@ -10,9 +10,10 @@ import pytest
 
 from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface import batching
-from StaICC.kernels.huggingface import forward as operators
-from StaICC.kernels.huggingface.forward import Forward, TrieRow, segmented_attention
+from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
+from StaICC.kernels.huggingface.token_trie import TrieRow
+from StaICC.kernels.huggingface.torch_replacements import fast_products, segmented_attention
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -101,7 +102,7 @@ def redirected():
     """Inside, products are redirected whatever the processor is."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this build of torch has no oneDNN")
-    return operators._redirection()(operators._products())
+    return fast_products()
 
 
 @pytest.mark.parametrize(
