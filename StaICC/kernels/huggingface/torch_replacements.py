@@ -22,6 +22,7 @@ import functools
 import platform
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,77 +34,136 @@ LEAST_PACKED_ROWS = 8
 
 @functools.cache
 def uses_onednn() -> bool:
-    """Whether float32 products are given to oneDNN: on processors with AVX-512, if they or PyTorch are not Intel's."""
+    """Return whether float32 products are given to oneDNN.
+
+    They are on processors with AVX-512, unless both the processor and PyTorch's library (MKL) are Intel's.
+    """
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
-    linux = Path("/proc/cpuinfo")
-    processor = linux.read_text("utf-8", "replace") if linux.exists() else platform.processor()
-    suits = "GenuineIntel" not in processor or not torch.backends.mkl.is_available()
-    return suits and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    linux_description = Path("/proc/cpuinfo")
+    if linux_description.exists():
+        processor = linux_description.read_text("utf-8", "replace")
+    else:
+        processor = platform.processor()
+    if "GenuineIntel" in processor and torch.backends.mkl.is_available():
+        return False
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 @functools.cache
 def _redirection() -> Any:
-    """A class of contexts that replace functions (made late, because its base class needs torch)."""
+    """Return a class of contexts that replace functions. It is made late, because its base class needs torch."""
     from torch.overrides import TorchFunctionMode
 
     class Redirection(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
-        """Calls other functions instead of some of torch."""
+        """Inside this context, other functions are called instead of some of torch."""
 
         def __init__(self, replacements: Mapping[Any, Callable[..., Any]]) -> None:
             super().__init__()
             self.replacements = replacements
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return self.replacements.get(func, func)(*args, **(kwargs or {}))
+            function = self.replacements.get(func, func)
+            if kwargs is None:
+                return function(*args)
+            return function(*args, **kwargs)
 
     return Redirection
 
 
+# Matrix products
+
+
+def fast_products() -> Any:
+    """Return a context in which oneDNN computes matrix products where it can."""
+    return _redirection()(_products())
+
+
 @functools.cache
 def _products() -> dict[Any, Callable[..., Any]]:
-    """Matrix products that oneDNN computes where it can, by the functions of torch that they replace."""
-    operator, linear, addmm = torch.ops.mkldnn._linear_pointwise, torch.nn.functional.linear, torch.addmm
+    """Return functions that use oneDNN where it can compute a product, by the functions of torch that they replace."""
+    onednn_product = torch.ops.mkldnn._linear_pointwise
+    linear = torch.nn.functional.linear
+    addmm = torch.addmm
 
-    def product(inputs: Any, weight: Any, bias: Any) -> Any:
-        return operator(inputs, weight, bias, "none", [], "")
-
-    def usable(inputs: Any, *weights: Any) -> bool:
-        tensors = [tensor for tensor in (inputs, *weights) if tensor is not None]
-        plain = all(t.dtype is torch.float32 and t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
-        fits = [tensor.dim() for tensor in tensors[1:]] in ([2], [2, 1])
-        return (
-            plain
-            and fits
-            and type(inputs) is torch.Tensor
-            and inputs.numel() >= LEAST_PACKED_ROWS * inputs.shape[-1] > 0
-        )
-
-    def fast_layer(inputs: Any, weight: Any, bias: Any = None) -> Any:
-        return product(inputs, weight, bias) if usable(inputs, weight, bias) else linear(inputs, weight, bias)
+    def fast_linear(inputs: Any, weight: Any, bias: Any = None) -> Any:
+        if _fits_onednn(inputs, weight, bias):
+            return onednn_product(inputs, weight, bias, "none", [], "")
+        return linear(inputs, weight, bias)
 
     def fast_addmm(bias: Any, inputs: Any, weight: Any, **kwargs: Any) -> Any:
-        # GPT-2 keeps its weights the other way round.
-        if not kwargs and inputs.dim() == 2 and usable(inputs, weight, bias):
-            return product(inputs, weight.t(), bias)
+        if not kwargs and inputs.dim() == 2 and _fits_onednn(inputs, weight, bias):
+            # GPT-2 keeps its weights the other way round: (inputs, outputs).
+            return onednn_product(inputs, weight.t(), bias, "none", [], "")
         return addmm(bias, inputs, weight, **kwargs)
 
-    return {linear: fast_layer, addmm: fast_addmm}
+    return {linear: fast_linear, addmm: fast_addmm}
 
 
-_SCHEMA = (
-    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, "
-    "float? scale=None, bool enable_gqa=False) -> Tensor"
-)
-"""That of ``scaled_dot_product_attention``."""
+def _fits_onednn(inputs: Any, weight: Any, bias: Any) -> bool:
+    """Return whether oneDNN can compute a product, and is worth its cost.
+
+    Args:
+        inputs: The rows, of shape (..., inputs).
+        weight: The matrix, in two dimensions.
+        bias: A vector, or None.
+    """
+    if not _is_plain_float32(inputs) or not _is_plain_float32(weight) or weight.dim() != 2:
+        return False
+    if bias is not None and not (_is_plain_float32(bias) and bias.dim() == 1):
+        return False
+    # A subclass of the user's or of a library may compute the product in its own way.
+    if type(inputs) is not torch.Tensor:
+        return False
+    width = inputs.shape[-1]
+    return bool(width > 0 and inputs.numel() >= LEAST_PACKED_ROWS * width)
+
+
+def _is_plain_float32(tensor: Any) -> bool:
+    """Return whether a tensor is in float32, in the memory of the CPU, and neither sparse nor packed."""
+    return tensor.dtype is torch.float32 and tensor.device.type == "cpu" and tensor.layout is torch.strided
+
+
+# Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Neighbouring positions of a sequence that attend to positions of their own row only.
+
+    Attributes:
+        start: The first position that they attend to: the beginning of their row.
+        first: The first of these positions.
+        end: The position after the last one.
+        mask: What is added to the attention scores, a tensor of shape (end - first, end - start) behind further
+            dimensions; None for causal attention, with ``first == start``.
+    """
+
+    start: int
+    first: int
+    end: int
+    mask: Any
+
 
 _current = threading.local()
-"""The mask and the segments of the thread."""
+"""The mask and the segments of the thread: the attribute ``work``, while :func:`segmented_attention` is open."""
 
 
-Segment = tuple[int, int, int, Any]
-"""``start``, ``first``, ``end`` and a mask: positions ``first`` to ``end - 1`` attend to positions from ``start`` on,
-by an additive mask of shape (end - first, end - start), or None for causal attention, with ``first == start``."""
+@contextlib.contextmanager
+def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
+    """Open a context in which attention with a mask is computed by segments.
+
+    Args:
+        mask: The mask, a tensor of shape (1, 1, positions, positions); its values are not used.
+        segments: The segments, in order. Together they have all positions.
+    """
+    work_before = getattr(_current, "work", None)
+    _current.work = mask, segments
+    try:
+        with _redirection()(_attention()):
+            yield
+    finally:
+        _current.work = work_before
 
 
 def _attend(
@@ -115,61 +175,73 @@ def _attend(
     is_causal: bool = False,
     **more: Any,
 ) -> Any:
-    """``scaled_dot_product_attention``, by segments where the mask is that of the thread."""
+    """Return ``scaled_dot_product_attention``, which is computed by segments if its mask is that of the thread."""
     attention = torch.nn.functional.scaled_dot_product_attention
     mask, segments = _current.work
-    ours = attn_mask is not None and attn_mask.data_ptr() == mask.data_ptr()
-    sizes = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *(attn_mask.shape[-2:] if ours else ())}
-    if not ours or is_causal or len(sizes) > 1:
+    if is_causal or not _is_whole_mask(attn_mask, mask, query, key):
         return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
-    parts = []
-    for start, first, end, allowed in segments:
-        inputs = query[..., first:end, :], key[..., start:end, :], value[..., start:end, :]
-        part = attention(*inputs, allowed, dropout_p, allowed is None, **more)
-        parts.append(part.transpose(-3, -2))  # the layout in which attention returns its result
-    return torch.cat(parts, -3).transpose(-3, -2)
+
+    outputs = []
+    for segment in segments:
+        output = attention(
+            query[..., segment.first : segment.end, :],
+            key[..., segment.start : segment.end, :],
+            value[..., segment.start : segment.end, :],
+            segment.mask,
+            dropout_p,
+            segment.mask is None,
+            **more,
+        )
+        # Attention returns its result in this layout, (..., positions, heads, width).
+        outputs.append(output.transpose(-3, -2))
+    return torch.cat(outputs, -3).transpose(-3, -2)
+
+
+def _is_whole_mask(attn_mask: Any, mask: Any, query: Any, key: Any) -> bool:
+    """Return whether the mask of a call of attention is that of the thread, for all of its positions.
+
+    Args:
+        attn_mask: The mask of the call, or None.
+        mask: The mask of the thread.
+        query: The queries of the call, (..., positions, width).
+        key: The keys of the call.
+    """
+    if attn_mask is None or attn_mask.data_ptr() != mask.data_ptr():
+        return False
+    sizes = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *attn_mask.shape[-2:]}
+    return len(sizes) == 1
+
+
+_SCHEMA = (
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, "
+    "float? scale=None, bool enable_gqa=False) -> Tensor"
+)
+"""The schema of ``scaled_dot_product_attention``."""
 
 
 @functools.cache
 def _attention() -> dict[Any, Callable[..., Any]]:
-    """:func:`_attend`, by the function of torch that it replaces."""
+    """Return :func:`_attend`, by the function of torch that it replaces; inside compiled code as an operator."""
 
-    def operator(*args: Any, **kwargs: Any) -> Any:
+    def attend_contiguously(*args: Any, **kwargs: Any) -> Any:
         return _attend(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)
 
-    def shape(query: Any, *args: Any, **kwargs: Any) -> Any:
+    def output_shape(query: Any, *args: Any, **kwargs: Any) -> Any:
         return torch.empty_like(query.transpose(-3, -2), memory_format=torch.contiguous_format).transpose(-3, -2)
 
-    is_compiling = torch.compiler.is_compiling  # the compiler follows functions, but not the import of a package
-    compiled: Any = operator
-    if hasattr(torch.library, "custom_op"):  # since torch 2.4; the compiler does not look into it
-        options = {"mutates_args": (), "schema": _SCHEMA}
-        compiled = torch.library.custom_op("staicc::segmented_attention", operator, **options)
-        compiled.register_fake(shape)
+    # The compiler follows functions, but not the import of a package, so this one is looked up here.
+    is_compiling = torch.compiler.is_compiling
+    operator: Any = attend_contiguously
+    if hasattr(torch.library, "custom_op"):
+        # Since torch 2.4. The compiler does not look into such an operator.
+        operator = torch.library.custom_op(
+            "staicc::segmented_attention", attend_contiguously, mutates_args=(), schema=_SCHEMA
+        )
+        operator.register_fake(output_shape)
 
     def attention(*args: Any, **kwargs: Any) -> Any:
-        return (compiled if is_compiling() else _attend)(*args, **kwargs)
+        if is_compiling():
+            return operator(*args, **kwargs)
+        return _attend(*args, **kwargs)
 
     return {torch.nn.functional.scaled_dot_product_attention: attention}
-
-
-@contextlib.contextmanager
-def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
-    """Context in which attention with a mask is computed by segments.
-
-    Args:
-        mask: The mask, a tensor of shape (1, 1, positions, positions); its values are not used.
-        segments: The segments, in order.
-    """
-    before = getattr(_current, "work", None)
-    _current.work = mask, segments
-    try:
-        with _redirection()(_attention()):
-            yield
-    finally:
-        _current.work = before
-
-
-def fast_products() -> Any:
-    """Return a context in which oneDNN computes matrix products where it can."""
-    return _redirection()(_products())

@@ -13,7 +13,7 @@ from StaICC.kernels.huggingface import batching
 from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.token_trie import TrieRow
-from StaICC.kernels.huggingface.torch_replacements import fast_products, segmented_attention
+from StaICC.kernels.huggingface.torch_replacements import Segment, fast_products, segmented_attention
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -69,7 +69,7 @@ def test_all_other_uses_of_the_mask_give_nan():
     query, key, value, mask = attention_inputs(4)
     attention = torch.nn.functional.scaled_dot_product_attention
     assert attention(query, key, value, mask).isnan().all()
-    with segmented_attention(mask, [(0, 0, 4, None)]), ThreadPoolExecutor(1) as pool:
+    with segmented_attention(mask, [Segment(start=0, first=0, end=4, mask=None)]), ThreadPoolExecutor(1) as pool:
         assert pool.submit(attention, query, key, value, mask).result().isnan().all()
         assert attention(query[:, :, :3], key, value, mask[:, :, :3]).isnan().all()
         twice = torch.cat([mask, mask], -1)
