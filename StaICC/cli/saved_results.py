@@ -56,6 +56,18 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
 
 def load_of_command(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
     """Load the results of a command that has the options of :func:`add_metric_options`, by name."""
+    value_range, higher_is_better = _stated_in_options(args)
+    return load_named(args.results, value_range=value_range, higher_is_better=higher_is_better)
+
+
+def read_logs_of_command(logs: Sequence[StrPath], args: argparse.Namespace) -> dict[str, Result]:
+    """Read the logs of a command that has the options of :func:`add_metric_options`, by name."""
+    value_range, higher_is_better = _stated_in_options(args)
+    return read_logs(*logs, value_range=value_range, higher_is_better=higher_is_better)
+
+
+def _stated_in_options(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return range and direction of metrics as the options state them: of ``--metric``, else of all unknown ones."""
     metric = getattr(args, "metric", None)
     value_range: Any = None
     if args.range is not None:
@@ -67,7 +79,7 @@ def load_of_command(args: argparse.Namespace) -> dict[str, Result | ResultGroup]
         value_range = {metric: value_range}
     if metric is not None and higher_is_better is not None:
         higher_is_better = {metric: higher_is_better}
-    return load_named(args.results, value_range=value_range, higher_is_better=higher_is_better)
+    return value_range, higher_is_better
 
 
 def load_named(
@@ -108,19 +120,20 @@ def load_named(
     return results
 
 
-def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
+def result_files(given: Iterable[StrPath], skip: bool = False, needs_results: bool = True) -> list[Path]:
     """Return files of saved results; a folder means the .json files in it and its subfolders, without hidden ones.
 
     Args:
         given: Files and folders.
         skip: Leave out files of folders that are no results, or copies of others, with a line on stderr.
+        needs_results: Whether a folder without such a file is an error.
 
     Raises:
         ArgumentError: A folder has no such file.
     """
     paths = [Path(path) for path in given]
     if not skip:
-        return [file for path in paths for file in _files_at(path)]
+        return [file for path in paths for file in _files_at(path, needs_results)]
 
     # A file that is named is read, whatever it is; its copies in folders are left out.
     originals: dict[str, Path] = {}
@@ -138,16 +151,16 @@ def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
     return files
 
 
-def _files_at(path: Path) -> list[Path]:
+def _files_at(path: Path, needs_results: bool) -> list[Path]:
     """Return the file itself, or the .json files of a folder.
 
     Raises:
-        ArgumentError: The folder has no such file.
+        ArgumentError: The folder has no such file, and needs one.
     """
     if not path.is_dir():
         return [path]
     files = _json_files_in_folder(path)
-    if not files:
+    if needs_results and not files:
         raise _no_result_error(path)
     return files
 
