@@ -416,6 +416,9 @@ def _common_query_scores(runs: Mapping[str, Result], metric: str) -> Mean | None
     Returns:
         The mean; ``None`` if a run has no saved query scores of this metric, or if range or direction of the metric
         differ between runs.
+
+    Raises:
+        NotComparableError: Range or direction differ between runs that were read from logs.
     """
     definitions = set()
     for run in runs.values():
@@ -424,6 +427,8 @@ def _common_query_scores(runs: Mapping[str, Result], metric: str) -> Mean | None
             return None
         direction = score_record(run.benchmark, metric, run.higher_is_better).higher_is_better
         definitions.add((scores.low, scores.high, direction))
+    if len(definitions) > 1 and all(run.samples for run in runs.values()):
+        raise NotComparableError(f"the logs have other ranges or directions of {metric}: state them for all runs")
     if len(definitions) > 1:
         return None
     low, high, _ = definitions.pop()

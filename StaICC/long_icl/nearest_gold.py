@@ -26,8 +26,8 @@ from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.material import input_text
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.reference_tokens import byte_size, tokens_of_bytes
-from StaICC.prompting.demonstrations import words_of
 from StaICC.prompting.prompt_text import PromptParts
+from StaICC.prompting.words import words_of
 
 BIN_COUNT = 4
 """Bins of each distance: with the usual 100 test items, a bin has 25."""

@@ -84,9 +84,11 @@ class FailedQuery:
     """A query without a prediction."""
 
     condition: str
+    """Name of its condition."""
     query: int
     """Number within the condition."""
     reason: str
+    """The error, or the beginning of a reply without a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class ConditionRecord:
     """One condition: true labels, predictions and label scores of its queries."""
 
     name: str
+    """Name of the condition, such as ``"normal"``."""
     output: str
     """Kind of the predictions: ``"probabilities"``, ``"logits"``, ``"labels"``, ``"ambiguous"`` or ``"none"``."""
     truth: tuple[int, ...]
@@ -234,6 +237,7 @@ class DatasetDetails(SavedRecord):
     query_digests: str
     """The first 32 bits of each prompt's digest, in order, as base64: finds the first query that differs."""
     conditions: tuple[ConditionRecord, ...]
+    """True labels, predictions and label scores by condition; empty for LongICL's data sets with several labels."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why a score is undefined, by its key."""
     notes: tuple[str, ...] = ()
@@ -243,6 +247,7 @@ class DatasetDetails(SavedRecord):
     baselines: Mapping[str, Baselines] = field(default_factory=dict)
     """Accuracy of guessing, by the condition whose accuracy it belongs to."""
     failures: tuple[FailedQuery, ...] = ()
+    """Queries without a prediction, with the reason of each."""
     unparsed: tuple[FailedQuery, ...] = ()
     """Generated replies without a label, with the beginning of each."""
     bounds: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
