@@ -1,4 +1,4 @@
-"""What tokens cost: prices of a million of them, and how a cost is written."""
+"""What tokens cost, for prices of a million of them."""
 
 from __future__ import annotations
 
