@@ -3,9 +3,12 @@
     StaICCError
      ├─ ArgumentError (ValueError)
      │   └─ PromptError
+     │       └─ LongPromptError
      ├─ UnknownNameError (LookupError)
      │   └─ UnknownKeyError (KeyError)
      ├─ OutputError (ValueError)
+     │   ├─ PromptTooLongError
+     │   │   └─ LongPromptError
      │   ├─ WithheldReplyError
      │   └─ RunEndingError
      │       └─ EditionError
@@ -57,7 +60,7 @@ class PromptError(ArgumentError):
         self.index = index
 
     def __reduce__(self) -> tuple[type[PromptError], tuple[str, int]]:
-        return (PromptError, (str(self), self.index))
+        return (type(self), (str(self), self.index))
 
 
 class UnknownNameError(StaICCError, LookupError):
@@ -73,6 +76,18 @@ class UnknownKeyError(UnknownNameError, KeyError):
 
 class OutputError(StaICCError, ValueError):
     """The user's inference function failed or returned something that cannot be scored."""
+
+
+class PromptTooLongError(OutputError):
+    """A prompt is longer than the context length of the model.
+
+    An inference function raises it for such a prompt. A run counts the query as failed, and its
+    :class:`~StaICC.inference.replies.Failure` is marked with ``is_too_long``.
+    """
+
+
+class LongPromptError(PromptError, PromptTooLongError):
+    """A prompt of a list is longer than the context length of the model."""
 
 
 class WithheldReplyError(OutputError):

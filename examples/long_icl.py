@@ -68,7 +68,7 @@ for split, turns in (("train", 5), ("test", 2)):
 # text, such as the number of tokens. Here it is the number of characters.
 
 # %%
-benchmark = LongICL(DATA, ["banking77", "discovery"], rounds=(1, 2), test_number=77, verify=False)
+benchmark = LongICL(DATA, ["banking77", "discovery"], rounds=(1, 2), limit=77, verify=False)
 for one in benchmark:
     print(one.name, len(one.get_label_space()), "labels, characters by round:", one.longest_prompts(len))
 print(benchmark["banking77"].prompt_set()[0][-479:])
@@ -93,7 +93,7 @@ result.save("long_icl.json")
 # %% [markdown]
 # ## Predictions as text
 #
-# In the published runs, the model generates text, which must equal the label exactly. `variant="strict"`
+# In the published runs, the model generates text, which must equal the label exactly. `parsing="library"`
 # ignores a full stop or quotation marks. This function copies the label of the demonstration that shares the most
 # words with the query (with the cues of BANKING77), which is easy with synthetic rows. Then it adds a full stop.
 
@@ -109,9 +109,9 @@ def copies(prompt: str, label_space: list[str]) -> str:
     return nearest.split("intent category: ")[1].strip() + "."
 
 
-for variant in ("published", "strict"):
-    written = LongICL(DATA, ["banking77"], rounds=[1], test_number=77, variant=variant, verify=False)
-    print(variant, written(copies)["Divided results"]["banking77"]["1R"])
+for parsing in ("published", "library"):
+    written = LongICL(DATA, ["banking77"], rounds=[1], limit=77, parsing=parsing, verify=False)
+    print(parsing, written(copies)["Divided results"]["banking77"]["1R"])
 
 # %% [markdown]
 # ## What does the context do?
@@ -121,7 +121,7 @@ for variant in ("published", "strict"):
 
 # %%
 controls = Experiment("controls", shots=2)
-print(LongICL(DATA, ["banking77"], test_number=77, variant="strict", experiment=controls, verify=False)(copies))
+print(LongICL(DATA, ["banking77"], limit=77, parsing="library", experiment=controls, verify=False)(copies))
 
 # %% [markdown]
 # `parse_answer` is the parser.

@@ -68,7 +68,7 @@ def with_k(number: Any) -> Any:
 
 def long_icl(number: Any) -> Any:
     data = Dataset.from_rows(ROWS, name="kinds", label_space=KINDS, split=SplitSizes(0, 200, 200))
-    benchmark = LongICL(datasets=[data], rounds=[number], test_number=number)
+    benchmark = LongICL(datasets=[data], rounds=[number], limit=number)
     result = benchmark(lambda prompt, label_space: 0)
     return json.loads(json.dumps(result.reproducible()))
 
@@ -97,7 +97,7 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "max_tokens": lambda number: ReplySettings(max_tokens=number).reply_settings(),
     "order": lambda number: repr(load_kernel("ppm", order=number)),
     "levels": lambda number: repr(Experiment("order", [number], shots=number, seed=number)),
-    "rounds, test_number": long_icl,
+    "rounds, limit": long_icl,
     "method": method,
     "label index": lambda number: Normal(datasets=["mini"], limit=3)(preentered_prediction=[[number] * 6]),
     "label of a row": lambda number: (

@@ -153,7 +153,6 @@ LINES: dict[str, tuple[str, str]] = {
     "run normal tickets.csv": ("unrecognized arguments: tickets.csv", "a file of data with --data"),
     "run normal --datasets mini,TREC": ("no data set 'mini,TREC'", "name them one by one: 'mini', 'TREC'"),
     "run normal --text text": ("--text describes a file", "--data FILE"),
-    "run long-icl --limit 3": ("no --limit", "use --test-number"),
     "run long-icl --shots 3": ("--shots belongs to an experiment", "--experiment"),
     "run long-icl --model ppm --datasets few_nerd": ("several labels", "--answers text"),
     "race --model ppm": ("got 1, expected two", "Give --model twice"),

@@ -32,7 +32,7 @@ from StaICC.errors import SchemaError, StaICCError
 from StaICC.inference.contract import Answer
 from StaICC.inference.identity import Identity
 from StaICC.inference.recheck import RunRecord
-from StaICC.inference.replies import Failure, unlabelled
+from StaICC.inference.replies import Failure, recorded_failure, unlabelled
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.results.details import DatasetDetails
 from StaICC.results.files import DIVIDED
@@ -434,7 +434,7 @@ def _recorded_answers(details: DatasetDetails, n_labels: int) -> Iterator[Answer
     """
     failures: dict[tuple[str, int], Failure] = {}
     for failed in details.failures:
-        failures[failed.condition, failed.query] = Failure(failed.reason)
+        failures[failed.condition, failed.query] = recorded_failure(failed.reason)
     for reply in details.unparsed:
         failures[reply.condition, reply.query] = unlabelled(reply.reason)
     for record in details.conditions:

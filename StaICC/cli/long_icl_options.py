@@ -11,23 +11,18 @@ from typing import Any
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli import model_options, options
 from StaICC.cli.foreign_options import flag
-from StaICC.cli.options import LONG_ICL
+from StaICC.cli.options import ALL, LONG_ICL
 from StaICC.cli.parser import converted
 from StaICC.errors import ArgumentError
 
 _EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed")
-_BENCHMARK_ARGUMENTS = ("data_dir", "rounds", "test_number", "instruct", "experiment", "parsing")
+_OWN_ARGUMENTS = ("data_dir", "rounds", "instruct", "experiment", "parsing")
 
-LONG_ICL_ARGUMENTS = (*_BENCHMARK_ARGUMENTS, *_EXPERIMENT_ARGUMENTS, "published")
+LONG_ICL_ARGUMENTS = (*_OWN_ARGUMENTS, *_EXPERIMENT_ARGUMENTS, "published")
 """The arguments of ``run`` that only this benchmark reads; ``None`` if they are not given."""
 
-_UNSUPPORTED_ARGUMENTS = ("k", "sampler", "noisy_channel", "limit", "metrics", "outputs")
+_UNSUPPORTED_ARGUMENTS = ("k", "sampler", "noisy_channel", "metrics", "outputs")
 """The arguments of ``run`` that this benchmark does not have."""
-
-
-def _test_number(text: str) -> int | str:
-    """Parse the value of ``--test-number``."""
-    return text if text == "all" else int(text)
 
 
 def _level(text: str) -> int:
@@ -48,12 +43,6 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
     group.add_argument(
         "--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)"
-    )
-    group.add_argument(
-        "--test-number",
-        type=converted(_test_number, "a number of test items, or 'all'"),
-        metavar="N",
-        help="items, or 'all' (default 500; experiments 100, helmet 500)",
     )
     group.add_argument("--instruct", action="store_true", default=None, help="show the label list in the prompt")
     group.add_argument(
@@ -90,8 +79,7 @@ def refuse_options_without_long_icl(args: argparse.Namespace) -> None:
         return
     for name, default in args.unsupported_defaults.items():
         if getattr(args, name) != default:
-            hint = "; for a trial, use --test-number" if name == "limit" else ""
-            raise ArgumentError(f"{LONG_ICL} has no {flag(name)}{hint}")
+            raise ArgumentError(f"{LONG_ICL} has no {flag(name)}")
 
 
 def long_icl_files(data_dir: Path) -> list[Path]:
@@ -127,9 +115,9 @@ def _benchmark_settings(args: argparse.Namespace) -> dict[str, Any]:
     """
     from StaICC.long_icl.experiments import Experiment
 
-    settings = _given_arguments(args, ("unparsed", *_BENCHMARK_ARGUMENTS))
-    if settings.get("test_number") == "all":
-        settings["test_number"] = None
+    settings = _given_arguments(args, ("limit", "unparsed", *_OWN_ARGUMENTS))
+    if settings.get("limit") == ALL:
+        settings["limit"] = None
     experiment_settings = _given_arguments(args, _EXPERIMENT_ARGUMENTS)
     if "experiment" in settings:
         settings["experiment"] = Experiment(settings["experiment"], **experiment_settings)

@@ -348,7 +348,7 @@ def run(args: argparse.Namespace) -> int | None:
       python -m StaICC run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC
       python -m StaICC run normal --datasets mini --dry-run
       python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
-      python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --test-number 20
+      python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --limit 20
       python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
     """
     args.model = model_options.model_of(args)

@@ -72,7 +72,7 @@ _OTHER_ROWS = "according to the paper all test examples were used; its code and 
 _PUBLISHED_SCORING = "last"
 """The ``label_scoring`` of the published figures: the release takes the last token of each label."""
 
-_LONG_ICL_SETTINGS = {"parsing": "published", "test_number": 500, "instruct": False}
+_LONG_ICL_SETTINGS = {"parsing": "published", "limit": 500, "instruct": False}
 _ZERO = "a published 0 may mean that the context was too long for the model, not that all answers were wrong"
 
 

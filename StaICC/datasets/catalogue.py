@@ -12,8 +12,8 @@ that the template sensitivity benchmark varies; level 0 is the default.
 The catalogue has the ten data sets of the benchmark, in its order, and ``mini``, a small set that ships with the
 library and is never part of the ten. Its facts are in ``catalogue.json``. A record has four parts: what was *published*
 (labels, template, split), what was *counted* by a program (rows, digests), *prose* that people wrote (licence,
-citation, notes), and what *lookup* needs (other names, the source of the rows). The file is read once, when it is first
-used.
+citation, notes), and what *lookup* needs (other names, the source of the rows, the data set's id on the Hugging Face
+hub). The file is read once, when it is first used.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from StaICC.arguments import validate_integer
+from StaICC.datasets.label_lists import check_names_of_lists
 from StaICC.datasets.source import KINDS, CatalogueSource, is_hexadecimal, shipped
 from StaICC.errors import ArgumentError, SchemaError, unknown_name
 from StaICC.files.json_reading import hints_of, read_value
@@ -232,6 +233,9 @@ class Card:
     offensive: bool = False
     """The texts hold language that hurts (kept out of examples and logs)."""
     notes: str = ""
+    labels_in_lists: tuple[str, ...] = ()
+    """The single labels, if rows have several each: then each label name is a list of them
+    (:mod:`StaICC.datasets.label_lists`). Empty if a row has one label."""
 
     def __post_init__(self) -> None:
         owner = f"card {self.name!r}"
@@ -247,6 +251,8 @@ class Card:
                 f"{owner}: 'label_space' names {len(self.label_space)} labels, 'full_label_space' "
                 f"{len(self.full_label_space)}"
             )
+        if self.labels_in_lists:
+            check_names_of_lists(self.label_space, self.labels_in_lists, owner)
         split = self.split
         if split.total > self.rows:
             raise ArgumentError(
@@ -266,11 +272,18 @@ class Card:
         """Number of input texts of a row."""
         return len(self.template.input_text_prefixes)
 
+    @property
+    def single_labels(self) -> tuple[str, ...]:
+        """The labels: the label space, or the labels in its lists."""
+        return self.labels_in_lists or self.label_space
+
     def to_dict(self) -> dict[str, Any]:
         """The card as plain values, ready for JSON."""
         card: dict[str, Any] = plain_values(self)
         if not self.split.stratified:  # a card of the benchmark says nothing of it
             del card["split"]["stratified"]
+        if not self.labels_in_lists:
+            del card["labels_in_lists"]
         return card
 
     @classmethod
@@ -315,6 +328,18 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
+class HubDataset:
+    """The data set on the Hugging Face hub whose rows a table has, for exports. The rows are not fetched from there."""
+
+    repository: str
+    """Id of the repository, such as ``"nyu-mll/glue"``."""
+    config: str
+    """Name of the configuration (subset)."""
+    splits: tuple[str, ...] = ()
+    """The splits of the hub from which the rows of the table come, not the split of the benchmark; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """Everything that ``catalogue.json`` says."""
 
@@ -327,6 +352,8 @@ class Catalogue:
     sources: dict[str, CatalogueSource]
     """Name -> where the rows come from."""
     pack: Pack
+    hub: dict[str, HubDataset] = field(default_factory=dict)
+    """Name -> the same data set on the hub; ``mini`` is not there."""
 
 
 def _parse(data: Any) -> Catalogue:
@@ -341,6 +368,8 @@ def _parse(data: Any) -> Catalogue:
         source_fields = dict(lookup["source"])
         source_class = KINDS[source_fields.pop("kind")]
         known.sources[name] = source_class(**source_fields)
+        if "hub" in lookup:
+            known.hub[name] = read_value(HubDataset, lookup["hub"], f"the hub's data set of {name!r}")
     return known
 
 

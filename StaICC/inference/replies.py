@@ -68,10 +68,40 @@ class Failure:
     withheld it."""
     unread: str | None = field(default=None, compare=False, repr=False)
     """The generated reply, if it has no label and the run counts it as a failed query."""
+    is_too_long: bool = field(default=False, compare=False, repr=False)
+    """Whether the prompt exceeds the context length of the model (:func:`failure_of_error`)."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         cause = None  # exceptions of user code may not be picklable
-        return Failure, (self.reason, cause, self.final, self.reply, self.unread)
+        return Failure, (self.reason, cause, self.final, self.reply, self.unread, self.is_too_long)
+
+
+def failure_of_error(error: BaseException, reason: str, *, final: bool = False, reply: str | None = None) -> Failure:
+    """Return the failure of a query for which a kernel or a function of the user raised or returned an exception.
+
+    Args:
+        error: The exception.
+        reason: What the failure says, with the message of the exception.
+        final: Whether it ends the run.
+        reply: The reply, if it was withheld.
+    """
+    is_too_long = isinstance(error, errors.PromptTooLongError) or says_too_long(reason)
+    return Failure(reason, cause=error, final=final, reply=reply, is_too_long=is_too_long)
+
+
+def recorded_failure(reason: str) -> Failure:
+    """Return the failure of a query from its reason, which is all that a saved result has of it."""
+    return Failure(reason, is_too_long=says_too_long(reason))
+
+
+def output_error(message: str, failure: Failure) -> errors.OutputError:
+    """Return the exception for a query without a prediction, with the exception of its failure as the cause."""
+    error_type = errors.OutputError
+    if failure.is_too_long:
+        error_type = errors.PromptTooLongError
+    error = error_type(message)
+    error.__cause__ = failure.cause
+    return error
 
 
 def ends(answers: Sequence[Answer | Failure], on_error: OnError) -> bool:
@@ -119,7 +149,7 @@ def _raised(source: str, error: BaseException) -> Failure:
         # A withheld reply is a reply without a label: it is empty.
         reply = ""
     reason = f"{source} {_describe(error)}{_calling_hint(source, error)}"
-    return Failure(reason, cause=error, final=isinstance(error, _FINAL_ERRORS), reply=reply)
+    return failure_of_error(error, reason, final=isinstance(error, _FINAL_ERRORS), reply=reply)
 
 
 def _calling_hint(source: str, error: BaseException) -> str:
@@ -322,16 +352,25 @@ def _solve_batch(
     return first_answers + _solve_batch(batch, prompts[half:], label_space, on_error, with_parts)
 
 
-# Failure reasons. Kernels and servers have different messages, and a worker process returns only the message, so this
-# searches for phrases. The result decides only whether on_error="raise" ends the run or continues with other rounds.
-
+# The phrases by which others than our kernels say that a prompt exceeds the context length. Our kernels raise a
+# PromptTooLongError; its name is in the reason, and is found where only a saved reason is left.
 _TOO_LONG = re.compile(
-    r"the model reads \d"
+    r"\b(PromptTooLongError|LongPromptError)\b"
+    # Our kernels: "prompt 0 has 40123 tokens, but the model reads 32768 at most".
+    r"|the model reads \d"
+    # OpenAI ("This model's maximum context length is ...", "context_length_exceeded"), vLLM, llama.cpp ("the request
+    # exceeds the available context size"), Anthropic ("exceed context limit").
     r"|context[ _-](length|size|window|limit)"
+    # Anthropic ("prompt is too long: 210000 tokens > 200000 maximum"), functions of users.
     r"|\b(prompt|input|sequence|context|query|message)s?\b[^.;\n]{0,40}\b(is|are|was|were) too long\b"
+    # transformers ("longer than the specified maximum sequence length"), vLLM ("longer than the maximum model length").
     r"|maximum (model|sequence|prompt|input|position)[ _-]?(length|embeddings?)"
+    # Settings of vLLM, of configurations of transformers, and of TensorRT-LLM and TGI.
     r"|\bmax_(model_len|position_embeddings|seq_len|input_tokens)"
+    # TGI ("`inputs` tokens + `max_new_tokens` must be <= 4096", "`inputs` must have less than 1024 tokens").
     r"|`inputs` (tokens \+|must have less)"
+    # Google ("The input token count exceeds the maximum number of tokens allowed"), and vLLM where the prompt leaves no
+    # token for the reply.
     r"|exceeds the maximum number of (input )?tokens|max_tokens must be at least 1, got -",
     re.IGNORECASE,
 )
@@ -339,16 +378,18 @@ _CODE_LOCATION = re.compile(r" \(at [^()\n]*:\d+\)")
 _NUMBER = re.compile(r"\d[\d,.]*")
 
 
-def is_too_long(reason: str) -> bool:
-    """Return whether a failure reason says that a prompt exceeds the context length of the model.
+def says_too_long(message: str) -> bool:
+    """Return whether a message says that a prompt exceeds the context length of the model.
+
+    Only the message of a server or of a package says it. Of a failure, ask :attr:`Failure.is_too_long`.
 
     Example:
-        >>> is_too_long("prompt 0 has 40123 tokens, but the model reads 32768 at most")
+        >>> says_too_long("prompt 0 has 40123 tokens, but the model reads 32768 at most")
         True
-        >>> is_too_long("the server took too long to answer")
+        >>> says_too_long("the server took too long to answer")
         False
     """
-    return _TOO_LONG.search(reason) is not None
+    return _TOO_LONG.search(message) is not None
 
 
 def alike(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

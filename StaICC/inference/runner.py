@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from StaICC.arguments import set_integers
-from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError
+from StaICC.errors import ArgumentError, MissingDependencyError, StaICCError
 from StaICC.inference import contract
 from StaICC.inference.contract import (
     Answer,
@@ -56,7 +56,16 @@ from StaICC.inference.pending import (
 )
 from StaICC.inference.prompt_key import PromptKey, characters, refuse_other_parts
 from StaICC.inference.recheck import RunCounter
-from StaICC.inference.replies import Failure, OnError, Unparsed, batch_answers, ends, read_reply, solver
+from StaICC.inference.replies import (
+    Failure,
+    OnError,
+    Unparsed,
+    batch_answers,
+    ends,
+    output_error,
+    read_reply,
+    solver,
+)
 from StaICC.inference.workers import RequestThreads, WorkerPool, solve_in_workers
 from StaICC.progress import LOADING, Progress, ProgressCallback
 from StaICC.prompting.prompt_writer import Prompt, Query
@@ -360,7 +369,7 @@ def _recheck(
                 if options.log is not None:
                     options.log(difference)
         elif options.on_error == "raise" or again.final:
-            raise OutputError(f"{where}, recheck of a stored prediction: {again.reason}") from again.cause
+            raise output_error(f"{where}, recheck of a stored prediction: {again.reason}", again)
         elif options.warn is not None:
             options.warn(f"{part.name}: a reused prediction could not be computed again ({again.reason})")
     if different and options.warn is not None:
@@ -373,9 +382,7 @@ def _recheck(
 def _error(where: str, failure: Failure) -> StaICCError:
     if isinstance(failure.cause, MissingDependencyError):
         return failure.cause  # it is not about a query
-    error = OutputError(f"{where}: {failure.reason}")
-    error.__cause__ = failure.cause
-    return error
+    return output_error(f"{where}: {failure.reason}", failure)
 
 
 class AnswerCollector:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
-from StaICC.errors import ArgumentError, OutputError, WithheldReplyError
+from StaICC.errors import ArgumentError, OutputError, PromptTooLongError, WithheldReplyError
 from StaICC.inference.called_kernels import warning_methods
 from StaICC.inference.contract import Text, planned_requests, queries_at_once, served_function, stop_requests
 from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.planned_requests import PlannedRequest
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
-from StaICC.inference.replies import is_too_long
 from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
 from StaICC.kernels.registry import check_types, load_kernel, names_option
@@ -213,7 +212,7 @@ def with_thoughts(
         return replies
     longer = dict(zip(cut, again([prompts[number] for number in cut]), strict=True))
     return [
-        reply if isinstance(whole := longer.get(number, reply), OutputError) and is_too_long(str(whole)) else whole
+        reply if isinstance(whole := longer.get(number, reply), PromptTooLongError) else whole
         for number, reply in enumerate(replies)
     ]
 

@@ -47,10 +47,10 @@ from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Assumed, Condition, Outcome, Scorer, Scores, Scoring, Statistics
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import ArgumentError, DataMissingError, OutputError
+from StaICC.errors import ArgumentError, DataMissingError, OutputError, PromptTooLongError
 from StaICC.inference.contract import Answer, Inference, dropped_demonstrations, own_attribute
 from StaICC.inference.forecast import forecast_prompts
-from StaICC.inference.replies import Failure, Unparsed, alike, is_too_long, unparsed_reason
+from StaICC.inference.replies import Failure, Unparsed, alike, unparsed_reason
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.inference.runner import Part, RunOptions, predict_queries
 from StaICC.long_icl.analysis import analyse
@@ -97,7 +97,7 @@ _log = logger(__name__)
 NO_LABEL = -1
 """Predicted label index of a response that names no label; it is a wrong prediction."""
 ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
-OPTIONS = ("test_number", "instruct", "parsing", "unparsed")
+OPTIONS = ("limit", "instruct", "parsing", "unparsed")
 """The options that the settings of a data set contain unchanged."""
 CUT_OFF = "cut off"
 """Why a reply has no label: it ended at the maximum number of tokens."""
@@ -127,7 +127,7 @@ class LongICLOptions:
 
     rounds: Iterable[int] = ALL_ROUNDS
     """Rounds to evaluate, in order."""
-    test_number: int | None = 500
+    limit: int | None = 500
     """Maximum number of test items (DialogRE: pairs); None for all."""
     instruct: bool = False
     """Show the label list in the prompt."""
@@ -148,8 +148,8 @@ class LongICLOptions:
             expected = f"different whole numbers from 1 to {ROUNDS}, in a list"
             raise ArgumentError(f"rounds must be {expected}, not {self.rounds!r}")
         self.rounds = numbers
-        if self.test_number is not None:
-            self.test_number = validate_integer("test_number", self.test_number, 1)
+        if self.limit is not None:
+            self.limit = validate_integer("limit", self.limit, 1)
         self.instruct = bool(self.instruct)
         known_name("parsing", self.parsing, PARSINGS)
         known_name("value of unparsed", self.unparsed, get_args(Unparsed))
@@ -220,7 +220,9 @@ class LongICLOutcome(Outcome):
         self.kept = scored(rule, self.tallies)
         self.score = None if self.failed else score_tallies(rule, self.kept)
         self.value = value_of(self.score)
-        self.note = "" if self.score else _why_not_scored(alike(self.failed), self.failed.total(), len(responses))
+        too_long = all(failure.is_too_long for failure in failures.values() if failure.reply is None)
+        reasons = alike(self.failed)
+        self.note = "" if self.score else _why_not_scored(reasons, self.failed.total(), len(responses), too_long)
 
     @property
     def scored(self) -> int:
@@ -295,9 +297,9 @@ class LongICLExperimentor(Scorer, DatasetTask):
     def __init__(self, data: LongICLData, **options: Any) -> None:
         self.data, self.card = data, data.card
         self.options = chosen = LongICLOptions(**options)
-        self.test_items = tuple(data.test_items(chosen.test_number))
+        self.test_items = tuple(data.test_items(chosen.limit))
         every = tuple(data.test_items(None))
-        self.test_number = None if self.test_items == every else chosen.test_number  # in the signature
+        self.limit = None if self.test_items == every else chosen.limit  # in the signature
         self._questions = tuple(write_query(self.card, item) for item in self.test_items)
         self.guessing = guessing_scores(self.card, self.test_items)
         material = Material(data, self.test_items, chosen.instruct)
@@ -393,7 +395,7 @@ class LongICLExperimentor(Scorer, DatasetTask):
             "dataset": self.card.name,
             "rounds": list(self.rounds),
             **{name: getattr(self.options, name) for name in OPTIONS},
-            "test_number": self.test_number,
+            "limit": self.limit,
             "experiment": None if experiment is None else experiment.options(),
             "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
             "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
@@ -457,12 +459,10 @@ class LongICLExperimentor(Scorer, DatasetTask):
         """Return the predictions or failures of a round."""
         try:
             answers: list[Any] = list(predict_queries(function, queries, part, options))
-        except OutputError as error:
+        except PromptTooLongError as error:
             ((reason, _),) = alike({str(error).removeprefix(f"{part.name}, "): 1})
-            if not is_too_long(reason):
-                raise
             _log.warning("%s: not scored: a prompt is longer than the model's limit: %s", part.name, reason)
-            return [Failure(reason)] * len(queries)
+            return [Failure(reason, is_too_long=True)] * len(queries)
         if options.on_error == "raise" or not self.card.structured:
             return answers
         return [answer if isinstance(answer, (str, Failure)) else Failure(self.card.needs_text) for answer in answers]
@@ -673,11 +673,11 @@ class LongICLExperimentor(Scorer, DatasetTask):
         return self.read_response(self.rounds[condition], place, answer)[2]
 
 
-def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int) -> str:
+def _why_not_scored(reasons: Sequence[tuple[str, int]], failed: int, asked: int, too_long: bool) -> str:
     """Return why the score of a round is undefined."""
     if not failed:
         return "not scored: all responses are unparsed"
-    if all(is_too_long(reason) for reason, _ in reasons):
+    if too_long:
         listed = "; ".join(reason for reason, _ in reasons)
         count = f"{failed} of {asked} queries without an answer"
         return f"not scored: context and query are longer than the model's limit ({count}): {listed}"
@@ -695,7 +695,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             those with one label per item; in ``helmet``: for the five of HELMET). Data sets without files are skipped;
             a warning and the result say how to get the files.
         rounds: Rounds to evaluate, in order.
-        test_number: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
+        limit: Maximum number of test items (DialogRE: pairs); None for all; by default 500, or 100 in an
             experiment other than ``helmet``.
         instruct: Show the label list in the prompt.
         parsing: How responses are parsed: ``published``, or ``library`` with the parser of all benchmarks
@@ -737,7 +737,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         data_dir: str | os.PathLike[str] | None = None,
         datasets: Iterable[str | Dataset] | Dataset | None = None,
         rounds: Iterable[int] = ALL_ROUNDS,
-        test_number: int | Literal["default"] | None = "default",
+        limit: int | Literal["default"] | None = "default",
         instruct: bool = False,
         *,
         parsing: str = "published",
@@ -753,7 +753,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
             if not isinstance(chosen, Experiment):
                 raise ArgumentError(f"experiment must be an Experiment or its name, not {chosen!r}")
             design = DESIGNS[chosen.name]
-        number = (design.items if design else 500) if test_number == "default" else test_number
+        number = (design.items if design else 500) if limit == "default" else limit
         options = LongICLOptions(rounds, number, instruct, parsing, unparsed, chosen, statistics or Statistics())
         if design is not None and datasets is None:
             offered = cards(design.suite)
@@ -818,7 +818,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
         options = {"datasets": self.dataset_names, **asdict(self.experimentor[0].options)}
-        options["test_number"] = max((own.test_number for own in self if own.test_number is not None), default=None)
+        options["limit"] = max((own.limit for own in self if own.limit is not None), default=None)
         arguments: dict[str, Any] = json.loads(json.dumps(options))
         return arguments
 
@@ -827,6 +827,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
     ) -> Signature:
         """Return every option of this benchmark that can change a score; arguments as for the base class."""
         own, datasets = self.experimentor[0].options, self.dataset_names
+        limit = self.arguments()["limit"]
         files = [file.identity for each in self for file in (each.data.train_file, each.data.test_file)]
         options = {
             "rounds": None if own.experiment else "+".join(map(str, own.rounds)),
@@ -840,7 +841,7 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
                 "benchmark": self.task_name,
                 "datasets": None if datasets == list(cards()) else "+".join(map(escaped, datasets)),
                 "data": short_digest(files),
-                "rows": str(self.arguments()["test_number"] or "all"),
+                "limit": None if limit is None else str(limit),
                 "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
                 "unparsed": None if own.unparsed == "wrong" else own.unparsed,
                 "statistics": own.statistics.for_signature(),

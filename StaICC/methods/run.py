@@ -39,9 +39,10 @@ from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, code_mark
 from StaICC.inference.model_warnings import model_warnings
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.inference.replies import Failure, checked
+from StaICC.inference.replies import Failure, checked, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
-from StaICC.kernels.huggingface.forward import distinct_positions
+from StaICC.kernels.huggingface.token_trie import distinct_positions
+from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
@@ -290,7 +291,7 @@ class Method:
                     _log.warning("%s", error)  # no query of this data set has a prediction
                     cost.add(tokens_alone=math.nan)
                     data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options)
-                    predictions = [Failure(str(error), error)] * len(queries)
+                    predictions = [failure_of_error(error, str(error))] * len(queries)
                     answers = {OF_KERNEL: answers_by_key(queries, predictions)}
                 predictor = cache.predictor
                 if data.facts:
@@ -590,7 +591,7 @@ def chosen_methods(
         settings = {name: value for name, value in options.items() if name in declared[spec.name]}
         try:
             made.append(Method(spec, kernel, variant, number, **settings))
-        except features.CapabilityError as error:
+        except CapabilityError as error:
             skipped[spec.name] = str(error)
             _log.warning("left out: %s", error)
     if not made:

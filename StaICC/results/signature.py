@@ -22,7 +22,6 @@ FIELDS = (
     "sampler",
     "k",
     "repeats",
-    "rows",
     "demonstrations",
     "template",
     "channel",

@@ -91,7 +91,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-RUN = ["run", "long-icl", "--datasets", "tacred", "--rounds", "1", "2", "--test-number", "6"]
+RUN = ["run", "long-icl", "--datasets", "tacred", "--rounds", "1", "2", "--limit", "6"]
 
 
 def test_run_save_and_verify(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +106,7 @@ def test_run_save_and_verify(data: Path, tmp_path: Path, capsys: pytest.CaptureF
     result = load(path)
     assert out.startswith(str(result))
     assert "rounds=1+2,instruct=yes,parsing=library" in str(result.signature)
-    assert (result.signature.fields["rows"], result.signature.fields["unparsed"]) == ("6", "excluded")
+    assert (result.signature.fields["limit"], result.signature.fields["unparsed"]) == ("6", "excluded")
     assert result.details["tacred"].asked == 12
     assert main([*RUN, *here, *store, *options]) == 0
     assert capsys.readouterr().out == out

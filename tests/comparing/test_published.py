@@ -132,7 +132,7 @@ def test_scores_of_the_release_are_not_comparable_where_it_applies_the_softmax_t
 
 
 def long_icl(output: str = "text", **settings: Any) -> Result:
-    own = {"parsing": "published", "test_number": 500, "instruct": False}
+    own = {"parsing": "published", "limit": 500, "instruct": False}
     own |= {"made_up": False, "files": {"train": {"verified": True}}, **settings}
     divided = {"banking77": {"1R": 0.5, "2R": None, "settings": own}, "goemotions": {"1R": 0.1, "settings": own}}
     some = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0).details["mini"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import math
+import pickle
 import re
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
@@ -15,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from StaICC import Normal
-from StaICC.errors import OutputError
-from StaICC.inference.replies import Failure, alike, is_too_long
+from StaICC.errors import OutputError, PromptTooLongError
+from StaICC.inference.replies import Failure, alike, checked, recorded_failure, says_too_long
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions, predict_queries
 from StaICC.progress import Progress, ProgressLine
 from StaICC.prompting.prompt_writer import Query, as_argument
@@ -316,8 +317,26 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("reason", [*TOO_LONG, *OTHERS])
-def test_which_failures_say_that_a_prompt_is_too_long(reason: str) -> None:
-    assert is_too_long(reason) is (reason in TOO_LONG)
+def test_which_messages_say_that_a_prompt_is_too_long(reason: str) -> None:
+    assert says_too_long(reason) is (reason in TOO_LONG)
+
+
+def test_the_type_of_an_exception_says_that_a_prompt_is_too_long() -> None:
+    failures: list[Any] = [checked(error("it has 9 tokens"), LABELS) for error in (PromptTooLongError, OutputError)]
+    assert [failure.is_too_long for failure in failures] == [True, False]
+
+    from_worker = [pickle.loads(pickle.dumps(failure)) for failure in failures]
+    assert [failure.is_too_long for failure in from_worker] == [True, False]
+    saved = [recorded_failure(failure.reason) for failure in failures]
+    assert [failure.is_too_long for failure in saved] == [True, False]
+
+
+def test_a_prompt_that_is_too_long_ends_a_run_with_an_error_of_that_type() -> None:
+    def infer(prompt: str, label_space: list[str]) -> int:
+        raise PromptTooLongError("it has 9 tokens")
+
+    with pytest.raises(PromptTooLongError, match=r"query 0: .*it has 9 tokens"):
+        predict_queries(infer, queries(1), "test")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["has {} tokens", "refused", "{} (at /x/y.py:{})"]), st.integers(0, 10**6))))

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.errors import ArgumentError, OutputError, RunEndingError, UnknownNameError, WithheldReplyError
+from StaICC.errors import (
+    ArgumentError,
+    OutputError,
+    PromptTooLongError,
+    RunEndingError,
+    UnknownNameError,
+    WithheldReplyError,
+)
 from StaICC.inference.contract import Text, batch_form
 from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, identity_of
@@ -46,7 +53,7 @@ def test_answers() -> None:
     assert text_inference(Parrot(), 7, ["\n", "Q:"])("a") == "a|7|['\\n', 'Q:']"
     refused = {"message": {"content": None, "refusal": "I can't"}, "finish_reason": "stop"}
     assert reply_of({"choices": [refused]}) == Text("I can't", "stop")
-    cut, too_long, down = Text("<think>so", "length"), OutputError("prompt is too long: 9 tokens"), OutputError("down")
+    cut, too_long, down = Text("<think>so", "length"), PromptTooLongError("9 tokens"), OutputError("down")
     for again, kept in ((too_long, cut), (down, down), (Text("yes", "stop"), "yes")):
         assert with_thoughts(["no", cut], ["a", "b"], lambda _, again=again: [again]) == ["no", kept]
 

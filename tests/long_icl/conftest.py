@@ -56,11 +56,11 @@ SINGLE = SETS[:4]
 """The data sets with one label per item."""
 
 
-def make(folder: Any, datasets: Any = None, rounds: Any = (1, 2), test_number: Any = 12, **more: Any) -> LongICL:
+def make(folder: Any, datasets: Any = None, rounds: Any = (1, 2), limit: Any = 12, **more: Any) -> LongICL:
     if "experiment" in more:
         rounds = (1, 2, 3, 4, 5)  # conditions replace them
     options = {"verify": False, "announce": lambda notice: None, **more}
-    return LongICL(folder, datasets, rounds, test_number, **options)
+    return LongICL(folder, datasets, rounds, limit, **options)
 
 
 def text_item(text: str, label: str, row: int = 0) -> Item:

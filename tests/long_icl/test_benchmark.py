@@ -34,8 +34,8 @@ from tests.long_icl.conftest import SETS, make, right_answers, scored
 from tests.result_edits import edited, value_at
 
 
-def one(folder: Path, name: str, rounds: Any = (1, 2), test_number: Any = 12, **more: Any) -> LongICLExperimentor:
-    return make(folder, [name], rounds, test_number, **more)[0]
+def one(folder: Path, name: str, rounds: Any = (1, 2), limit: Any = 12, **more: Any) -> LongICLExperimentor:
+    return make(folder, [name], rounds, limit, **more)[0]
 
 
 def rightly(benchmark: LongICL, wrong: Callable[[int], bool] = lambda number: False) -> Callable[..., str]:
@@ -84,7 +84,7 @@ def split(values: list[Any], rounds: Any) -> dict[Any, list[Any]]:
         *(({"rounds": []}, ArgumentError, "from 1 to 5"), ({"rounds": [1, 1]}, ArgumentError, "different")),
         *(({"rounds": [0]}, ArgumentError, "not 0"), ({"rounds": [True]}, ArgumentError, "not True")),
         *(({"rounds": 3}, ArgumentError, "list, not 3"), ({"rounds": "12"}, ArgumentError, "must be an integer")),
-        ({"test_number": 0}, ArgumentError, "test_number"),
+        ({"limit": 0}, ArgumentError, "limit"),
         ({"parsing": "publisched"}, UnknownNameError, "did you mean 'published'"),
         ({"parsing": "libary"}, UnknownNameError, "did you mean 'library'"),
         ({"unparsed": "wrongly"}, UnknownNameError, "did you mean 'wrong'"),
@@ -117,8 +117,8 @@ def test_right_and_wrong_answers(small_files: Path, name: str, parsing: str) -> 
 
 
 def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
-    own = one(small_files, "banking77", test_number=5)
-    long = Failure("the prompt has 40,000 tokens, the model reads 32,768")
+    own = one(small_files, "banking77", limit=5)
+    long = Failure("the prompt has 40,000 tokens, the model reads 32,768", is_too_long=True)
     result = scored(own, [0, 1, "", 3, 4, long, 1, long, Failure("refused"), 4])
     first, second = result.values["rounds"]["1R"], result.values["rounds"]["2R"]
     assert first["score"] is not None
@@ -138,7 +138,7 @@ def test_a_round_without_all_answers_has_no_score(small_files: Path) -> None:
 
 
 def test_predictions_are_checked(small_files: Path) -> None:
-    own = one(small_files, "tacred", test_number=3)
+    own = one(small_files, "tacred", limit=3)
     for predictions, said in (
         ([0] * 5, r"expected 6 predictions \(3 items in 2 rounds\), found 5"),
         ([0, 0, 0, 0, 41, 0], r"^TACRED, round 2, query 1 \(row 1\): got label index 41"),
@@ -298,7 +298,7 @@ def test_habits_are_read(small_files: Path) -> None:
 
 
 def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
-    benchmark = make(small_files, ["goemotions"], test_number=20, parsing="library", unparsed="error")
+    benchmark = make(small_files, ["goemotions"], limit=20, parsing="library", unparsed="error")
     asked: list[str] = []
 
     def function(prompt: str, label_space: list[str]) -> str:
@@ -317,7 +317,7 @@ def test_a_reply_without_a_label_may_end_the_run(small_files: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"instruct": True}, {"parsing": "library"}, {"rounds": (2,), "test_number": None}],
+    [{"instruct": True}, {"parsing": "library"}, {"rounds": (2,), "limit": None}],
 )
 def test_verification_rebuilds_the_benchmark(small: Path, settings: dict[str, Any]) -> None:
     result = make(small, ["goemotions", "tacred"], **settings)(constant("x"))
@@ -381,7 +381,7 @@ def test_skipped_data_sets_are_recomputed_and_missing_ones_are_unchecked(small: 
         *((("Divided results", "tacred", key), 0.5) for key in ("1R", "majority")),
         *(
             (("Divided results", "tacred", *keys), 1)
-            for keys in (("settings", "test_number"), ("rounds", "2R", "score", "correct"))
+            for keys in (("settings", "limit"), ("rounds", "2R", "score", "correct"))
         ),
         *((("Averaged results", "2R"), 0.5), (("signature", "data"), "0" * 12), (("details", "tacred", "asked"), 1)),
         *((("details", "tacred", *keys), 0.5) for keys in (("baselines", "1R", "p_value"), ("intervals", "1R", "low"))),
@@ -413,7 +413,7 @@ EXPERIMENTS = [
     Experiment("controls", (), 1),
 ]
 IN_SIGNATURE: dict[str, list[Any]] = {
-    **{"data_dir": ["changed"], "datasets": [["tacred"]], "rounds": [[1], [2, 1]], "test_number": [None, 5]},
+    **{"data_dir": ["changed"], "datasets": [["tacred"]], "rounds": [[1], [2, 1]], "limit": [None, 5]},
     **{"instruct": [True], "unparsed": ["excluded"]},
     "parsing": ["library"],
     "experiment": [*EXPERIMENTS, *(Experiment("order", (2,), shots=2, seed=seed) for seed in (0, 1))],
@@ -470,15 +470,15 @@ def test_other_options_change_no_number(folders: Path, base: Result, name: str, 
 
 
 @pytest.mark.parametrize("name", ["discovery", "tacred", "few_nerd", "dialogre"])
-def test_a_test_number_above_the_number_of_items_is_none(small_files: Path, name: str) -> None:
+def test_a_limit_above_the_number_of_items_is_none(small_files: Path, name: str) -> None:
     def signature(number: int | None) -> Any:
         return make(small_files, [name], [1], number).signature()
 
     items = make(small_files, [name], [1], None)[0].test_items
     count = sum(len(item.gold) if name == "dialogre" else 1 for item in items)
     assert {signature(number) for number in (count, count + 1, 10**9)} == {signature(None)}
-    assert signature(None).fields["rows"] == "all"
-    assert signature(count - 1).fields["rows"] == str(count - 1)
+    assert "limit" not in signature(None).fields
+    assert signature(count - 1).fields["limit"] == str(count - 1)
 
 
 def test_warnings_of_a_data_set_without_records_contradict_nothing(small_files: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_further_task_is_a_record_and_a_reader(tmp_path: Path, monkeypatch: py
         ({"rounds": (1, 3)}, ("1R", "3R"), 1.0),
         ({"experiment": "controls"}, ("zero shots", "irrelevant text"), 0.0),
     ):
-        benchmark = make(tmp_path, ["rooms"], test_number=48, **options)
+        benchmark = make(tmp_path, ["rooms"], limit=48, **options)
         result = benchmark(copier)
         scores = result.divided["rooms"]
         assert [scores[name] for name in names] == [shown] * len(names)

@@ -44,11 +44,11 @@ EVERY = ("context", "length", "shots", "order", "position", "controls", "retriev
 
 
 def benchmark(folder: Path, experiment: Any, name: str = "goemotions", **options: Any) -> LongICL:
-    return make(folder, [name], experiment=experiment, **{"test_number": "default", **options})
+    return make(folder, [name], experiment=experiment, **{"limit": "default", **options})
 
 
-def one(folder: Path, experiment: Any, name: str = "goemotions", test_number: int = 3, **options: Any) -> Any:
-    return benchmark(folder, experiment, name, test_number=test_number, **options)[0]
+def one(folder: Path, experiment: Any, name: str = "goemotions", limit: int = 3, **options: Any) -> Any:
+    return benchmark(folder, experiment, name, limit=limit, **options)[0]
 
 
 def rounds_of(folder: Path, name: str = "goemotions", number: int = 5, **options: Any) -> LongICLExperimentor:
@@ -146,7 +146,7 @@ def test_every_label_is_in_every_part_once(small_files: Path, parts: int, shots:
 def test_length_is_told_from_labels(small_files: Path) -> None:
     """With 28 labels, 256 tokens show some of them. A copier is as good as its coverage, at any length."""
     budgets = (256, 1024, 1500)
-    own = benchmark(small_files, Experiment("length", budgets), test_number=None)
+    own = benchmark(small_files, Experiment("length", budgets), limit=None)
     base, *others = (shown(own[0].context(name)) for name in ("256", "1K padded", "1K same labels"))
     assert others[0] == base
     assert others[1][: len(base)] == base
@@ -174,7 +174,7 @@ def test_length_is_told_from_labels(small_files: Path) -> None:
     assert result.divided["goemotions"]["experiment"]["compared"]["1K same labels"] == "1K padded"
     assert "1K same labels from 1K padded" in str(result)
     # The published order shows more labels in more tokens: the same model "improves with length".
-    published = rows_of(benchmark(small_files, Experiment("context", (256, 1024)), test_number=None)(copies))
+    published = rows_of(benchmark(small_files, Experiment("context", (256, 1024)), limit=None)(copies))
     for row in published.values():
         assert row["score"] == pytest.approx(row["share_shown"])
     assert published["1K"]["difference_low"] > 0
@@ -297,7 +297,7 @@ def in_last_fifth(prompt: str, label_space: list[str]) -> str:
 
 
 def test_a_known_effect_is_found(small_files: Path) -> None:
-    result = benchmark(small_files, Experiment("position", shots=2), test_number=None)(in_last_fifth)
+    result = benchmark(small_files, Experiment("position", shots=2), limit=None)(in_last_fifth)
     rows = rows_of(result)
     assert list(rows) == [f"part {part}" for part in range(1, 6)]
     always = 3 / 72  # the first label is right where it is the true one
@@ -364,12 +364,12 @@ def constant(prompt: str, label_space: list[str]) -> str:
 
 
 def test_controls_separate_three_models(small_files: Path) -> None:
-    own = benchmark(small_files, Experiment("controls", shots=2), test_number=None)
+    own = benchmark(small_files, Experiment("controls", shots=2), limit=None)
     copying, prior, fixed = (rows_of(own(function)) for function in (copies, knows, constant))
     # Copying: right with any names, and only as far as the demonstrations are.
     assert copying["normal"]["score"] == copying["symbols"]["score"] == 1.0
     assert copying["symbols"]["difference"] == 0.0
-    few = rows_of(benchmark(small_files, Experiment("controls", shots=2), test_number=9)(copies)).values()
+    few = rows_of(benchmark(small_files, Experiment("controls", shots=2), limit=9)(copies)).values()
     lost = [round(9 * (1 - row["score"])) for row in few]  # all of them right in "normal"
     expected = holm([min(1.0, 2.0 ** (1 - count)) for count in lost[1:]])
     assert [row["p_value"] for row in few] == [None, *map(pytest.approx, expected)]
@@ -393,7 +393,7 @@ def test_controls_separate_three_models(small_files: Path) -> None:
 def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, experiment: str, name: str) -> None:
     levels = {"shots": (0, 1, 4)}.get(experiment, (1024, 1500, 2048) if experiment in ("context", "length") else ())
     options = {} if levels else {"shots": 2, "seed": 3}
-    own = benchmark(small_files, Experiment(experiment, levels, **options), name, test_number=20)
+    own = benchmark(small_files, Experiment(experiment, levels, **options), name, limit=20)
     calls: list[str] = []
 
     def function(prompt: str, label_space: list[str]) -> str:
@@ -440,7 +440,7 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
 
 def test_experiments_are_compared_condition_by_condition(small_files: Path) -> None:
     """A model that is right in one condition only is better there, and nothing is said about the others."""
-    own = benchmark(small_files, "controls", test_number=60)
+    own = benchmark(small_files, "controls", limit=60)
     conditions = [condition.name for condition in own[0].conditions()]
 
     def right_in(names: list[str]) -> Result:
@@ -487,7 +487,7 @@ def test_experiments_are_compared_condition_by_condition(small_files: Path) -> N
 
 def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files: Path) -> None:
     """A run gains seven items in one of six conditions: p is 0.016 there, and 0.094 corrected for the conditions."""
-    own = benchmark(small_files, "controls", test_number=60)
+    own = benchmark(small_files, "controls", limit=60)
     conditions = [condition.name for condition in own[0].conditions()]
 
     def right_on(gained: int) -> Result:
@@ -513,7 +513,7 @@ def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files
 @pytest.mark.parametrize("experiment", ["position", "shots"])
 def test_a_failed_condition_is_undefined(small_files: Path, experiment: str) -> None:
     chosen = Experiment(experiment, (0, 1, 2)) if experiment == "shots" else Experiment(experiment, shots=1)
-    own = benchmark(small_files, chosen, test_number=20)
+    own = benchmark(small_files, chosen, limit=20)
     bad = own[0].context(own[0].rounds[1])
 
     def function(prompt: str, label_space: list[str]) -> int:
@@ -547,7 +547,7 @@ def test_missing_replies_count_at_their_worst_for_each_direction_of_a_difference
 
 def test_what_is_said_of_differences_holds_whatever_missing_replies_would_have_been(small_files: Path) -> None:
     """Excluded replies are those of hard items here: the score of the rest rises, no prediction changes."""
-    own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
+    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     gold = [item.gold[0] for item in own[0].test_items]
     right = [label if place < 25 else gold[place - 1] for place, label in enumerate(gold)]
     result = own(preentered_prediction=[right + [answer if place < 30 else "?" for place, answer in enumerate(right)]])
@@ -561,7 +561,7 @@ def test_what_is_said_of_differences_holds_whatever_missing_replies_would_have_b
     assert [baselines.queries for baselines in guessing.values()] == [40, 40]
     expected = sum(math.comb(40, hits) * 27 ** (40 - hits) for hits in range(25, 41)) / 28**40
     assert guessing["1 shots"].p_value == pytest.approx(expected, rel=1e-9, abs=0)
-    parts = benchmark(small_files, Experiment("position", (2,), shots=1), test_number=40, unparsed="excluded")
+    parts = benchmark(small_files, Experiment("position", (2,), shots=1), limit=40, unparsed="excluded")
     missing = parts(preentered_prediction=[[*right, *right[:30], *["?"] * 10]])
     assert all(row["difference_low"] < 0.0 < row["difference_high"] for row in rows_of(missing).values())
     assert missing.divided["goemotions"]["experiment"]["p_value"] is None
@@ -576,7 +576,7 @@ def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_o
     small_files: Path, seed: int
 ) -> None:
     """Both conditions are right on 70 % of the items; the second has no label in 60 % of its wrong replies."""
-    own = benchmark(small_files, Experiment("shots", (0, 1)), test_number=40, unparsed="excluded")
+    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
     draw = random.Random(seed)
     gold = [item.gold[0] for item in own[0].test_items]
     other = sorted(set(gold))[:2]

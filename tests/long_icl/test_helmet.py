@@ -61,7 +61,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def one(folder: Path, name: str, levels: tuple[int, ...] = (), **more: Any) -> LongICLExperimentor:
-    return make(folder, [name], experiment=Experiment("helmet", levels), **{"test_number": 24, **more})[0]
+    return make(folder, [name], experiment=Experiment("helmet", levels), **{"limit": 24, **more})[0]
 
 
 def test_the_permutation_is_that_of_numpy() -> None:
@@ -82,10 +82,10 @@ def test_prompts_and_answers_are_those_of_helmet(tables: Path, name: str) -> Non
     for condition in own.conditions():
         assert digest_of(condition.queries) == GOLDEN["prompts"][name][condition.name], condition.name
     assert [own.contexts[length].demonstrations for length in own.rounds] == [*task_card(name).shots]
-    every = one(tables, name, (4096,), test_number=None)
+    every = one(tables, name, (4096,), limit=None)
     queries = every.round_queries("4K")
     assert digest_of(queries) == GOLDEN["all rows"][name]
-    assert every.test_number is one(tables, name, (4096,), test_number=len(queries)).test_number is None
+    assert every.limit is one(tables, name, (4096,), limit=len(queries)).limit is None
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -126,7 +126,7 @@ def copies(prompt: str, label_space: list[str]) -> str:
 
 
 def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
-    result = make(tables, TASKS, experiment=Experiment("helmet", (4096, 8192)), test_number=30)(copies)
+    result = make(tables, TASKS, experiment=Experiment("helmet", (4096, 8192)), limit=30)(copies)
     result.save(tmp_path / "result.json")
     saved = load_result(tmp_path / "result.json")
     assert isinstance(saved, Result)
@@ -146,7 +146,7 @@ def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
 
 def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> None:
     runs = {
-        str(levels): make(tables, ["helmet_nlu"], experiment=Experiment("helmet", levels), test_number=9)(copies)
+        str(levels): make(tables, ["helmet_nlu"], experiment=Experiment("helmet", levels), limit=9)(copies)
         for levels in ((8192, 16384), (4096, 8192))
     }
     (panel,) = experiment_chart(runs).panels
@@ -169,7 +169,7 @@ def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
 
 
 def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: Path) -> None:
-    own = one(tables, "helmet_nlu", (4096, 8192), test_number=36)
+    own = one(tables, "helmet_nlu", (4096, 8192), limit=36)
     rows = [item.row for item in own.test_items]
     assert (len(rows), len(set(rows))) == (36, 29)
     right = [query.label for query in own.round_queries("4K")]
@@ -177,7 +177,7 @@ def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: P
     run = scored(own, [*wrong, *right])
     assert run.values["experiment"]["conditions"]["8K"]["p_value"] == pytest.approx(2.0**-28)
     assert run.details.baselines["8K"].p_value == pytest.approx(68.0**-29, rel=1e-9, abs=0)
-    other = one(tables, "helmet_clinc150", (4096,), test_number=36)
+    other = one(tables, "helmet_clinc150", (4096,), limit=36)
     assert len({item.row for item in other.test_items}) == 36
     every = scored(other, [query.label for query in other.round_queries("4K")])
     assert run.intervals["8K"].low < every.intervals["4K"].low < 1.0  # 29 rows, 36 rows
@@ -212,7 +212,7 @@ def test_data_without_test_set_need_two_rows(tmp_path: Path) -> None:
 
 def test_the_command_line(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "result.json"
-    options = ["--levels", "4K", "--test-number", "5", "--data-dir", str(tables), "--json", str(path)]
+    options = ["--levels", "4K", "--limit", "5", "--data-dir", str(tables), "--json", str(path)]
     assert main(["run", "long-icl", "--experiment", "helmet", "--datasets", *TASKS[1:], *options]) == 0
     assert "HELMET" in capsys.readouterr().err
     saved = load_result(path)

@@ -62,7 +62,7 @@ def test_prompts_are_those_of_the_published_rule() -> None:
         "Given the text, please predict the label. The answer must come from the demonstration examples with the "
         "exact format. The examples are as follows: \n"
     )
-    one = LongICL(datasets=[own], rounds=(3, 1), test_number=len(asked))["kinds"]
+    one = LongICL(datasets=[own], rounds=(3, 1), limit=len(asked))["kinds"]
     assert [item.row for item in one.test_items[:3]] == [split.test.indexes[place] for place in range(3)]
     for number, start in ((3, 0), (1, len(asked))):
         context = head + "".join(f"text: {text}\nlabel: {label}\n" for text, label in turns(shown, number))
@@ -75,7 +75,7 @@ def test_prompts_are_those_of_the_published_rule() -> None:
 
 @pytest.mark.parametrize("parsing", PARSINGS)
 def test_responses_are_parsed_with_the_own_template(parsing: str) -> None:
-    one = LongICL(datasets=[dataset()], rounds=[1], parsing=parsing, test_number=None)[0]
+    one = LongICL(datasets=[dataset()], rounds=[1], parsing=parsing, limit=None)[0]
     assert len(one.test_items) == SPLIT.test
     gold = [item.gold[0] for item in one.test_items]
     pairs = [*zip(one.prompt_set(), gold, strict=True)]
@@ -90,7 +90,7 @@ def test_responses_are_parsed_with_the_own_template(parsing: str) -> None:
     short = dataset(given, split=SplitSizes(0, 200, 168))
     bare = dataset(template=Template("", ("",), ("\n",), "", "\n"))
     for own, more in ((short, "\ntext: x7\nlabel: kind b"), (bare, "")):
-        one = LongICL(datasets=[own], rounds=[1], parsing=parsing, test_number=None)[0]
+        one = LongICL(datasets=[own], rounds=[1], parsing=parsing, limit=None)[0]
         assert scored(one, [f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
 
 
@@ -126,10 +126,10 @@ def test_unfit_data_sets_are_refused(make: Any, message: str) -> None:
 
 def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "a|b+c.csv", [(text, f" {label}") for text, label in rows()])
-    benchmark = LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=(1, 2), test_number=30)
+    benchmark = LongICL(datasets=[Dataset.from_file(path, "query", "intent")], rounds=(1, 2), limit=30)
     result = benchmark(right, progress=False)
     assert result["Divided results"]["a|b+c"]["2R"] == 1.0
-    assert (result.signature.fields["datasets"], result.signature.fields["rows"]) == ("a%7Cb%2Bc", "30")
+    assert (result.signature.fields["datasets"], result.signature.fields["limit"]) == ("a%7Cb%2Bc", "30")
     assert result.warnings == ("a|b+c: 368 rows have labels with surrounding spaces, which are not part of the label",)
     assert "not known to be" not in str(result)
     result.save(tmp_path / "result.json")
@@ -149,7 +149,7 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
 
 def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
     own = Dataset.from_file(write_csv(tmp_path / "own.csv"), "query", "intent")
-    LongICL(datasets=[own], rounds=[1], test_number=30)(right).save(tmp_path / "result.json")
+    LongICL(datasets=[own], rounds=[1], limit=30)(right).save(tmp_path / "result.json")
     for place, changes in (
         (("files", "own", "card", "template"), {"instruction": "Sort. "}),
         (("files", "own", "card"), {"name": "other"}),
@@ -173,5 +173,5 @@ def test_everything_that_changes_prompts_changes_the_signature() -> None:
         {"label_space": LABELS[::-1]},
         {"name": "other"},
     ]
-    made = [LongICL(datasets=[dataset(**facts)], rounds=[1], test_number=30) for facts in changes]
+    made = [LongICL(datasets=[dataset(**facts)], rounds=[1], limit=30) for facts in changes]
     assert len({str(benchmark.signature()) for benchmark in made}) == len(changes)

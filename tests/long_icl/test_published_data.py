@@ -78,7 +78,7 @@ def test_prompts(published: Path, golden: dict[str, Any], key: str, mode: str) -
     own = LongICLExperimentor(
         data,
         rounds=[1, 3, 5],
-        test_number=entry["test_selection"]["test_number"],
+        limit=entry["test_selection"]["test_number"],
         instruct=mode == "instruct",
     )
     prompts = own.prompt_set()

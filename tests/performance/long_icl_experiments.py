@@ -243,7 +243,7 @@ def verdict(benchmark: LongICL, model: Callable[[str, Sequence[str]], str]) -> s
 def of_conditions(folder: Path, items: int, simulations: int) -> list[list[Any]]:
     data, lines = made_up(folder, 6), []
     for name, experiment in EXPERIMENTS.items():
-        own = LongICLExperimentor(data, test_number=items, experiment=experiment)
+        own = LongICLExperimentor(data, limit=items, experiment=experiment)
         for model in MODELS:
             runs = [simulate(own, name, model, seed) for seed in range(simulations)]
             intervals = [covers for _, covered, _ in runs for covers in covered]
@@ -253,7 +253,7 @@ def of_conditions(folder: Path, items: int, simulations: int) -> list[list[Any]]
 
 
 def of_position(folder: Path, items: int, simulations: int) -> list[list[Any]]:
-    own = LongICLExperimentor(made_up(folder, 1), test_number=items, experiment=Experiment("position", (PARTS,), 1))
+    own = LongICLExperimentor(made_up(folder, 1), limit=items, experiment=Experiment("position", (PARTS,), 1))
     lines = []
     for model, (_, _, truth) in OF_POSITION.items():
         runs = [simulate_position(own, model, seed) for seed in range(simulations)]
@@ -265,7 +265,7 @@ def of_habits(folder: Path, items: int, simulations: int) -> list[list[Any]]:
     made_up(folder, 6)
     lines = []
     for name, experiment in {**EXPERIMENTS, "position": POSITION}.items():
-        benchmark = LongICL(folder, ["banking77"], test_number=items, experiment=experiment, verify=False, announce=str)
+        benchmark = LongICL(folder, ["banking77"], limit=items, experiment=experiment, verify=False, announce=str)
         lines += [[name, reader.__name__, verdict(benchmark, reader)] for reader in READERS]
     return lines
 

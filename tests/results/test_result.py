@@ -357,7 +357,7 @@ def test_equality_looks_at_who_and_how(result: Result) -> None:
 
 
 FIELDS = (
-    *("benchmark", "datasets", "data", "sampler", "k", "repeats", "rows", "demonstrations", "template", "channel"),
+    *("benchmark", "datasets", "data", "sampler", "k", "repeats", "demonstrations", "template", "channel"),
     *("options", "limit", "method", "scoring", "metrics", "outputs", "statistics", "prompts", "failed", "version"),
 )
 SOME = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.text(max_size=5))
@@ -612,7 +612,7 @@ def test_the_mean_of_correct_is_the_accuracy_also_with_replies_without_a_label(n
     if name == "LongICL":
         rows = [(f"{'a' * (n % 7)} text {'e' * (n % 5)} {n}", n % 20) for n in range(400)]
         own = StaICC.Dataset.from_rows(rows, name="own", label_space=[f"kind {n}" for n in range(20)])
-        result = StaICC.LongICL(datasets=[own], rounds=(1,), test_number=60, unparsed=policy)(model)
+        result = StaICC.LongICL(datasets=[own], rounds=(1,), limit=60, unparsed=policy)(model)
     else:
         result = getattr(StaICC, name)(datasets=["mini"], limit=9, unparsed=policy)(model)
     unparsed = [query for query in result.queries() if "nothing" in (query.reason or "")]

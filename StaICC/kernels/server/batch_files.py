@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
 from StaICC.inference.contract import Text
-from StaICC.inference.replies import Failure
+from StaICC.inference.replies import Failure, failure_of_error
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.server.endpoint import check_prompts
 from StaICC.kernels.server.transport import EndpointError as EndpointError
@@ -116,7 +116,7 @@ def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -
         body = response_body(record)
         text = _complete_reply(body)
     except OutputError as error:
-        return key, Failure(str(error))
+        return key, failure_of_error(error, str(error))
 
     model = str(body.get("model"))
     if model not in models:

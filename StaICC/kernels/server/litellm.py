@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
-from StaICC.errors import ArgumentError, OutputError, RunEndingError, WithheldReplyError
+from StaICC.errors import ArgumentError, OutputError, PromptTooLongError, RunEndingError, WithheldReplyError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
@@ -23,6 +23,7 @@ from StaICC.optional import require
 
 _ENDS_RUN = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError")
 _WITHHELD = "ContentPolicyViolationError"
+_TOO_LONG = "ContextWindowExceededError"
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,8 @@ class LiteLLMKernel(ReplyKernel):
             kind: type[OutputError] = OutputError
             if _WITHHELD in names:
                 kind = WithheldReplyError
+            if _TOO_LONG in names:
+                kind = PromptTooLongError
             if not names.isdisjoint(_ENDS_RUN):
                 kind = RunEndingError
             raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None

@@ -33,9 +33,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from StaICC.errors import WithheldReplyError
+from StaICC.errors import PromptTooLongError, WithheldReplyError
 from StaICC.inference.planned_requests import byte_size
-from StaICC.kernels.server.transport import EndpointError, PromptTooLongError
+from StaICC.kernels.server.transport import EndpointError
 from StaICC.prompting.prompt_text import PromptText
 
 NEVER_CUT = 500

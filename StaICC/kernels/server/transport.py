@@ -40,9 +40,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from StaICC.errors import ArgumentError, EditionError, OutputError, RunEndingError, WithheldReplyError
+from StaICC.errors import (
+    ArgumentError,
+    EditionError,
+    OutputError,
+    PromptTooLongError,
+    RunEndingError,
+    WithheldReplyError,
+)
 from StaICC.inference.prices import token_cost
-from StaICC.inference.replies import is_too_long
+from StaICC.inference.replies import says_too_long
 from StaICC.kernels.server.long_beginnings import FirstRequests, sent_text
 from StaICC.kernels.server.tool_calls import choice_ending
 from StaICC.optional import require
@@ -163,10 +170,6 @@ class EndpointError(OutputError):
 
 class UnusableEndpointError(EndpointError, RunEndingError):
     """Every other query would fail in the same way."""
-
-
-class PromptTooLongError(EndpointError):
-    """The server refuses a prompt that is longer than the model's context length."""
 
 
 def clip(text: object, length: int = 160) -> str:
@@ -762,7 +765,7 @@ class Transport(Requests):
             return _Fault(reason, error=UnusableEndpointError)
         if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
             return _Fault("the server withheld the reply, by a content filter", error=WithheldReplyError)
-        if status in (400, 413, 422, 500) and is_too_long(f"{code.replace('_', ' ')} {text}"):
+        if status in (400, 413, 422, 500) and says_too_long(f"{code.replace('_', ' ')} {text}"):
             reason = "the prompt is longer than the model's context length; shorten it or use fewer k"
             return _Fault(reason, error=PromptTooLongError)
         if status == 402:
@@ -851,7 +854,10 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
     if not isinstance(body, dict):
         return _Fault(f"the answer is JSON, but no object: {clip(body)}", may_pass=True)
     if body.get("error"):
-        return _Fault(f"the server answered with the error {clip(body['error'])}", may_pass=True)
+        reason = f"the server answered with the error {clip(body['error'])}"
+        if says_too_long(reason):
+            return _Fault(reason, error=PromptTooLongError, may_pass=True)
+        return _Fault(reason, may_pass=True)
     match body.get("choices"):
         case [Mapping() as choice]:
             finish_reason = choice.get("finish_reason")

@@ -94,7 +94,7 @@ def test_every_kind_of_label_where_demonstrations_are_dropped(tokenizer: Any, mo
 
 @pytest.mark.parametrize("style", ["plain", "chat", "chat-turns"])
 def test_long_icl(tmp_path: Path, tokenizer: Any, model: Any, style: Any) -> None:
-    benchmark = make(write_small(tmp_path), rounds=(2,), test_number=2)
+    benchmark = make(write_small(tmp_path), rounds=(2,), limit=2)
     kernel = CausalLMKernel(model, tokenizer, prompt_format=style)
     for experimentor in benchmark:
         queries = [query for condition in experimentor.conditions() for query in condition.queries]
@@ -272,7 +272,7 @@ def test_impossible_facts_of_a_prediction_are_refused(facts: Any) -> None:
 
 def test_the_unit_of_dropped_demonstrations_is_that_of_the_benchmark(tmp_path: Path) -> None:
     """Of merged dialogues, demonstrations are the pairs; of sentences with several entities, the sentences."""
-    for experimentor in make(write_small(tmp_path), rounds=(2,), test_number=2):
+    for experimentor in make(write_small(tmp_path), rounds=(2,), limit=2):
         contexts = experimentor.contexts[2]
         (shown,) = contexts.shown
         left = contexts.sent([1] * len(experimentor.test_items)).demonstrations

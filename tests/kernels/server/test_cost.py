@@ -30,7 +30,7 @@ def long_icl(limit: int = 12) -> LongICL:
     words = " ".join(f"word{number}" for number in range(40))
     rows = [(f"Text {turn} of {label} {words}", label) for turn in range(16) for label in LABELS]
     data = Dataset.from_rows(rows, label_space=LABELS, name="kinds", split=SplitSizes(20, 230, 115))
-    return LongICL(datasets=[data], rounds=(1, 2, 3), test_number=limit)
+    return LongICL(datasets=[data], rounds=(1, 2, 3), limit=limit)
 
 
 @pytest.fixture

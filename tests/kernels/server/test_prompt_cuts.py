@@ -13,8 +13,8 @@ pytest.importorskip("openai")
 import endpoint_server as wrong
 
 from StaICC import Normal
+from StaICC.errors import PromptTooLongError
 from StaICC.kernels.server.prompt_cuts import NEVER_CUT, PromptCheck, PromptCutError, chunks, measure
-from StaICC.kernels.server.transport import PromptTooLongError
 
 LABELS = ["negative", "positive"]
 WORDS = {
