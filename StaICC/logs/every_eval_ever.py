@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ _LONGEST_LINE = 64 * MEGABYTE
 """Bytes of a sample that are read at most. A line without an end must not fill the memory."""
 _MEAN_TOLERANCE = 1e-6
 """A reported score and the mean of the samples are the same, up to rounding, if they differ by less than this."""
-_REPEAT_KEYS = ("repeat", "epoch", "trial", "train_trial_index")
-"""Keys in the metadata of a sample under which exporters write the number of its repeat."""
+_FIRST_REPEATS = {"repeat": 0, "epoch": 1}
+"""Keys in the metadata of a sample under which exporters write the number of its repeat, with that of the first one:
+StaICC counts repeats from 0, inspect_ai counts epochs from 1."""
 _DOCUMENT_DIGEST = "document_digest"
 """Key in the metadata of a sample under which StaICC writes the digest of a document of another harness."""
 
@@ -93,7 +94,7 @@ def read_evaluation(path: Path) -> LogReading:
     samples_path = path.with_name(f"{path.stem}{SAMPLES_ENDING}")
     if not samples_path.is_file():
         raise SchemaError(f"{path}: it has scores only. The samples would be in {samples_path.name} next to it")
-    return LogReading(tuple(_read_runs(evaluation, samples_path)))
+    return _read_tasks(evaluation, samples_path)
 
 
 def read_samples_file(path: Path) -> LogReading:
@@ -130,7 +131,10 @@ def _text(value: object, where: str) -> str:
 
 
 def _scores_by_id(evaluation: _Evaluation) -> dict[str, _Score]:
-    """Return the scores of an evaluation by their ids; scores without an id have that of their task.
+    """Return the scores of an evaluation by their ids; the id of a score without one is the name of its task.
+
+    If several scores of a task have metrics of the same name, such as ``mean`` of several scorers, the metrics have the
+    ids as their names instead.
 
     Raises:
         SchemaError: A score is damaged, or two scores have the same id.
@@ -139,7 +143,6 @@ def _scores_by_id(evaluation: _Evaluation) -> dict[str, _Score]:
     if not isinstance(results, list):
         raise SchemaError(f"{evaluation.path}: evaluation_results must be a list")
     scores: dict[str, _Score] = {}
-    metrics: dict[tuple[str, str], str] = {}
     for number, result in enumerate(results):
         where = f"{evaluation.path}, result {number}"
         if not isinstance(result, Mapping):
@@ -151,13 +154,12 @@ def _scores_by_id(evaluation: _Evaluation) -> dict[str, _Score]:
         result_id = _text(result_id, f"{where}, evaluation_result_id")
         if result_id in scores:
             raise SchemaError(f"{where}: two scores are called {result_id:.80}, so that samples belong to both")
-        if (score.task, score.metric) in metrics:
-            other = metrics[score.task, score.metric]
-            raise SchemaError(
-                f"{where}: {other:.80} has the same task and metric: {score.task:.80}, {score.metric:.80}"
-            )
-        metrics[score.task, score.metric] = result_id
         scores[result_id] = score
+
+    name_counts = Counter((score.task, score.metric) for score in scores.values())
+    for result_id, score in scores.items():
+        if name_counts[score.task, score.metric] > 1:
+            scores[result_id] = replace(score, metric=result_id)
     return scores
 
 
@@ -168,18 +170,29 @@ def _read_score(result: Mapping[str, Any], where: str) -> _Score:
         SchemaError: It has no name.
     """
     config = _object(result.get("metric_config"))
-    lower_is_better = config.get("lower_is_better")
     source_details = _object(_object(result.get("source_data")).get("additional_details"))
     task_version = source_details.get("task_version")
     return _Score(
         task=_text(result.get("evaluation_name"), f"{where}, evaluation_name"),
         metric=_metric_name(config),
         reported=_finite_number(_object(result.get("score_details")).get("score")),
-        higher_is_better=not lower_is_better if isinstance(lower_is_better, bool) else None,
+        higher_is_better=_higher_is_better(config),
         range=_range(config),
         task_version=task_version if isinstance(task_version, str) else None,
         settings=_settings(_object(result.get("generation_config"))),
     )
+
+
+def _higher_is_better(config: Mapping[str, Any]) -> bool | None:
+    """Return whether higher values of a metric are better; ``None`` if that is not known.
+
+    The schema needs a truth value. Where an exporter does not know it, it says so in the polarity.
+    """
+    lower_is_better = config.get("lower_is_better")
+    polarity = _object(config.get("additional_details")).get("polarity")
+    if not isinstance(lower_is_better, bool) or polarity == "unknown":
+        return None
+    return not lower_is_better
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -259,11 +272,11 @@ class _Task:
     """Whether the file does not number the repeats of a document, so that they were counted in the order of lines."""
 
 
-def _read_runs(evaluation: _Evaluation, samples_path: Path) -> list[LoggedRun]:
-    """Return the runs of an evaluation.
+def _read_tasks(evaluation: _Evaluation, samples_path: Path) -> LogReading:
+    """Return the runs of an evaluation. A task none of whose metrics has usable samples is among the problems.
 
     Raises:
-        SchemaError: The samples are damaged, or are not those of the file of scores.
+        SchemaError: The samples are damaged, or are not those of the file of scores; or no task is left.
     """
     scores = _scores_by_id(evaluation)
     tasks: dict[str, _Task] = {}
@@ -280,7 +293,20 @@ def _read_runs(evaluation: _Evaluation, samples_path: Path) -> list[LoggedRun]:
     if not tasks:
         raise SchemaError(f"{samples_path}: the file has no samples")
     _compare_with_details(evaluation, samples_path, line_count, checksum.hexdigest())
-    return [_run(evaluation, name, task, scores) for name, task in tasks.items()]
+
+    runs = []
+    problems = []
+    for name, task in tasks.items():
+        run = _run(evaluation, name, task, scores)
+        if run.metrics:
+            runs.append(run)
+        else:
+            reasons = [f"{metric}: {reason}" for metric, reason in run.not_scores.items()]
+            listed = "; ".join(reasons) or "no sample has a score"
+            problems.append(f"{evaluation.path}: {name:.80} has no metric with samples ({listed})")
+    if not runs:
+        raise SchemaError("; ".join(problems))
+    return LogReading(tuple(runs), tuple(problems))
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -369,12 +395,14 @@ def _add_sample(task: _Task, metric: str, sample: Mapping[str, Any], where: str)
 
 
 def _repeat(sample: Mapping[str, Any]) -> int | None:
-    """Return the number of the repeat of a sample; ``None`` if the file does not say it."""
+    """Return the number of the repeat of a sample, from 0; ``None`` if the file does not say it."""
     metadata = _object(sample.get("metadata"))
-    for key in _REPEAT_KEYS:
+    for key, first_number in _FIRST_REPEATS.items():
         text = metadata.get(key)
-        if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= 9:
-            return int(text)
+        if not isinstance(text, str) or not text.isascii() or not text.isdecimal() or len(text) > 9:
+            continue
+        if int(text) >= first_number:
+            return int(text) - first_number
     return None
 
 
