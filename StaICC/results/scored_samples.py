@@ -1,4 +1,4 @@
-"""The samples of a result with their scores, one for each sample and metric, for exports that have single samples."""
+"""The samples of a result with their scores by each metric, for exports that have single samples."""
 
 from __future__ import annotations
 
