@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from StaICC.kernels.server.endpoint import EndpointKernel as EndpointKernel
     from StaICC.kernels.text_inference import TextInference as TextInference
     from StaICC.kernels.text_inference import text_inference as text_inference
+    from StaICC.logs.reading import read_logs as read_logs
     from StaICC.long_icl.benchmark import LongICL as LongICL
     from StaICC.long_icl.cards import TaskCard as TaskCard
     from StaICC.long_icl.cards import task_card as task_card
@@ -214,6 +215,7 @@ if TYPE_CHECKING:
     from StaICC.results.every_eval_ever import ExportSettings as ExportSettings
     from StaICC.results.every_eval_ever import export_result as export_result
     from StaICC.results.json_schema import result_schema as result_schema
+    from StaICC.results.nearest_gold_table import nearest_gold_table as nearest_gold_table
     from StaICC.results.predictor import Provenance as Provenance
     from StaICC.results.query_records import QueryRecord as QueryRecord
     from StaICC.results.query_records import save_records as save_records
@@ -278,6 +280,7 @@ _HOMES = {
     "StaICC.kernels.server.batch_files": "batch_requests",
     "StaICC.kernels.server.endpoint": "EndpointKernel",
     "StaICC.kernels.text_inference": "TextInference text_inference",
+    "StaICC.logs.reading": "read_logs",
     "StaICC.long_icl.benchmark": "LongICL",
     "StaICC.long_icl.cards": "TaskCard task_card",
     "StaICC.long_icl.experiments": "Experiment",
@@ -317,6 +320,7 @@ _HOMES = {
     "StaICC.report.page": "report_html write_report",
     "StaICC.results.every_eval_ever": "ExportSettings export_result",
     "StaICC.results.json_schema": "result_schema",
+    "StaICC.results.nearest_gold_table": "nearest_gold_table",
     "StaICC.results.predictor": "Provenance",
     "StaICC.results.query_records": "QueryRecord save_records",
     "StaICC.results.result": "Result ResultGroup load",

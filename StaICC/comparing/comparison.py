@@ -27,6 +27,7 @@ from StaICC.comparing.comparison_results import (
     DatasetComparison,
     NonInferiority,
 )
+from StaICC.comparing.interactions import interactions_of
 from StaICC.comparing.missing_queries import (
     RunDifference,
     detectable_difference,
@@ -54,7 +55,7 @@ def compare(first: Result, second: Result, metric: str | None = None, *, margin:
         metric: A score with a mean over data sets, such as ``"macro_F1"``; by default the benchmark's main one.
             Experiments of LongICL are compared in each condition by default, or by one of them.
         margin: Also test for each run that it is not worse than the other by more than this margin, a number between 0
-            and 1; ``None`` for no such test.
+            and 1 (of logs: and the width of the range of the metric); ``None`` for no such test.
 
     Returns:
         The comparison.
@@ -97,11 +98,15 @@ def compare_runs(
         ArgumentError: Fewer than two runs can be compared; the message says why.
         UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
-    _check_margin(margin)
+    _check_margin(margin, largest=_largest_margin(results))
     if metric is None and _are_experiments(results):
         return _compare_conditions(results, margin, reference)
 
-    aligned = align(results, metric, reference)
+    return _compare_aligned(align(results, metric, reference), margin, reference)
+
+
+def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str | None) -> BenchmarkComparison:
+    """Return the comparisons of aligned runs; arguments as for :func:`compare_runs`."""
     pairs, chosen_from = compared_pairs(aligned, reference)
     differences = [_difference_of_pair(aligned, first, second) for first, second in pairs]
     mean_outcomes = corrected(
@@ -126,13 +131,30 @@ def compare_runs(
     return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(comparisons), ranking, aligned.left_out)
 
 
-def _check_margin(margin: float | None) -> None:
-    """Raise an error unless a margin of non-inferiority is a number between 0 and 1, or ``None``."""
+def _largest_margin(results: Mapping[str, Result]) -> float:
+    """Return the number that a margin must be below: 1, or of metrics in logs the width of their largest range.
+
+    The argument of the user is not checked yet at this point (:func:`~StaICC.comparing.alignment.align` checks it).
+    """
+    largest = 1.0
+    if not isinstance(results, Mapping):
+        return largest
+    for result in results.values():
+        if not isinstance(result, Result) or not result.samples:
+            continue
+        for scores in result.query_scores.values():
+            if scores.low is not None and scores.high is not None:
+                largest = max(largest, scores.high - scores.low)
+    return largest
+
+
+def _check_margin(margin: float | None, largest: float) -> None:
+    """Raise an error unless a margin of non-inferiority is ``None``, or a number between 0 and the largest one."""
     if margin is None:
         return
     is_number = isinstance(margin, (int, float)) and not isinstance(margin, bool)
-    if not is_number or not 0.0 < margin < 1.0:
-        raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
+    if not is_number or not 0.0 < margin < largest:
+        raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and {largest:g}, such as 0.01")
 
 
 # -- the steps of a comparison
@@ -323,18 +345,21 @@ def _compare_conditions(
     """Compare experiments of LongICL condition by condition.
 
     Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score. The p-values
-    are corrected for the number of conditions (Bonferroni).
+    are corrected for the number of conditions (Bonferroni). Each pair of runs has its interactions, too: whether the
+    change from one condition to another differs between the runs.
     """
     conditions: dict[str, None] = {}
     for result in results.values():
         conditions |= dict.fromkeys(metrics_of(result))
 
+    aligned: dict[str, AlignedRuns] = {}
     compared: dict[str, BenchmarkComparison] = {}
     # Why a condition, or something in it, is not compared. A reason of all conditions is listed without their names.
     conditions_by_reason: dict[str, list[str]] = {}
     for condition in conditions:
         try:
-            compared[condition] = compare_runs(results, condition, margin=margin, reference=reference)
+            aligned[condition] = align(results, condition, reference)
+            compared[condition] = _compare_aligned(aligned[condition], margin, reference)
         except (ArgumentError, UnknownNameError) as error:
             conditions_by_reason.setdefault(str(error), []).append(condition)
     if not compared:
@@ -352,7 +377,13 @@ def _compare_conditions(
             left_out.append(f"{', '.join(conditions_of_reason)}: {reason}")
 
     pairs = _by_pair(compared)
-    comparisons = [_joined_conditions(of_pair, len(conditions), left_out) for of_pair in pairs.values()]
+    # Pairs that were chosen by their values are corrected for all pairs.
+    chosen_from = max(compared_pairs(of_condition, reference)[1] for of_condition in aligned.values())
+    interactions = interactions_of(aligned, list(pairs), COVERAGE, chosen_from * len(conditions))
+    comparisons = []
+    for pair, of_pair in pairs.items():
+        joined = _joined_conditions(of_pair, len(conditions), left_out)
+        comparisons.append(replace(joined, interactions=interactions.get(pair, ())))
     return BenchmarkComparison(
         comparisons[0].benchmark, comparisons[0].metric, tuple(comparisons), ranking=(), left_out=tuple(left_out)
     )

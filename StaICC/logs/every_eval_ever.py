@@ -1,4 +1,4 @@
-"""Files of Every Eval Ever, the shared schema of the EvalEval coalition (schemas 0.2 and 0.3), with single samples.
+"""Files of Every Eval Ever, the shared schema of the EvalEval coalition (schemas 0.2, 0.3), with single samples.
 
 An evaluation has two files in one folder: ``UUID.json`` names the model and the metrics, and ``UUID_samples.jsonl`` has
 one line for each sample and metric. A file without samples, such as one of a leaderboard, has nothing to compare.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -216,19 +216,42 @@ def read_logs(
         >>> {name: result["Averaged results"]["acc"] for name, result in results.items()}
         {'a': 0.5, 'b': 1.0}
     """
+    stated = stated_metrics(value_range, higher_is_better)
+    return read_found_logs([Path(path) for path in paths], (), stated)
+
+
+def read_found_logs(
+    paths: Sequence[Path], optional_paths: Collection[Path], stated: StatedMetrics
+) -> dict[str, Result]:
+    """Read logs as :func:`read_logs` does, of which some were not named by the user, but found in a folder.
+
+    Args:
+        paths: The logs, and folders with logs.
+        optional_paths: Those that are left out with a warning if they cannot be read, unless none can be read.
+        stated: What the user states about metrics.
+    """
     if not paths:
         raise ArgumentError("read_logs: got no path, expected a log or a folder of logs")
-    stated = stated_metrics(value_range, higher_is_better)
-    sources: list[_Source] = []
-    for path in dict.fromkeys(Path(path) for path in paths):
-        reading = read_log(path)
-        for problem in reading.problems:
-            _log.warning("left out: %s", one_line(problem))
-        sources += [_Source(path, run) for run in reading.runs]
+    runs: list[LoggedRun] = []
+    problems: list[str] = []
+    for path in dict.fromkeys(paths):
+        try:
+            reading = read_log(path)
+        except SchemaError as error:
+            if path not in optional_paths:
+                raise
+            problems.append(str(error))
+            continue
+        problems += reading.problems
+        runs += reading.runs
+    if not runs:
+        raise SchemaError(f"no log can be read: {'; '.join(problems)}")
+    for problem in problems:
+        _log.warning("left out: %s", one_line(problem))
 
     results = {}
-    for name, runs in _named_groups(sources).items():
-        results[name] = result_of_runs(runs, stated)
+    for name, runs_of_result in _named_groups(runs).items():
+        results[name] = result_of_runs(runs_of_result, stated)
     return results
 
 
@@ -261,102 +284,101 @@ def _checked_range(value: object) -> Range:
     raise ArgumentError(f"value_range: got {value!r:.80}, expected two numbers, the lowest and the highest value")
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A run with the path that was given for it."""
-
-    path: Path
-    run: LoggedRun
-
-    @property
-    def model(self) -> str:
-        """What tells models apart: harness, name and settings of the model."""
-        return repr((self.run.harness, self.run.model, sorted(self.run.model_settings.items())))
+# -- which runs are one result
 
 
-def _named_groups(sources: Sequence[_Source]) -> dict[str, list[LoggedRun]]:
+def _named_groups(runs: Sequence[LoggedRun]) -> dict[str, list[LoggedRun]]:
     """Return the runs of each result, by the name of the result.
 
-    The runs of one model are one result. If it ran a task several times, its runs are split by the path that was given,
-    then by their settings, then by the evaluation, until no task appears twice.
+    The runs of one model are one result. If it ran a task several times, its runs are split by the folder of their
+    logs, then also by their settings, then by the evaluation, until no task appears twice.
 
     Raises:
         ArgumentError: A task appears twice in one evaluation.
     """
-    sources_by_model: dict[str, list[_Source]] = {}
-    for source in sources:
-        sources_by_model.setdefault(source.model, []).append(source)
+    runs_by_model: dict[str, list[LoggedRun]] = {}
+    for run in runs:
+        runs_by_model.setdefault(_model_of(run), []).append(run)
 
-    groups: list[list[_Source]] = []
-    for sources_of_model in sources_by_model.values():
-        groups += _without_repeated_tasks(sources_of_model)
-    names = _distinct_names(groups)
-    return {name: [source.run for source in group] for name, group in zip(names, groups, strict=True)}
+    groups: list[list[LoggedRun]] = []
+    for runs_of_model in runs_by_model.values():
+        groups += _without_repeated_tasks(runs_of_model)
+    return dict(zip(_distinct_names(groups), groups, strict=True))
 
 
-def _without_repeated_tasks(sources: Sequence[_Source]) -> list[list[_Source]]:
+def _without_repeated_tasks(runs: Sequence[LoggedRun]) -> list[list[LoggedRun]]:
     """Return the runs of one model in groups without repeated tasks, in as few groups as possible."""
-    keys: tuple[Callable[[_Source], str], ...] = (lambda source: "", _path_of, _settings_of, _evaluation_of)
-    for key in keys:
-        groups: dict[str, list[_Source]] = {}
-        for source in sources:
-            groups.setdefault(key(source), []).append(source)
+    for key in (_model_of, _folder_of, _settings_of, _evaluation_of):
+        groups: dict[str, list[LoggedRun]] = {}
+        for run in runs:
+            groups.setdefault(key(run), []).append(run)
         if not any(_repeated_task(group) for group in groups.values()):
             return list(groups.values())
-    run = sources[0].run
     raise ArgumentError(
-        f"{run.path}: the model {run.model:.80} has the task {_repeated_task(sources):.80} twice in one evaluation"
+        f"{runs[0].path}: the model {runs[0].model:.80} has the task {_repeated_task(runs):.80} twice in one evaluation"
     )
 
 
-def _path_of(source: _Source) -> str:
-    return str(source.path)
+def _model_of(run: LoggedRun) -> str:
+    """Return what tells models apart: harness, name and settings of the model."""
+    return repr((run.harness, run.model, sorted(run.model_settings.items())))
 
 
-def _settings_of(source: _Source) -> str:
-    return repr((str(source.path), source.run.fewshot, sorted(source.run.settings.items())))
+def _folder_of(run: LoggedRun) -> str:
+    return str(Path(run.path).parent)
 
 
-def _evaluation_of(source: _Source) -> str:
-    return source.run.evaluation or source.run.path
+def _settings_of(run: LoggedRun) -> str:
+    return repr((_folder_of(run), run.fewshot, sorted(run.settings.items())))
 
 
-def _repeated_task(sources: Sequence[_Source]) -> str:
+def _evaluation_of(run: LoggedRun) -> str:
+    return run.evaluation or run.path
+
+
+def _repeated_task(runs: Sequence[LoggedRun]) -> str:
     """Return a task that several runs have; an empty text if there is none."""
     tasks = set()
-    for source in sources:
-        if source.run.task in tasks:
-            return source.run.task
-        tasks.add(source.run.task)
+    for run in runs:
+        if run.task in tasks:
+            return run.task
+        tasks.add(run.task)
     return ""
 
 
-def _distinct_names(groups: Sequence[Sequence[_Source]]) -> list[str]:
-    """Return a name for each group of runs: that of the model, with what distinguishes groups of one model.
-
-    The first of these that is different for all groups of a model is added: the name of the given path, the path, the
-    date, the evaluation.
-    """
-    models = [group[0].run.model for group in groups]
+def _distinct_names(groups: Sequence[Sequence[LoggedRun]]) -> list[str]:
+    """Return a name for each group of runs: that of the model, with what distinguishes groups of one model."""
+    models = [group[0].model for group in groups]
     names = list(models)
     for model in dict.fromkeys(models):
         indexes = [index for index, name in enumerate(models) if name == model]
-        if len(indexes) == 1:
-            continue
-        marks = _distinct_marks([groups[index] for index in indexes])
-        for index, mark in zip(indexes, marks, strict=True):
-            names[index] = f"{model} ({mark})"
+        if len(indexes) > 1:
+            marks = _distinct_marks([groups[index][0] for index in indexes])
+            for index, mark in zip(indexes, marks, strict=True):
+                names[index] = f"{model} ({mark})"
     return names
 
 
-def _distinct_marks(groups: Sequence[Sequence[_Source]]) -> list[str]:
-    """Return a text for each group of runs of one model that tells them apart."""
-    candidates = (
-        [group[0].path.stem for group in groups],
-        [str(group[0].path) for group in groups],
-        [str(group[0].run.date) for group in groups],
-    )
-    for marks in candidates:
+def _distinct_marks(runs: Sequence[LoggedRun]) -> list[str]:
+    """Return a text for each of several runs of one model that tells them apart.
+
+    It is the first of these that differs between all of them: the folders in which their logs differ, the date, the
+    evaluation with a number.
+    """
+    for marks in (_differing_folders(runs), [str(run.date) for run in runs]):
         if len(set(marks)) == len(marks):
             return marks
-    return [f"{number}: {_evaluation_of(group[0])}" for number, group in enumerate(groups, start=1)]
+    return [f"{number}: {_evaluation_of(run)}" for number, run in enumerate(runs, start=1)]
+
+
+def _differing_folders(runs: Sequence[LoggedRun]) -> list[str]:
+    """Return the folders of the logs without the beginning and the end that all of them share.
+
+    ``out/zero/gpt2`` and ``out/five/gpt2`` are ``zero`` and ``five``.
+    """
+    remaining = [list(Path(run.path).parent.parts) for run in runs]
+    while all(remaining) and len({parts[0] for parts in remaining}) == 1:
+        remaining = [parts[1:] for parts in remaining]
+    while all(remaining) and len({parts[-1] for parts in remaining}) == 1:
+        remaining = [parts[:-1] for parts in remaining]
+    return ["/".join(parts) for parts in remaining]
