@@ -177,7 +177,9 @@ class _Call:
         for prompt, label_space in self.chunk:
             if plan is not None:
                 yield from plan(prompt, label_space)
-            else:
+            elif isinstance(prompt, str):
+                yield PlannedRequest(prompt)
+            else:  # one text for each label, in the noisy channel
                 yield PlannedRequest("".join(prompt))
 
     def work(self, forecast: Forecast) -> int:
