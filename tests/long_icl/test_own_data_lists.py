@@ -77,7 +77,7 @@ def test_label_names_and_their_order_are_those_of_the_user() -> None:
     names = [*LABELS[::-1], "kind z"]
     own = dataset(label_space=names)
     assert own.card.single_labels == tuple(names)
-    text, labels = list_rows()[2]
+    _, labels = list_rows()[2]
     assert own.card.label_space[own.table[2].label] == json.dumps(sorted(labels, reverse=True))
     renamed = dataset(label_space={label: f"sort {letter}" for label, letter in SHORT.items()})
     assert renamed.card.single_labels[0] == "sort a"
