@@ -333,7 +333,9 @@ def _settings_of(run: LoggedRun) -> str:
 
 
 def _evaluation_of(run: LoggedRun) -> str:
-    return run.evaluation or run.path
+    if run.evaluation:
+        return run.evaluation
+    return run.path
 
 
 def _repeated_task(runs: Sequence[LoggedRun]) -> str:
