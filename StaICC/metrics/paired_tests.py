@@ -824,8 +824,8 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     bias = max(difference.upward_bias, difference.downward_bias)
 
     # The terms without d are f = (1 - 2 w) b + bias + z_b sqrt(variance), outside the root of z_a, and
-    # s = z_a^2 (variance + b^2) inside it. The equation is then (d - f)^2 = s + z_a^2 d^2 / rows. It is quadratic in d, with the coefficients
-    # (1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0, and the larger solution counts.
+    # s = z_a^2 (variance + b^2) inside it. The equation is then (d - f)^2 = s + z_a^2 d^2 / rows. It is quadratic in d,
+    # with the coefficients (1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0, and the larger solution counts.
     w = favourable_weight(difference.smallest_rows)
     f = (1.0 - 2.0 * w) * pseudo_row_size + bias + z_b * math.sqrt(difference.variance)
     s = z_a * z_a * (difference.variance + pseudo_row_size**2)
