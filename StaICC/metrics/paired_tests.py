@@ -588,6 +588,9 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
             term = step - tested_step
             counts[term] = counts.get(term, 0) + count
 
+    if not any(counts):  # every row has the difference of the null hypothesis, so that nothing speaks against it
+        return 1.0
+
     # Pseudo-rows: the sample may lack a row with the lowest possible step, which is the least favourable one, or a row
     # with the highest possible step. With several data sets, it is a row of the smallest one, in which a row has the
     # largest weight.

@@ -85,7 +85,7 @@ def expected_weight(rows: int) -> float:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_of_accuracies_it_is_between_mcnemars_exact_and_mid_p_value(only_first: int, only_second: int) -> None:
-    """The observed outcome counts in part: in the exact test with all of its probability, in the mid-p-value with half."""
+    """The observed outcome counts in part: in the exact test in full, in the mid-p-value with half its probability."""
     found = of_scores([1.0] * only_first + [-1.0] * only_second + [0.0] * 100)
     differing = only_first + only_second
     most = max(only_first, only_second)
