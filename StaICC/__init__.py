@@ -213,6 +213,7 @@ if TYPE_CHECKING:
     from StaICC.report.page import report_html as report_html
     from StaICC.report.page import write_report as write_report
     from StaICC.results.json_schema import result_schema as result_schema
+    from StaICC.results.nearest_gold_table import nearest_gold_table as nearest_gold_table
     from StaICC.results.predictor import Provenance as Provenance
     from StaICC.results.query_records import QueryRecord as QueryRecord
     from StaICC.results.query_records import save_records as save_records
@@ -316,6 +317,7 @@ _HOMES = {
     ),
     "StaICC.report.page": "report_html write_report",
     "StaICC.results.json_schema": "result_schema",
+    "StaICC.results.nearest_gold_table": "nearest_gold_table",
     "StaICC.results.predictor": "Provenance",
     "StaICC.results.query_records": "QueryRecord save_records",
     "StaICC.results.result": "Result ResultGroup load",

@@ -142,7 +142,22 @@ def _export_scores(args: argparse.Namespace) -> None:
 
 
 def _export_queries(args: argparse.Namespace) -> None:
-    _write_table(args, query_records)
+    _write_table(args, _records_of_predictions)
+
+
+def _records_of_predictions(results: Result | ResultGroup) -> Iterator[dict[str, Any]]:
+    """Yield the records of all queries.
+
+    Raises:
+        ArgumentError: A result was read from logs, which have scores of samples instead of labels.
+    """
+    for result in results.results():
+        if result.samples:
+            raise ArgumentError(
+                f"a result of {result.benchmark} was read from logs: it has scores of samples, but no labels to "
+                "export. Use export scores, or result.query_scores in Python"
+            )
+        yield from query_records(result)
 
 
 def _write_table(

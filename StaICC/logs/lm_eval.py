@@ -32,6 +32,8 @@ _DATE = re.compile(r"_([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}(?:\
 """How the names of files end since version 0.4.3, before their suffix."""
 _LONGEST_LINE = 64 * MEGABYTE
 """Bytes of a sample that are read at most. A line without an end must not fill the memory."""
+_MOST_DOCUMENTS = 10_000_000
+"""Documents of a task that are read at most, and the largest number that a file of results may state."""
 _NO_FILTER = "none"
 """The name of the filter of tasks that have none."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -620,14 +622,23 @@ def _hash_notes(evaluation: _Evaluation, task: str, logged_samples: Sequence[_Lo
 
 
 def _expected_documents(evaluation: _Evaluation, task: str) -> int | None:
-    """Return the number of documents that the run evaluated; ``None`` if the file of results does not say it."""
+    """Return the number of documents that the run evaluated; ``None`` if the file of results does not say it.
+
+    Raises:
+        SchemaError: The number is too large. Documents that the log lacks are listed, so it must not be invented.
+    """
     counts = evaluation.of_task("n-samples", task)
     if not isinstance(counts, Mapping):
         return None
     effective = counts.get("effective")
-    if isinstance(effective, int) and not isinstance(effective, bool) and effective > 0:
-        return effective
-    return None
+    if not isinstance(effective, int) or isinstance(effective, bool) or effective < 1:
+        return None
+    if effective > _MOST_DOCUMENTS:
+        raise SchemaError(
+            f"{evaluation.path}: the task {task:.80} should have {effective:.3g} documents, more than the "
+            f"{_MOST_DOCUMENTS} that are read"
+        )
+    return effective
 
 
 def _directions(evaluation: _Evaluation, task: str, scores: _Scores) -> dict[str, bool]:
@@ -674,9 +685,12 @@ def _prompts_digest(logged_samples: Sequence[_LoggedSample]) -> str | None:
 # -- model and settings
 
 
-_MODEL_SETTINGS = ("model", "model_args", "model_revision", "model_sha", "model_dtype", "device", "batch_size")
+_MODEL_SETTINGS = ("model", "model_args", "model_revision", "model_sha", "model_dtype")
 """Keys of the configuration of an evaluation that are about the model."""
-_EVALUATION_SETTINGS = ("limit", "gen_kwargs", "random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+_EVALUATION_SETTINGS = (
+    *("limit", "gen_kwargs", "device", "batch_size"),
+    *("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"),
+)
 """Keys of the configuration of an evaluation that can change scores."""
 _SECRET = re.compile(r"(?:^|[_ ])(?:key|token|secret|password|auth|headers?)(?:$|_)", re.IGNORECASE)
 """A word in the name of an option whose value may be a secret; ``tokenizer`` is none."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.identity import Identity
@@ -31,6 +31,9 @@ _RESERVED = frozenset(
     {"metric", "rounds", "settings", "experiment", "distribution", "sensitivity", "uniform", "majority"}
 )
 """Keys of scores that have another meaning in results; a metric cannot have such a name."""
+
+_WITHOUT_RANGE = " has no interval and is untested: "
+"""What the note about a metric without a known range says after its name, before the reason."""
 
 Range = tuple[float, float]
 """The lowest and the highest possible value of a metric for one sample."""
@@ -95,17 +98,24 @@ def _metric_of(name: str, runs: Sequence[LoggedRun], stated: StatedMetrics) -> _
     if stated_range is None and documented is None:
         stated_range = stated.other_range
     if stated_range is not None:
-        low, high = stated_range
-        if lowest < low or highest > high:
-            outside = lowest if lowest < low else highest
-            raise ArgumentError(
-                f"{name}: a sample has the value {outside:g}, which is outside the stated range {low:g} to {high:g}"
-            )
-        return _Metric(name, (float(low), float(high)), direction, note=None)
+        _check_values(name, runs, stated_range)
+        return _Metric(name, stated_range, direction, note=None)
     if documented is not None:
         return _Metric(name, documented, direction, note=None)
-    note = f"{name} has no interval and is untested: {_why_no_range(name, runs, lowest, highest)}"
+    note = f"{name}{_WITHOUT_RANGE}{_why_no_range(name, runs, lowest, highest)}"
     return _Metric(name, None, direction, note)
+
+
+def _check_values(name: str, runs: Sequence[LoggedRun], stated_range: Range) -> None:
+    """Raise an ArgumentError if a sample has a value of a metric outside the range that the user states."""
+    low, high = stated_range
+    for run in runs:
+        for sample in run.samples:
+            value = sample.values.get(name)
+            if value is not None and not low <= value <= high:
+                raise ArgumentError(
+                    f"{name}: a sample has the value {value:g}, which is outside the stated range {low:g} to {high:g}"
+                )
 
 
 def _documented_range(name: str, runs: Sequence[LoggedRun], lowest: float, highest: float) -> Range | None:
@@ -270,6 +280,48 @@ def recomputed_scores(result: Result) -> RecomputedScores:
     divided = {run.task: _values(run, metrics) for run in runs}
     averaged = _means(divided, metrics)
     return RecomputedScores(divided, averaged, details, _mean_details(divided, details, metrics, averaged))
+
+
+def with_stated_metrics(result: Result, stated: StatedMetrics) -> Result:
+    """Return a result of logs with the ranges and directions of metrics that the user states.
+
+    Args:
+        result: A result that was read from logs, such as a saved one. Other results are returned unchanged.
+        stated: What the user states.
+
+    Raises:
+        ArgumentError: A sample has a value outside the stated range.
+    """
+    if not result.samples or stated == NOTHING_STATED:
+        return result
+    runs = [_run_of_dataset(result, dataset) for dataset in result.samples]
+    metrics = []
+    for name, scores in result.query_scores.items():
+        value_range = stated.ranges.get(name)
+        if value_range is None and scores.low is not None and scores.high is not None:
+            value_range = (scores.low, scores.high)
+        elif value_range is None:
+            value_range = stated.other_range
+        direction = stated.directions.get(name, result.higher_is_better.get(name))
+        if direction is None:
+            direction = stated.other_direction
+        if value_range is not None:
+            _check_values(name, runs, value_range)
+        metrics.append(_Metric(name, value_range, direction, note=None))
+
+    details = {}
+    for run in runs:
+        saved = result.details[run.task]
+        known = [f"{metric.name}{_WITHOUT_RANGE}" for metric in metrics if metric.range is not None]
+        notes = tuple(note for note in saved.notes if not note.startswith(tuple(known)))
+        details[run.task] = replace(saved, intervals=_details(run, metrics).intervals, notes=notes)
+    return replace(
+        result,
+        details=details,
+        means=_mean_details(result.divided, details, metrics, result.averaged),
+        higher_is_better={metric.name: metric.higher_is_better for metric in metrics},
+        query_scores={metric.name: _query_scores(metric, runs) for metric in metrics},
+    )
 
 
 def _run_of_dataset(result: Result, dataset: str) -> LoggedRun:
@@ -444,23 +496,38 @@ def _signature(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails])
 
 
 def _common_settings(runs: Sequence[LoggedRun]) -> dict[str, str]:
-    """Return the settings of all runs by name. One that differs between tasks has the name of the task after its own.
+    """Return the settings of all runs by name (:func:`_joined_settings`)."""
+    return _joined_settings({run.task: run.settings for run in runs})
 
-    With the tasks a and b of different ``limit``, the names are ``limit (a)`` and ``limit (b)``.
+
+def _joined_settings(settings_by_task: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the settings of all tasks by name. One that differs between tasks has the name of the task after its own.
+
+    If the tasks a and b have different ``limit``, the names are ``limit (a)`` and ``limit (b)``.
     """
     names: dict[str, None] = {}
-    for run in runs:
-        names.update(dict.fromkeys(run.settings))
-    settings = {}
+    for settings in settings_by_task.values():
+        names.update(dict.fromkeys(settings))
+    joined = {}
     for name in names:
-        values = {run.settings.get(name) for run in runs}
+        values = {settings.get(name) for settings in settings_by_task.values()}
         if len(values) == 1:
-            settings[name] = str(values.pop())
+            joined[name] = str(values.pop())
             continue
-        for run in runs:
-            if name in run.settings:
-                settings[f"{name} ({run.task})"] = run.settings[name]
-    return settings
+        for task, settings in settings_by_task.items():
+            if name in settings:
+                joined[f"{name} ({task})"] = settings[name]
+    return joined
+
+
+def _facts_about(run: LoggedRun) -> dict[str, str]:
+    """Return the settings of a run with the number of demonstrations and the version of the task."""
+    facts = dict(run.settings)
+    if run.fewshot is not None:
+        facts["k"] = str(run.fewshot)
+    if run.task_version is not None:
+        facts["task version"] = run.task_version
+    return facts
 
 
 def _harness_version(runs: Sequence[LoggedRun]) -> dict[str, str]:
@@ -481,7 +548,7 @@ def _provenance(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]
     unidentified: tuple[str, ...] = ()
     if not first.model_settings.get("sha"):
         unidentified = ("the log names the model, and does not identify its weights",)
-    settings = _common_settings(runs)
+    settings = _joined_settings({run.task: _facts_about(run) for run in runs})
     dates = sorted({run.date for run in runs if run.date is not None})
     predictor = Predictor(
         name=None,

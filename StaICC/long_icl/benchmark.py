@@ -62,6 +62,7 @@ from StaICC.long_icl.experiments import DESIGNS, Experiment
 from StaICC.long_icl.install import default_folder
 from StaICC.long_icl.loading import LongICLData, show_notice
 from StaICC.long_icl.material import Material
+from StaICC.long_icl.nearest_baseline import nearest_score
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.long_icl.prompts import write_query
 from StaICC.long_icl.reference_tokens import to_bytes
@@ -261,6 +262,7 @@ class LongICLOutcome(Outcome):
             "cut_off": self.cut_off,
             "unanswered": dict(alike(failed)),
             "score": self.score,
+            "nearest": own.nearest_scores[self.number],
             "note": self.note,
             "labels": label_counts(own.card, self.kept),
         }
@@ -469,6 +471,11 @@ class LongICLExperimentor(Scorer, DatasetTask):
 
     # -- scoring
 
+    @cached_property
+    def nearest_scores(self) -> Mapping[int | str, float | None]:
+        """For each round the score of the baseline ``nearest`` (:mod:`StaICC.long_icl.nearest_baseline`)."""
+        return {name: nearest_score(self.card, self.test_items, self.contexts[name]) for name in self.rounds}
+
     def read_outcome(
         self, condition: Condition, answers: Sequence[Any], outputs: Kind, assume: Assumed
     ) -> LongICLOutcome:
@@ -490,6 +497,11 @@ class LongICLExperimentor(Scorer, DatasetTask):
         guesses = {"uniform": self.guessing[0], "majority": self.guessing[1]}
         if None in guesses.values():
             missing |= dict.fromkeys(guesses, "a random guess of entities is not defined")
+        if self.options.experiment is None:  # each condition of an experiment has its own
+            nearest = [score for score in self.nearest_scores.values() if score is not None]
+            guesses["nearest"] = mean(nearest) if nearest else None
+            if not nearest:
+                missing["nearest"] = "demonstrations have several labels"
         averaged = {**values, **dict.fromkeys(self.unavailable), "mean": overall, **guesses}
         return Scores(averaged, averaged, missing)
 
@@ -782,6 +794,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         """The skipped data sets, without scores."""
         first = self.experimentor[0]
         names = [*map(round_name, first.rounds), *first.unavailable, "mean", "uniform", "majority"]
+        if first.options.experiment is None:
+            names.append("nearest")
         values: dict[str, float | None] = dict.fromkeys(names)
         counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
         empty = DatasetDetails(**counts, prompts="", query_digests="", conditions=())
