@@ -41,7 +41,7 @@ def only(results: dict[str, Result]) -> Result:
 
 def favourable_weight(documents: int) -> float:
     """The weight of the more favourable of the two pseudo-rows."""
-    return min(0.5, 0.0214 * math.sqrt(documents))
+    return min(0.25, 0.0214 * math.sqrt(documents))
 
 
 def mcnemar(first: list[float], second: list[float]) -> float:
