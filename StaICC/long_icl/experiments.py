@@ -101,6 +101,8 @@ class ExperimentDesign:
     """Test items by default: the first of those of the benchmark."""
     suite: str = "LongICLBench"
     """The data sets by default: the cards of this benchmark."""
+    parsing: str = "library"
+    """How responses are parsed by default."""
 
 
 DESIGNS: Mapping[str, ExperimentDesign] = {
@@ -111,6 +113,8 @@ DESIGNS: Mapping[str, ExperimentDesign] = {
     "position": ExperimentDesign(position_conditions, (5,), least=2, most=1),
     "controls": ExperimentDesign(controls_conditions, most=0),
     "retrieval": ExperimentDesign(retrieval_conditions, (4, 16)),
-    "helmet": ExperimentDesign(helmet_conditions, BUDGETS[1:], has_shots=False, items=500, suite="HELMET"),
+    "helmet": ExperimentDesign(
+        helmet_conditions, BUDGETS[1:], has_shots=False, items=500, suite="HELMET", parsing="published"
+    ),
 }
 """The experiments by name."""

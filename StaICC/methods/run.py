@@ -33,6 +33,7 @@ from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.forecast import ForecastOptions, Tasks
 from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.result_warnings import answers_by_key, dataset_warnings, log_prompt_warnings
+from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError, unknown_name
 from StaICC.inference.contract import Answer, Features, Inference, ReplyLabel, Text, own_attribute, retried, tokens_used
 from StaICC.inference.forecast import Forecast
@@ -187,7 +188,7 @@ class Method:
             data, *_ = self.predict(experimentor, cache, Part("prompts"), stop=True)
         return with_labels(data.experimentor, experimentor)
 
-    def refusal(self, benchmark: Benchmark) -> Exception | None:
+    def refusal(self, benchmark: BaseBenchmark[Any]) -> Exception | None:
         """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can."""
         try:
             for experimentor in benchmark:
@@ -248,7 +249,7 @@ class Method:
             if len(refusals) == len(single) or not isinstance(error, ArgumentError):
                 raise error
             _log.warning("left out: %s: %s", name, error)
-        if isinstance(benchmark, Benchmark):
+        if isinstance(benchmark, BaseBenchmark):
             return self._run(cache, benchmark, **run)
         parts = {}
         with drawn_progress(run.get("progress")) as shown:
@@ -260,7 +261,9 @@ class Method:
         titles = dict.fromkeys(parts, self.spec.title)
         return MethodTable(benchmark.name, parts, titles, reasons) if reasons else ResultGroup(benchmark.name, parts)
 
-    def _run(self, cache: FeatureCache, benchmark: Benchmark, return_outputs: bool = False, **run: Any) -> Result:
+    def _run(
+        self, cache: FeatureCache, benchmark: BaseBenchmark[Any], return_outputs: bool = False, **run: Any
+    ) -> Result:
         runs: dict[str, DatasetRun] = {}
         predictors: dict[str, Inference] = {}
         views, cost = [], Cost(cache)
@@ -268,7 +271,9 @@ class Method:
             running.logged = cache.logged
             running.warn(*benchmark.data_warnings())  # the method may change k
             for number, experimentor in enumerate(benchmark):
-                part = Part(f"{self.spec.title}: {benchmark.task.name}, {experimentor.name}", number, len(benchmark))
+                part = Part(
+                    f"{self.spec.title}: {benchmark.benchmark_name}, {experimentor.name}", number, len(benchmark)
+                )
                 running.start([cache.kernel])
                 queries = experimentor.all_queries()  # reads the data
                 log_prompt_warnings(experimentor.name, cache.kernel, queries, running.log)
@@ -508,8 +513,8 @@ def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
 
 
 def check_benchmark(benchmark: object) -> None:
-    """Refuse what methods cannot run on, such as LongICL."""
-    if not isinstance(benchmark, (Benchmark, BenchmarkGroup)):
+    """Refuse what methods cannot run on."""
+    if not isinstance(benchmark, (BaseBenchmark, BenchmarkGroup)):
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 

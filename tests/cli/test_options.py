@@ -58,12 +58,12 @@ def test_a_model_of_the_command_line_is_that_of_python(make_model: Any, make_tok
     for model in ("ppm", str(tmp_path), f"{tmp_path};label_scoring=full"):
         args = parsed("run", "long-icl", "--answers", "labels")
         args.model = model
-        loaded = load_model(args, for_long_icl=True)
+        loaded = load_model(args, prefers_text=True, as_published=True)
         assert not loaded.generates_text
         assert identity_of(loaded.function) == identity_of(load_kernel(model))
     args = parsed("run", "long-icl")
     args.model = str(tmp_path)
-    loaded = load_model(args, for_long_icl=True)
+    loaded = load_model(args, prefers_text=True, as_published=True)
     assert loaded.generates_text
     assert identity_of(loaded.function) == identity_of(text_inference(load_kernel(str(tmp_path))))
 
