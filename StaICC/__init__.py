@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from StaICC.kernels.server.endpoint import EndpointKernel as EndpointKernel
     from StaICC.kernels.text_inference import TextInference as TextInference
     from StaICC.kernels.text_inference import text_inference as text_inference
+    from StaICC.logs.reading import read_logs as read_logs
     from StaICC.long_icl.benchmark import LongICL as LongICL
     from StaICC.long_icl.cards import TaskCard as TaskCard
     from StaICC.long_icl.cards import task_card as task_card
@@ -211,6 +212,7 @@ if TYPE_CHECKING:
     from StaICC.report.figures import variance_chart as variance_chart
     from StaICC.report.page import report_html as report_html
     from StaICC.report.page import write_report as write_report
+    from StaICC.results.json_schema import result_schema as result_schema
     from StaICC.results.predictor import Provenance as Provenance
     from StaICC.results.query_records import QueryRecord as QueryRecord
     from StaICC.results.query_records import save_records as save_records
@@ -275,6 +277,7 @@ _HOMES = {
     "StaICC.kernels.server.batch_files": "batch_requests",
     "StaICC.kernels.server.endpoint": "EndpointKernel",
     "StaICC.kernels.text_inference": "TextInference text_inference",
+    "StaICC.logs.reading": "read_logs",
     "StaICC.long_icl.benchmark": "LongICL",
     "StaICC.long_icl.cards": "TaskCard task_card",
     "StaICC.long_icl.experiments": "Experiment",
@@ -312,6 +315,7 @@ _HOMES = {
         "forest model_size_chart noise_lines reliability_diagrams rounds_chart shots_chart variance_chart"
     ),
     "StaICC.report.page": "report_html write_report",
+    "StaICC.results.json_schema": "result_schema",
     "StaICC.results.predictor": "Provenance",
     "StaICC.results.query_records": "QueryRecord save_records",
     "StaICC.results.result": "Result ResultGroup load",

@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "results": {"datasets", "files", "inference", "metrics"},
     "benchmarks": {"datasets", "files", "inference", "metrics", "prompting", "results"},
     "comparing": {"datasets", "metrics", "results"},
-    "logs": {"files", "metrics", "results"},
+    "logs": {"datasets", "files", "inference", "metrics", "results"},
     "report": {"comparing", "files", "metrics", "results"},
     "long_icl": {"benchmarks", "datasets", "files", "inference", "metrics", "prompting", "results"},
     "methods": {"benchmarks", "datasets", "files", "inference", "kernels", "metrics", "prompting", "results"},

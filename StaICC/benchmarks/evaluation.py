@@ -25,7 +25,7 @@ from StaICC.inference.contract import Answer, dropped_demonstrations
 from StaICC.inference.label_mass import mean_label_mass
 from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics import released
-from StaICC.metrics.intervals import Interval, NoInterval, mean_interval
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Mean, Sample, Statistic
 from StaICC.results.details import Baselines, DatasetDetails, FailedQuery, MeanDetails
@@ -636,26 +636,13 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
         intervals: Its interval on each data set.
         runs: The run over each data set, by name.
     """
-    if len(intervals) == 1:
-        return intervals[0]
-
-    # mean_interval expects scores from 0 to 1. So a score with another range is shifted and scaled to this range, and
-    # the limits of the interval are scaled back.
     first_run = next(iter(runs.values()))
     statistic = first_run.statistics.get(key)
     low, high = 0.0, 1.0
     if isinstance(statistic, Mean):
         low, high = statistic.range(0)
-    width = high - low
-    shares = [(value - low) / width for value in values]
-    intervals_of_shares = []
-    for interval in intervals:
-        intervals_of_shares.append(
-            replace(interval, low=(interval.low - low) / width, high=(interval.high - low) / width)
-        )
-
-    mean = mean_interval(shares, intervals_of_shares, _highest_mean(key, runs))
-    return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
+    highest = 1.0 if len(intervals) == 1 else _highest_mean(key, runs)
+    return mean_interval_in_range(values, intervals, low=low, high=high, highest=highest)
 
 
 def _highest_mean(key: str, runs: RunsByDataset) -> float:

@@ -9,7 +9,7 @@ from functools import partial
 
 from StaICC.cli.output import STDOUT, print_fitted, write_text
 from StaICC.cli.parser import add_arguments
-from StaICC.cli.saved_results import add_results, load_named
+from StaICC.cli.saved_results import add_metric_options, add_results, load_of_command
 from StaICC.comparing import ranking
 from StaICC.comparing.comparison import compare_all, of_benchmarks
 from StaICC.comparing.comparison_results import display_comparisons
@@ -29,6 +29,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_results(parser, "at least two")
     add_arguments(parser, compare_all, "metric", "margin")
+    add_metric_options(parser)
     _add_format(parser, FORMATS)
 
 
@@ -36,16 +37,19 @@ def compare(args: argparse.Namespace) -> None:
     """Compare saved results with paired significance tests.
 
     All pairs of results are compared, test row by test row, by the main metric of their benchmark or the one of
-    --metric. The runs must have the same test rows and true labels; prompts, methods and settings may differ, and each
-    difference is listed. Data sets and queries that are not compared are named with the reason.
+    --metric. Logs of other harnesses are compared sample by sample. The runs must have the same test rows and true
+    labels; prompts, methods and settings may differ, and each difference is listed. Data sets and queries that are not
+    compared are named with the reason.
 
     examples:
       python -m StaICC compare a.json b.json
       python -m StaICC compare a.json b.json --metric macro_F1 --margin 0.01
       python -m StaICC compare a.json b.json c.json --format markdown
       python -m StaICC compare a.json b.json --json
+      python -m StaICC compare out/first_model out/second_model --metric acc_norm
+      python -m StaICC compare a.csv b.csv --range 0 100
     """
-    results = load_named(args.results)
+    results = load_of_command(args)
     comparisons, left_out = compare_all(results, args.metric, margin=args.margin)
     if args.format == "text":
         print_fitted(display_comparisons(comparisons))
@@ -58,6 +62,7 @@ def add_rank(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_results(parser, "at least two")
     add_arguments(parser, ranking.rank, "metric")
+    add_metric_options(parser)
     _add_format(parser, RANKING_FORMATS)
 
 
@@ -73,7 +78,7 @@ def rank(args: argparse.Namespace) -> None:
       python -m StaICC rank a.json b.json c.json --metric macro_F1 --format latex
       python -m StaICC rank runs --json
     """
-    results = load_named(args.results)
+    results = load_of_command(args)
     rankings, left_out = of_benchmarks(results, partial(ranking.rank, metric=args.metric))
     if args.format == "text":
         print_fitted(_ranking_blocks(rankings))

@@ -15,12 +15,13 @@ from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import model_options, options, output, saved_results
 from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
+from StaICC.results.eval_results import eval_results, eval_results_yaml
 from StaICC.results.model_card import model_index
 from StaICC.results.query_records import query_records
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import split_runs
 from StaICC.results.score_records import score_records
-from StaICC.safe_text import json_escaped
+from StaICC.safe_text import json_escaped, visible
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,9 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     write one request for each distinct prompt; 'python -m StaICC score' reads what the provider returns. scores and
     queries write saved results as tables with one score or one query in each row, for data frames. latex writes the
     mean scores of runs in the layout of the paper, a table for each group of comparable runs. model-card writes scores
-    as the metadata at the head of a model card on the model hub, in YAML.
+    as the metadata at the head of a model card on the model hub, in YAML. eval-results writes the accuracies on data
+    sets of the hub as a file for the folder .eval_results of a model's repository. schema writes the JSON Schema of
+    files of results.
 
     examples:
       python -m StaICC export lm-eval tasks
@@ -39,7 +42,9 @@ def add_export(parser: argparse.ArgumentParser) -> None:
       python -m StaICC export scores a.json b.json -o scores.csv
       python -m StaICC export queries result.json -o queries.jsonl
       python -m StaICC export latex a.json b.json -o scores.tex
+      python -m StaICC export schema -o result.schema.json
       python -m StaICC export model-card result.json -o card.md
+      python -m StaICC export eval-results result.json -o .eval_results/staicc.yaml
     """
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_lm_eval(actions)
@@ -62,6 +67,13 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         actions, "model-card", _export_model_card, "write scores as the metadata of a model card (model-index)"
     )
     _add_results_and_output(model_card, "output file")
+    eval_results = add_command(
+        actions, "eval-results", _export_eval_results, "write accuracies as evaluation results of a model's repository"
+    )
+    _add_results_and_output(eval_results, "output file")
+    eval_results.add_argument("--source-url", metavar="URL", help="where the evaluation can be looked up")
+    schema = add_command(actions, "schema", _export_schema, "write the JSON Schema of the files of results")
+    output.add_output(schema, "output file")
     latex = add_command(
         actions,
         "latex",
@@ -161,6 +173,24 @@ def _export_model_card(args: argparse.Namespace) -> None:
     else:
         lines = ["---\nmodel-index: ", text, "\n---\n"]  # JSON without control characters is YAML
     output.write_text(args.output, lines, args.json)
+
+
+def _export_eval_results(args: argparse.Namespace) -> None:
+    exported = eval_results(_load_results(args).values(), args.source_url)
+    for reason in exported.left_out:
+        print(f"left out: {visible(reason)}", file=sys.stderr)
+    if args.json:
+        lines = [json_escaped(json.dumps(exported.entries, ensure_ascii=False), only_ascii=False), "\n"]
+    else:
+        lines = list(eval_results_yaml(exported.entries))
+    output.write_text(args.output, lines, args.json)
+
+
+def _export_schema(args: argparse.Namespace) -> None:
+    from StaICC.results.json_schema import result_schema
+
+    output.check_output(args.output)
+    output.write_text(args.output, [json.dumps(result_schema(), indent=2), "\n"])
 
 
 def _export_latex(args: argparse.Namespace) -> None:

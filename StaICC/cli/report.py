@@ -17,6 +17,7 @@ from StaICC.results.result import Result, ResultGroup
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     saved_results.add_results(parser, "one run each")
+    saved_results.add_metric_options(parser)
     output.add_output(parser, "default: report.html", Path("report.html"))
     parser.add_argument("--title", default="StaICC report", help="title of the page")
     parser.add_argument(
@@ -37,7 +38,7 @@ def report(args: argparse.Namespace) -> output.Printed:
       python -m StaICC report a.json b.json -o report.html --queries
     """
     output.check_output(args.output, inputs=args.results)
-    results = saved_results.load_named(args.results)
+    results = saved_results.load_of_command(args)
     # Files of own data are searched next to the results and in the current folder. The page must not replace them.
     folders = [*dict.fromkeys(Path(path).parent for path in args.results), Path()]
     output.check_output(args.output, inputs=[*args.results, *_data_files(results.values(), folders)])

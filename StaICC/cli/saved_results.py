@@ -1,4 +1,4 @@
-"""Saved results as arguments of commands, one by one or as a folder."""
+"""Saved results, or logs of other harnesses, as arguments of commands, one by one or as a folder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from StaICC.cli.output import saved_result_digest
 from StaICC.errors import ArgumentError
 from StaICC.files.output import StrPath
+from StaICC.logs.reading import is_log, logs_in_folder, read_logs
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
@@ -24,7 +25,7 @@ def add_results(parser: argparse.ArgumentParser, note: str = "", nargs: str = "+
         nargs: How many there are, in the words of argparse.
         skip: As for :func:`result_files`.
     """
-    text = "results saved by run, or folders with such files"
+    text = "results saved by run, logs of lm_eval, inspect_ai or HELM, tables of scores, or folders with such files"
     if note:
         text += f", {note}"
     parser.add_argument("results", nargs=nargs, action=_StoreResultFiles, const=skip, metavar="RESULT", help=text)
@@ -37,28 +38,74 @@ class _StoreResultFiles(argparse.Action):
         setattr(namespace, self.dest, result_files(values, skip=bool(self.const)))
 
 
-def load_named(paths: Sequence[StrPath]) -> dict[str, Result | ResultGroup]:
-    """Load saved results, with the shortest names that distinguish them.
+def add_metric_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is not known about a metric of a log: ``--range`` and ``--direction``."""
+    parser.add_argument(
+        "--range",
+        nargs=2,
+        type=float,
+        metavar=("LOW", "HIGH"),
+        help="lowest and highest value of a metric of logs for one sample: of --metric, else where it is not known",
+    )
+    parser.add_argument(
+        "--direction",
+        choices=("higher", "lower"),
+        help="which values of a metric of logs are better: of --metric, else where it is not known",
+    )
+
+
+def load_of_command(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
+    """Load the results of a command that has the options of :func:`add_metric_options`, by name."""
+    metric = getattr(args, "metric", None)
+    value_range: Any = None
+    if args.range is not None:
+        value_range = tuple(args.range)
+    higher_is_better: Any = None
+    if args.direction is not None:
+        higher_is_better = args.direction == "higher"
+    if metric is not None and value_range is not None:
+        value_range = {metric: value_range}
+    if metric is not None and higher_is_better is not None:
+        higher_is_better = {metric: higher_is_better}
+    return load_named(args.results, value_range=value_range, higher_is_better=higher_is_better)
+
+
+def load_named(
+    paths: Sequence[StrPath], value_range: Any = None, higher_is_better: Any = None
+) -> dict[str, Result | ResultGroup]:
+    """Load saved results and logs, with the shortest names that distinguish them.
 
     Args:
         paths: Their files, without duplicates, and folders with such files.
+        value_range: The range of metrics of logs, as for :func:`~StaICC.logs.reading.read_logs`.
+        higher_is_better: The direction of metrics of logs, as for :func:`~StaICC.logs.reading.read_logs`.
 
     Returns:
-        The results, in order, by file name without suffix, or by path if two files have the same name.
+        The saved results, in order, by file name without suffix, or by path if two files have the same name. Then the
+        results of logs by the name of their model.
 
     Raises:
         ArgumentError: A file is given twice.
         OSError: A file cannot be read.
-        SchemaError: A file is not a result.
+        SchemaError: A file is not a result, and no log.
     """
     files = result_files(paths)
     for file in files:
         if files.count(file) > 1:
             raise ArgumentError(f"duplicate result: got {file} twice, expected different files")
-    stems = {file.stem for file in files}
-    if len(stems) == len(files):
-        return {file.stem: load(file) for file in files}
-    return {str(file): load(file) for file in files}
+    logs = [file for file in files if is_log(file)]
+    saved_files = [file for file in files if file not in logs]
+    has_distinct_stems = len({file.stem for file in saved_files}) == len(saved_files)
+    results: dict[str, Result | ResultGroup] = {}
+    for file in saved_files:
+        name = file.stem if has_distinct_stems else str(file)
+        results[name] = load(file)
+    if logs:
+        of_logs = read_logs(*logs, value_range=value_range, higher_is_better=higher_is_better)
+        for name, result in of_logs.items():
+            unused_name = f"{name} (log)" if name in results else name
+            results[unused_name] = result
+    return results
 
 
 def result_files(given: Iterable[StrPath], skip: bool = False) -> list[Path]:
@@ -116,33 +163,38 @@ def _json_files_in_folder(folder: Path) -> list[Path]:
 
 
 def _new_results_in_folder(folder: Path, originals: dict[str, Path]) -> list[Path]:
-    """Return the results of a folder that are not copies of earlier ones; the others are named on stderr.
+    """Return the results of a folder that are not copies of earlier ones, then its logs.
+
+    Other files are named on stderr, unless they are next to logs: harnesses write many kinds of files.
 
     Args:
         folder: The folder.
         originals: The earlier results, by digest; those of the folder are added.
 
     Raises:
-        ArgumentError: The folder has no saved result.
+        ArgumentError: The folder has neither a saved result nor a log.
     """
     digests = {file: saved_result_digest(file) for file in _json_files_in_folder(folder)}
-    if not any(digests.values()):
+    logs = logs_in_folder(folder)
+    if not any(digests.values()) and not logs:
         raise _no_result_error(folder)
+    folders_of_logs = {log.parent for log in logs}
     files = []
     for file, digest in digests.items():
         if digest is None:
-            _say_left_out(f"{file} is no saved result")
+            if file.parent not in folders_of_logs:
+                _say_left_out(f"{file} is no saved result")
             continue
         original = originals.setdefault(digest, file)
         if original == file:  # also if the same file was named before: the caller refuses duplicates
             files.append(file)
         else:  # such as in the site of a leaderboard
             _say_left_out(f"{file} is a copy of {original}")
-    return files
+    return files + logs
 
 
 def _no_result_error(folder: Path) -> ArgumentError:
-    return ArgumentError(f"{folder}: the folder has no saved result, expected .json files in it")
+    return ArgumentError(f"{folder}: the folder has no saved result, expected .json files in it, or logs")
 
 
 def _say_left_out(reason: str) -> None:

@@ -201,6 +201,11 @@ def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
         )
     known_name("metric", metric, known)
     higher_is_better = score_record(result.benchmark, metric, result.higher_is_better).higher_is_better
+    if higher_is_better is None and result.samples:
+        raise ArgumentError(
+            f"{metric}: it is not known whether higher values of this metric of a log are better. State it: "
+            "--direction higher or lower, in Python read_logs(..., higher_is_better=True or False)"
+        )
     if higher_is_better is None and metric in result.query_scores:
         raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")
     return metric, bool(higher_is_better)

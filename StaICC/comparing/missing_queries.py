@@ -21,7 +21,7 @@ from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
 from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import PairedDifference, mean_difference
-from StaICC.metrics.statistics import Mean, Statistic
+from StaICC.metrics.statistics import Mean, MeanOfUnknownRange, Statistic
 
 MEANING = "missing queries count at their worst for each direction of a claim"
 
@@ -102,10 +102,11 @@ class RunDifference:
 
 
 def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries: int) -> str | None:
-    """Return the reason why missing queries make a run incomparable by a metric; ``None`` if the run can be compared.
+    """Return the reason why a run cannot be tested by a metric; ``None`` if it can be tested.
 
-    A mean over queries can always be compared: a missing query changes it by a known amount at most, because the score
-    of the query is within a known range. Other metrics have no such limit.
+    A mean over queries whose range is known can always be tested: a missing query changes it by a known amount at most.
+    Other metrics have no such limit, and are untested if a query is missing. A mean whose range is not known is
+    untested always, because the test needs the range.
 
     Args:
         metric: Name of the metric.
@@ -113,6 +114,8 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
         missing: Number of queries of the run without a score.
         queries: Number of all queries of the run.
     """
+    if isinstance(statistic, MeanOfUnknownRange):
+        return f"the range of {metric} is not known: state its lowest and highest value for a sample (--range LOW HIGH)"
     if missing == 0 or isinstance(statistic, Mean):
         return None
     return f"{missing} of {queries} queries have no score, and {metric} is no mean over queries"

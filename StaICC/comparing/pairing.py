@@ -28,8 +28,17 @@ from StaICC.comparing.run_records import (
 from StaICC.errors import StaICCError
 from StaICC.metrics.paired_tests import PairedDifference, paired_difference
 from StaICC.metrics.scores import CONSISTENCY, score_record
-from StaICC.metrics.statistics import Contributions, Mean, MicroF1, RangeEnd, Sample, Statistic, lacks_score
-from StaICC.results.details import QueryPosition
+from StaICC.metrics.statistics import (
+    Contributions,
+    Mean,
+    MeanOfUnknownRange,
+    MicroF1,
+    RangeEnd,
+    Sample,
+    Statistic,
+    lacks_score,
+)
+from StaICC.results.details import LoggedSamples, QueryPosition
 from StaICC.results.result import Result
 
 _WeightedContributions = list[tuple[float, Contributions]]
@@ -394,6 +403,9 @@ def _common_query_scores(runs: Mapping[str, Result], metric: str) -> Mean | None
     Returns:
         The mean; ``None`` if a run has no saved query scores of this metric, or if range or direction of the metric
         differ between runs.
+
+    Raises:
+        NotComparableError: Range or direction differ between runs that were read from logs.
     """
     definitions = set()
     for run in runs.values():
@@ -402,9 +414,13 @@ def _common_query_scores(runs: Mapping[str, Result], metric: str) -> Mean | None
             return None
         direction = score_record(run.benchmark, metric, run.higher_is_better).higher_is_better
         definitions.add((scores.low, scores.high, direction))
+    if len(definitions) > 1 and all(run.samples for run in runs.values()):
+        raise NotComparableError(f"the logs have other ranges or directions of {metric}: state them for all runs")
     if len(definitions) > 1:
         return None
     low, high, _ = definitions.pop()
+    if low is None or high is None:
+        return MeanOfUnknownRange()
     return Mean(low, high)
 
 
@@ -477,6 +493,8 @@ def _why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | 
     Comparable runs have the same conditions, number of labels, true labels on shared queries, and test texts (known
     by their digest).
     """
+    if reference.samples is not None and records.samples is not None:
+        return _why_not_the_same_documents(reference.samples, records.samples)
     if list(reference.conditions) != list(records.conditions):
         return f"other conditions: {', '.join(reference.conditions)} and {', '.join(records.conditions)}"
     label_names_known = bool(reference.labels) and bool(records.labels)
@@ -495,6 +513,41 @@ def _why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | 
     if reference.data_digest != records.data_digest or records.data_digest is None:
         return f"other data under this name (digests {reference.data_digest!s:.12} and {records.data_digest!s:.12})"
     return None
+
+
+def _why_not_the_same_documents(reference: LoggedSamples, samples: LoggedSamples) -> str | None:
+    """Return why logged samples of two runs are of different tasks; ``None`` if there is no such reason.
+
+    Comparable runs have the same version of the task, and the same document and target (known by their digest) wherever
+    they have the same id of a document. A sample without a score, such as one that is missing in the log, may lack the
+    digest. If no sample has one, as in a plain table of scores, the ids alone say that the documents are the same.
+
+    Args:
+        reference: The samples of the first run.
+        samples: The samples of the other run.
+    """
+    if reference.task_version != samples.task_version:
+        return f"other versions of the task: {_shown(reference.task_version)} and {_shown(samples.task_version)}"
+    reference_digests = dict(zip(reference.documents, reference.digests, strict=True))
+    digests = dict(zip(samples.documents, samples.digests, strict=True))
+    if any(reference_digests.values()) != any(digests.values()):
+        return "no common record of the documents: only one of the logs has their digests"
+    for document, digest in digests.items():
+        reference_digest = reference_digests.get(document)
+        both_known = digest is not None and reference_digest is not None
+        if both_known and digest != reference_digest:
+            return (
+                f"other documents or targets under the same id (document {document:.60}: "
+                f"digests {reference_digest:.12} and {digest:.12})"
+            )
+    return None
+
+
+def _shown(version: str | None) -> str:
+    """Return the version of a task for a message; "not stated" if it is not known."""
+    if version is None:
+        return "not stated"
+    return version[:60]
 
 
 def _shared_positions(runs: Mapping[str, RunRecords]) -> dict[str, list[QueryPosition]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,7 +13,15 @@ from StaICC.errors import StaICCError
 from StaICC.metrics.diagnosis import noisy_label_shares
 from StaICC.metrics.scores import CONSISTENCY, score_of_condition
 from StaICC.metrics.statistics import Statistic, lacks_score
-from StaICC.results.details import ConditionRecord, DatasetDetails, QueryPosition, QueryScores, query_positions
+from StaICC.results.details import (
+    SAMPLES,
+    ConditionRecord,
+    DatasetDetails,
+    LoggedSamples,
+    QueryPosition,
+    QueryScores,
+    query_positions,
+)
 from StaICC.results.result import Result
 
 _MOST_LABELS_OF_A_REPLY = 100.0
@@ -65,6 +74,8 @@ class RunRecords:
     conditions."""
     label_limits: LabelLimits | None = None
     """The largest numbers of labels of a query if the score is a micro F1; ``None`` for other scores."""
+    samples: LoggedSamples | None = None
+    """The samples of a run that was read from the logs of another harness; ``None`` for a run of this library."""
 
     @property
     def queries(self) -> int:
@@ -93,6 +104,9 @@ def read_records(result: Result, dataset: str, metric: str, statistic: Statistic
         records = _read_rounds(details, scores, metric)
         # Of a round with failed queries, the score is undefined. They are missing queries.
         may_be_undefined = details.failed > 0
+    elif dataset in result.samples:
+        records = _read_samples(result, dataset, metric)
+        may_be_undefined = False
     else:
         records = _read_conditions(result, dataset, metric, statistic)
         may_be_undefined = False
@@ -270,6 +284,8 @@ def _check_query_scores(
     """
     if len(query_scores) != expected_count:
         raise NotComparableError(f"the file has {metric} of {len(query_scores)} queries, expected {expected_count}")
+    if user_metric.low is None or user_metric.high is None:
+        return  # The range is not known, so that any score is possible.
     for score in query_scores:
         if score is not None and not user_metric.low <= score <= user_metric.high:
             raise NotComparableError(
@@ -307,6 +323,42 @@ def _saved_probabilities(record: ConditionRecord, label_count: int) -> list[Any]
         return record.probabilities(label_count)
     kind = "bare labels" if record.output == "labels" else record.output
     raise NotComparableError(f"the predictions are {kind}, which have no probabilities")
+
+
+# -- logs of other harnesses
+
+
+def _read_samples(result: Result, dataset: str, metric: str) -> RunRecords:
+    """Return the samples of a task that another harness logged. A document is a test row, its repeats are its queries.
+
+    Raises:
+        NotComparableError: The log has no scores of the samples by this metric, or impossible ones.
+    """
+    samples = result.samples[dataset]
+    logged_metric = result.query_scores.get(metric)
+    scores = _saved_query_scores(logged_metric, dataset, SAMPLES)
+    if logged_metric is None or not scores:
+        raise NotComparableError(_reason_for_missing(result.details[dataset], metric))
+    _check_query_scores(metric, logged_metric, scores, len(samples.documents))
+
+    queries: dict[QueryPosition, RecordedQuery] = {}
+    for document, repeat, score in zip(samples.documents, samples.repeats, scores, strict=True):
+        queries[_row_of_document(document), repeat] = RecordedQuery(truth=None, prediction=score)
+    return RunRecords(
+        {SAMPLES: queries},
+        labels=(),
+        weights=(1.0,),
+        data_digest=result.details[dataset].data,
+        samples=samples,
+    )
+
+
+def _row_of_document(document: str) -> int:
+    """Return the number of a document as a test row: the same number for the same id, in all runs.
+
+    Ids of documents are texts, test rows are numbers. So the number is the SHA-256 of the id.
+    """
+    return int.from_bytes(hashlib.sha256(document.encode("utf-8", "surrogatepass")).digest(), "big")
 
 
 # -- LongICL, whose conditions are rounds

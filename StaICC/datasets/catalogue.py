@@ -12,8 +12,8 @@ that the template sensitivity benchmark varies; level 0 is the default.
 The catalogue has the ten data sets of the benchmark, in its order, and ``mini``, a small set that ships with the
 library and is never part of the ten. Its facts are in ``catalogue.json``. A record has four parts: what was *published*
 (labels, template, split), what was *counted* by a program (rows, digests), *prose* that people wrote (licence,
-citation, notes), and what *lookup* needs (other names, the source of the rows). The file is read once, when it is first
-used.
+citation, notes), and what *lookup* needs (other names, the source of the rows, the data set's id on the Hugging Face
+hub). The file is read once, when it is first used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from StaICC.arguments import validate_integer
@@ -315,6 +315,18 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
+class HubDataset:
+    """The data set on the Hugging Face hub whose rows a table has, for exports. The rows are not fetched from there."""
+
+    repository: str
+    """Id of the repository, such as ``"nyu-mll/glue"``."""
+    config: str
+    """Name of the configuration (subset)."""
+    splits: tuple[str, ...] = ()
+    """The splits of the hub from which the rows of the table come, not the split of the benchmark; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """Everything that ``catalogue.json`` says."""
 
@@ -327,6 +339,8 @@ class Catalogue:
     sources: dict[str, CatalogueSource]
     """Name -> where the rows come from."""
     pack: Pack
+    hub: dict[str, HubDataset] = field(default_factory=dict)
+    """Name -> the same data set on the hub; ``mini`` is not there."""
 
 
 def _parse(data: Any) -> Catalogue:
@@ -341,6 +355,8 @@ def _parse(data: Any) -> Catalogue:
         source_fields = dict(lookup["source"])
         source_class = KINDS[source_fields.pop("kind")]
         known.sources[name] = source_class(**source_fields)
+        if "hub" in lookup:
+            known.hub[name] = read_value(HubDataset, lookup["hub"], f"the hub's data set of {name!r}")
     return known
 
 

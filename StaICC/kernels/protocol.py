@@ -21,9 +21,10 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from os.path import commonprefix
+from types import FunctionType
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from StaICC import numerics
@@ -185,6 +186,69 @@ def capabilities_of(function: Any) -> frozenset[Capability]:
     if batch_form(function) is not None:
         capabilities.add(Capability.BATCH)
     return frozenset(capabilities)
+
+
+class CapabilityError(ArgumentError):
+    """A kernel lacks a capability."""
+
+
+def require_capabilities(
+    user: str, kernel: Any, required: frozenset[Capability], *, log_probabilities: bool = False
+) -> None:
+    """Refuse a kernel that lacks a capability. This is the one check before the methods of a kernel are called.
+
+    Args:
+        user: What requires the capabilities, for the message, such as the name of a method.
+        kernel: A kernel or any inference function.
+        required: The required capabilities.
+        log_probabilities: Whether the label scores must be log-probabilities over the vocabulary, which not every
+            kernel with label scores has (:func:`joint_features_of`).
+
+    Raises:
+        CapabilityError: The kernel lacks one. The message names user, capability and kernel.
+    """
+    available = capabilities_of(kernel)
+    missing = [capability.value for capability in Capability if capability in required - available]
+    if log_probabilities and "log_probabilities" not in joint_features_of(kernel):
+        missing.append("log-probabilities")
+    if missing:
+        provided = ", ".join(capability.value for capability in Capability if capability in available)
+        raise CapabilityError(
+            f"{user} needs {' and '.join(missing)}, which {kernel_name(kernel)} does not provide; it provides "
+            f"{provided}. {USE_LOCAL_MODEL}, with its default options"
+        )
+
+
+USE_LOCAL_MODEL = "Use a local model, such as hf:NAME"
+"""What to do about a missing capability."""
+
+
+def kernel_name(function: Any) -> str:
+    """Return the name of an inference function in messages: of a function, or of the class of a kernel."""
+    if isinstance(function, FunctionType):
+        return function.__name__
+    return type(function).__name__
+
+
+def method_of(function: Any, capability: Capability) -> Callable[..., Any] | None:
+    """Return the method of a kernel that provides a capability; ``None`` if the kernel has no such capability.
+
+    Args:
+        function: A kernel or any inference function.
+        capability: One of :data:`METHODS`.
+    """
+    if capability not in METHODS or capability not in capabilities_of(function):
+        return None
+    method: Callable[..., Any] = getattr(function, METHODS[capability])
+    return method
+
+
+def joint_features_of(kernel: Any) -> frozenset[str]:
+    """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
+    if not hasattr(type(kernel), "joint_features") or not can_call_directly(kernel, "features"):
+        return frozenset()
+    features: frozenset[str] = kernel.joint_features
+    return features
 
 
 def label_probabilities(scores: Sequence[float]) -> list[float]:

@@ -67,6 +67,12 @@ class LoggedRun:
     """The values of metrics that the harness itself computed over all samples, by name of the metric."""
     not_scores: Mapping[str, str] = field(default_factory=dict)
     """Metrics of the log that have no score for each sample, with the reason, such as pairs that are aggregated."""
+    aggregations: Mapping[str, str] = field(default_factory=dict)
+    """How the harness aggregates a metric over the samples, where the log says it, such as ``"mean"``."""
+    prompts: str | None = None
+    """Digest of the rendered prompts of all samples; ``None`` if the log does not have them."""
+    evaluation: str = ""
+    """What the runs of one evaluation of several tasks share, such as the path of its results; empty for one task."""
     notes: tuple[str, ...] = ()
     """Sentences about what is unusual in the log; they become warnings of the result."""
     group: str | None = None
@@ -79,6 +85,15 @@ class LoggedRun:
         for sample in self.samples:
             names.update(dict.fromkeys(sample.values))
         return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """What was read at a path."""
+
+    runs: tuple[LoggedRun, ...]
+    problems: tuple[str, ...] = ()
+    """Sentences about logs that were found there and cannot be used, each with the reason."""
 
 
 def document_digest(document: Any, target: Any) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import compress
-from operator import not_
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from StaICC.long_icl.cards import TaskCard
-from StaICC.long_icl.condition_scores import METHOD, complete_tallies, lacks_replies, mcnemar_p_value, score_part
+from StaICC.long_icl.condition_scores import (
+    DEFAULT_LEVEL,
+    METHOD,
+    ScoredItems,
+    Tallies,
+    mcnemar_p_value,
+)
 from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.designs.orders import blocks_of
 from StaICC.long_icl.experiments import Experiment
-from StaICC.long_icl.position_test import by_part
+from StaICC.long_icl.position_test import p_value_of_positions, tallies_by_part
 from StaICC.long_icl.prompts import Item
-from StaICC.long_icl.reference_tokens import reference_tokens, to_bytes
-from StaICC.long_icl.scoring import Tally, score_tallies, value_of
-from StaICC.metrics.intervals import MetricTerm, combine, of_difference
+from StaICC.long_icl.reference_tokens import byte_size, to_bytes, tokens_of_bytes
+from StaICC.metrics.intervals import MetricTerm
 from StaICC.metrics.paired_tests import holm
 
 
@@ -25,7 +29,7 @@ def analyse(
     card: TaskCard,
     items: Sequence[Item],
     contexts: Mapping[str, Contexts],
-    tallies: Mapping[str, Sequence[Tally | None]],
+    tallies: Mapping[str, Tallies],
     level: float | None,
 ) -> dict[str, Any]:
     """Return the scores of an experiment, their differences, and the p-value of the test of positions.
@@ -37,90 +41,187 @@ def analyse(
         experiment: The experiment.
         card: Card of the data set.
         items: The test items.
-        contexts: Those of each condition.
+        contexts: The contexts of each condition.
         tallies: For each condition one for each test item; empty if a query failed.
-        level: Of the intervals; ``None`` for none.
+        level: Level of the intervals; ``None`` for none.
 
     Returns:
-        For each condition (``position``: each part of the context) ``items``, ``demonstrations``, its coverage
-        (:meth:`Contexts.coverage`), ``reference_tokens`` (of the longest context), ``all_contexts`` (reference tokens
-        of all distinct contexts together), ``score``, ``score_shown`` and ``score_not_shown`` (of the test items whose
-        label the context shows, and of the others), and ``difference`` from the condition that ``compared`` names, the
-        first one by default (``position``: from the mean of the other parts). Scores are those of the items with a
-        reply, and so are differences; what is said of differences, their limits and p-values, holds whatever the
-        missing replies would have been: they count at their worst for each direction. Scores and differences are
-        followed by ``low`` and ``high``; ``band_low`` and ``band_high`` are limits of the scores of all conditions
-        together (Bonferroni).
-        ``p_value`` is that of an exact McNemar test of the difference, corrected by Holm for all differences; that of
-        the test of positions is ``None`` if a reply is missing.
+        A record with these entries:
+
+        - ``name``: the experiment.
+        - ``compared``: for conditions whose difference is not that from the first condition, the other one.
+        - ``p_value`` (``position`` only): of the test of positions; ``None`` if a reply is missing.
+        - ``conditions``: for each condition (``position``: each part of the context) the record of
+          :func:`_condition_record`.
     """
-    by_position, rows, labels = experiment.name == "position", [i.row for i in items], [i.gold[0] for i in items]
-    units: Sequence[Hashable] = labels if by_position else rows
-    gold = [(label,) for label in labels]
-    analysis: dict[str, Any] = {"name": experiment.name, "conditions": {}}
-    if by_position:
-        tallies, analysis["p_value"] = by_part(experiment, card, labels, list(tallies.values()))
-    band = None if level is None else 1.0 - (1.0 - level) / len(tallies)
-
-    def part_of(of_condition: Sequence[Tally | None], at: float | None) -> MetricTerm | None:
-        return score_part(card, of_condition, at or 0.95, units) if of_condition else None
-
-    def limits(key: str, part: MetricTerm | None, at: float | None, least: float) -> dict[str, float | None]:
-        interval = None if part is None or at is None else part.interval(at, METHOD, least)
-        low, high = (None, None) if interval is None else (interval.low, interval.high)
-        return {f"{key}_low": low, f"{key}_high": high}
-
-    def score_of(of_condition: Iterable[Tally | None]) -> float | None:
-        return value_of(score_tallies(card.scoring, of_condition))
-
-    def difference_of(pairs: Sequence[Sequence[Tally | None]]) -> MetricTerm | None:
-        """Return the difference of the first condition from the mean of the others; ``None`` if one has no reply."""
-        terms = [of_difference(term, level or 0.95) for own_items in pairs if (term := part_of(own_items, level))]
-        if not terms or len(terms) < len(pairs):
-            return None
-        others = len(pairs) - 1
-        return combine(terms, [1.0, *[-1.0 / others] * others])
-
-    def with_missing(pairs: Sequence[Sequence[Tally | None]], first_correct: bool) -> list[list[Tally]]:
-        """Return conditions with missing replies of the first one correct and of the others wrong, or the reverse."""
-        first, *others = pairs
-        completed = [complete_tallies(other, labels, not first_correct) for other in others]
-        return [complete_tallies(first, labels, first_correct), *completed]
+    labels = [item.gold[0] for item in items]
+    analysis: dict[str, Any] = {"name": experiment.name}
+    if experiment.name == "position":
+        (part_count,) = experiment.levels
+        blocks = blocks_of(card.labels, part_count, experiment.seed)
+        orders = list(tallies.values())
+        analysis["p_value"] = p_value_of_positions(labels, orders, blocks)
+        tallies = tallies_by_part(labels, orders, blocks)
+        # Another sample would draw other labels: the design assigns the parts to labels, not to test items.
+        scored_items = ScoredItems(card, labels, units=labels)
+    else:
+        scored_items = ScoredItems(card, labels, units=[item.row for item in items])
 
     conditions: dict[str, dict[str, Any]] = {}
-    for (name, of_condition), own in zip(tallies.items(), contexts.values(), strict=True):
-        candidates = tallies if by_position else [own.compared or next(iter(tallies))]
-        others = [other for other in candidates if other != name]
-        part = part_of(of_condition, level)
-        pairs = [tallies.get(other, ()) for other in (name, *others)]
-        if not others or not all(pairs):
-            pairs = []
-        change = difference_of(pairs)
-        lowest = highest = change
-        if any(map(lacks_replies, pairs)):
-            lowest, highest = difference_of(with_missing(pairs, False)), difference_of(with_missing(pairs, True))
-        by_row = dict(zip(rows, zip(*pairs, strict=True), strict=True)) if pairs else {}  # HELMET may test a row twice
-        texts = (own.context_of(place).text for place in range(1 if own.shared else len(labels)))
-        sizes = {hashlib.sha256(to_bytes(text)).digest(): reference_tokens(text) for text in texts}
-        shown = [is_shown for (is_shown,) in own.shows(gold)]
+    for (name, condition_tallies), condition_contexts in zip(tallies.items(), contexts.values(), strict=True):
+        references = _references(experiment, name, condition_contexts, list(tallies))
+        reference_tallies = [tallies.get(reference, ()) for reference in references]
         conditions[name] = {
-            "items": sum(tally is not None for tally in of_condition),
-            "demonstrations": own.demonstrations,
-            **own.coverage(gold),
-            "reference_tokens": max(sizes.values()),
-            "all_contexts": sum(sizes.values()),
-            "score": score_of(of_condition) if part is None else part.value,  # one unit: without an interval
-            **limits("score", part, level, 0.0),
-            **limits("band", part_of(of_condition, band), band, 0.0),
-            "score_shown": score_of(compress(of_condition, shown)),
-            "score_not_shown": score_of(compress(of_condition, map(not_, shown))),
-            "difference": change and change.value,
-            "difference_low": limits("difference", lowest, level, -1.0)["difference_low"],
-            "difference_high": limits("difference", highest, level, -1.0)["difference_high"],
-            "p_value": mcnemar_p_value(*zip(*by_row.values(), strict=True)) if pairs and not by_position else None,
+            **_shown_record(condition_contexts, labels),
+            **_score_record(scored_items, condition_tallies, condition_contexts, level, condition_count=len(tallies)),
+            **_difference_record(scored_items, condition_tallies, reference_tallies, level),
+            "p_value": None,
         }
-    tested = [row for row in conditions.values() if row["p_value"] is not None]
-    for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
-        row["p_value"] = adjusted
-    compared = {name: contexts[name].compared for name in tallies if name in contexts and contexts[name].compared}
-    return analysis | {"compared": compared, "conditions": conditions}
+        # A failed condition has no tallies. The first condition has no reference.
+        has_difference = bool(reference_tallies) and all([condition_tallies, *reference_tallies])
+        if has_difference and experiment.name != "position":
+            rows = [item.row for item in items]
+            conditions[name]["p_value"] = _p_value_by_row(rows, condition_tallies, reference_tallies[0])
+    _correct_p_values(conditions)
+
+    analysis["compared"] = {}
+    for name in conditions:
+        if name in contexts and contexts[name].compared:
+            analysis["compared"][name] = contexts[name].compared
+    analysis["conditions"] = conditions
+    return analysis
+
+
+def _references(experiment: Experiment, name: str, contexts: Contexts, names: Sequence[str]) -> list[str]:
+    """Return the conditions from whose mean the difference of a condition is computed; none for the first condition.
+
+    Args:
+        experiment: The experiment.
+        name: The condition (``position``: the part of the context).
+        contexts: Its contexts.
+        names: All conditions, in order.
+    """
+    if experiment.name == "position":
+        return [other for other in names if other != name]
+    reference = contexts.compared or names[0]
+    if reference == name:
+        return []
+    return [reference]
+
+
+def _shown_record(contexts: Contexts, labels: Sequence[str]) -> dict[str, Any]:
+    """Return what the contexts of a condition show.
+
+    Returns:
+        ``demonstrations``, the coverage (:meth:`Contexts.coverage`), ``reference_tokens`` of the longest context, and
+        ``all_contexts``, the reference tokens of all distinct contexts together.
+    """
+    context_count = 1 if contexts.shared else len(labels)
+    sizes: dict[bytes, int] = {}  # by the digest of the context, since long contexts are not kept
+    for item_index in range(context_count):
+        text = contexts.context_of(item_index).text
+        sizes[hashlib.sha256(to_bytes(text)).digest()] = tokens_of_bytes(byte_size(text))
+    return {
+        "demonstrations": contexts.demonstrations,
+        **contexts.coverage([(label,) for label in labels]),
+        "reference_tokens": max(sizes.values()),
+        "all_contexts": sum(sizes.values()),
+    }
+
+
+def _score_record(
+    scored_items: ScoredItems, tallies: Tallies, contexts: Contexts, level: float | None, condition_count: int
+) -> dict[str, Any]:
+    """Return the scores of a condition: of the items that have a reply.
+
+    Returns:
+        ``items``, the number of items with a reply; ``score``, with ``score_low`` and ``score_high``; ``band_low`` and
+        ``band_high``, the limits of the scores of all conditions together (Bonferroni); ``score_shown`` and
+        ``score_not_shown``, the scores of the items whose label the context shows, and of the others.
+    """
+    shown_tallies = []
+    other_tallies = []
+    is_shown = contexts.shows([(label,) for label in scored_items.labels])
+    for tally, (label_is_shown,) in zip(tallies, is_shown, strict=False):
+        if label_is_shown:
+            shown_tallies.append(tally)
+        else:
+            other_tallies.append(tally)
+
+    term = scored_items.term(tallies, level or DEFAULT_LEVEL)
+    # A score of fewer than two units has no interval.
+    score = scored_items.score(tallies) if term is None else term.value
+    band_level = None
+    band_term = None
+    if level is not None:
+        band_level = 1.0 - (1.0 - level) / condition_count
+        band_term = scored_items.term(tallies, band_level)
+    low, high = _limits(term, level, lowest=0.0)
+    band_low, band_high = _limits(band_term, band_level, lowest=0.0)
+    return {
+        "items": sum(tally is not None for tally in tallies),
+        "score": score,
+        "score_low": low,
+        "score_high": high,
+        "band_low": band_low,
+        "band_high": band_high,
+        "score_shown": scored_items.score(shown_tallies),
+        "score_not_shown": scored_items.score(other_tallies),
+    }
+
+
+def _difference_record(
+    scored_items: ScoredItems, tallies: Tallies, references: Sequence[Tallies], level: float | None
+) -> dict[str, float | None]:
+    """Return the difference of a condition from the mean of others; ``None`` values if one of them has no score.
+
+    The difference is that of the scores, which are those of the items with a reply. Its limits hold whatever the
+    missing replies would have been: they count at their worst for each direction.
+
+    Returns:
+        ``difference``, ``difference_low`` and ``difference_high``.
+    """
+    conditions = [tallies, *references]
+    if not references or not all(conditions):
+        return {"difference": None, "difference_low": None, "difference_high": None}
+    weights = [1.0] + [-1.0 / len(references)] * len(references)
+    used_level = level or DEFAULT_LEVEL
+    difference = scored_items.weighted_sum(conditions, weights, used_level)
+    low, _ = _limits(scored_items.lowest_sum(conditions, weights, used_level), level, lowest=-1.0)
+    _, high = _limits(scored_items.highest_sum(conditions, weights, used_level), level, lowest=-1.0)
+    return {
+        "difference": None if difference is None else difference.value,
+        "difference_low": low,
+        "difference_high": high,
+    }
+
+
+def _limits(term: MetricTerm | None, level: float | None, lowest: float) -> tuple[float | None, float | None]:
+    """Return the limits of a score or a difference; ``None`` without intervals.
+
+    Args:
+        term: The score.
+        level: Level of the limits; ``None`` for none.
+        lowest: The lowest possible value: 0 for a score, -1 for a difference.
+    """
+    if term is None or level is None:
+        return None, None
+    interval = term.interval(level, METHOD, lowest)
+    return interval.low, interval.high
+
+
+def _p_value_by_row(rows: Sequence[int], tallies: Tallies, reference: Tallies) -> float:
+    """Return the p-value of the exact McNemar test of two conditions, in which each row counts once.
+
+    HELMET may test a row twice.
+    """
+    pairs = dict(zip(rows, zip(tallies, reference, strict=True), strict=True))
+    return mcnemar_p_value([first for first, _ in pairs.values()], [second for _, second in pairs.values()])
+
+
+def _correct_p_values(conditions: Mapping[str, dict[str, Any]]) -> None:
+    """Replace the p-values of all differences by those that are corrected for their number (Holm)."""
+    tested = [record for record in conditions.values() if record["p_value"] is not None]
+    adjusted = holm([record["p_value"] for record in tested])
+    for record, p_value in zip(tested, adjusted, strict=True):
+        record["p_value"] = p_value

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from StaICC.prompting.prompt_text import PromptParts
 
 ShownLabels = tuple[tuple[str, ...], ...]
-"""The labels of each demonstration of a context."""
+"""The true labels of each demonstration of a context, in the order of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +30,40 @@ class Contexts:
     """Returns them for a test item, where :attr:`shown` has those of one context for all."""
     compared: str = ""
     """The condition from which the difference is computed; empty: the first one."""
+    texts: tuple[str, ...] | Callable[[int], tuple[str, ...]] = ()
+    """The input text of each demonstration in the order of the prompt, or a function that returns those of a test
+    item."""
 
     @property
     def shared(self) -> bool:
         """Whether all test items have one context."""
         return isinstance(self.context, PromptParts)
 
-    def context_of(self, place: int) -> PromptParts:
+    def context_of(self, item_index: int) -> PromptParts:
         """Return the context of a test item: instruction and demonstrations, with an empty question."""
-        return self.context if isinstance(self.context, PromptParts) else self.context(place)
+        if isinstance(self.context, PromptParts):
+            return self.context
+        return self.context(item_index)
 
-    def labels_of(self, place: int) -> tuple[str, ...]:
+    def labels_of(self, item_index: int) -> tuple[str, ...]:
         """Return the names of the labels in the prompt of a test item; empty: the card's."""
-        return self.labels if isinstance(self.labels, tuple) else self.labels(place)
+        if isinstance(self.labels, tuple):
+            return self.labels
+        return self.labels(item_index)
 
-    def shown_labels(self, place: int) -> ShownLabels:
+    def texts_of(self, item_index: int) -> tuple[str, ...]:
+        """Return the input text of each demonstration in the context of a test item."""
+        if isinstance(self.texts, tuple):
+            return self.texts
+        return self.texts(item_index)
+
+    def shown_labels(self, item_index: int) -> ShownLabels:
         """Return the labels of each demonstration in the context of a test item."""
-        if self.shown_to:
-            return self.shown_to(place)
+        if self.shown_to is not None:
+            return self.shown_to(item_index)
         if len(self.shown) == 1:
             return self.shown[0]
-        return self.shown[place]
+        return self.shown[item_index]
 
     def sent(self, dropped: Sequence[int]) -> Contexts:
         """Return what the model read, where demonstrations were dropped because prompts were too long.
@@ -61,28 +73,44 @@ class Contexts:
         """
         if not any(dropped):
             return self
-        kept = []
-        lost = 0
-        for place, count in enumerate(dropped):
-            of_item = self.shown_labels(place)
-            kept.append(of_item[count:])
-            if len(of_item) == self.demonstrations:
-                lost += count
-            else:  # merged dialogues: the number of demonstrations is that of their labels
-                lost += sum(map(len, of_item[:count]))
+        remaining_labels = []
+        dropped_total = 0
+        for item_index, dropped_count in enumerate(dropped):
+            labels = self.shown_labels(item_index)
+            remaining_labels.append(labels[dropped_count:])
+            if len(labels) == self.demonstrations:
+                dropped_total += dropped_count
+            else:
+                # Dialogues are merged, and the number of demonstrations is that of their labels.
+                dropped_total += sum(len(labels_of_dialogue) for labels_of_dialogue in labels[:dropped_count])
 
-        def context(place: int) -> PromptParts:
-            return self.context_of(place).without_first(dropped[place])
+        def remaining_context(item_index: int) -> PromptParts:
+            return self.context_of(item_index).without_first(dropped[item_index])
 
-        number = self.demonstrations - lost / len(dropped)
-        return replace(self, context=context, demonstrations=number, shown=tuple(kept), shown_to=None)
+        def remaining_texts(item_index: int) -> tuple[str, ...]:
+            return self.texts_of(item_index)[dropped[item_index] :]
+
+        return replace(
+            self,
+            context=remaining_context,
+            demonstrations=self.demonstrations - dropped_total / len(dropped),
+            shown=tuple(remaining_labels),
+            shown_to=None,
+            texts=remaining_texts,
+        )
 
     def shows(self, labels: Sequence[Sequence[str]]) -> list[list[bool]]:
-        """Return whether the context of each test item shows its true labels, given those of all test items."""
-        sets = [frozenset(chain.from_iterable(shown)) for shown in self.shown]
-        if len(sets) == 1:
-            sets *= len(labels)
-        return [[label in shown for label in of_item] for shown, of_item in zip(sets, labels, strict=True)]
+        """Return for each true label of each test item whether the context of the item shows it.
+
+        Args:
+            labels: The true labels of each test item.
+        """
+        label_sets = [_label_set(shown) for shown in self.shown]
+        is_shown = []
+        for item_index, item_labels in enumerate(labels):
+            label_set = label_sets[0] if len(label_sets) == 1 else label_sets[item_index]
+            is_shown.append([label in label_set for label in item_labels])
+        return is_shown
 
     def coverage(self, labels: Sequence[Sequence[str]]) -> dict[str, float]:
         """Return the labels that a context shows, the share of true labels that are shown, demonstrations per label.
@@ -90,13 +118,29 @@ class Contexts:
         Args:
             labels: The true labels of each test item.
         """
-        numbers = [len(set(chain.from_iterable(shown))) for shown in self.shown]
-        known = [*chain.from_iterable(self.shows(labels))]
+        label_count = sum(len(_label_set(shown)) for shown in self.shown)
+        demonstration_count = 0
+        for shown in self.shown:
+            demonstration_count += sum(len(labels_of_demonstration) for labels_of_demonstration in shown)
+        true_label_count = 0
+        covered_count = 0
+        for is_shown in self.shows(labels):
+            true_label_count += len(is_shown)
+            covered_count += sum(is_shown)
         return {
-            "labels_shown": sum(numbers) / len(numbers),
-            "share_shown": sum(known) / max(1, len(known)),
-            "per_shown_label": sum(len(labels) for shown in self.shown for labels in shown) / max(1, sum(numbers)),
+            "labels_shown": label_count / len(self.shown),
+            "share_shown": covered_count / max(1, true_label_count),
+            "per_shown_label": demonstration_count / max(1, label_count),
         }
 
 
+def _label_set(shown: ShownLabels) -> set[str]:
+    """Return the distinct labels of the demonstrations of a context."""
+    labels: set[str] = set()
+    for labels_of_demonstration in shown:
+        labels.update(labels_of_demonstration)
+    return labels
+
+
 Conditions = dict[str, Contexts | str]
+"""The conditions of an experiment by name: the contexts, or the reason why the data cannot fill them."""

@@ -27,60 +27,10 @@ from StaICC.long_icl.helmet import helmet_conditions
 from StaICC.long_icl.material import DesignOptions, Material
 from StaICC.long_icl.reference_tokens import BUDGETS
 
-_MOST = 10**9 - 1  # the largest number of an option, which fits into a signature
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """An experiment and its options.
-
-    Args:
-        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval`` or ``helmet``.
-        levels: ``context`` and ``length``: budgets in reference tokens (:func:`reference_tokens`), such as 4096;
-            ``helmet``: lengths of HELMET, 4096 to 131072;
-            ``shots``: demonstrations per label; ``order``: the number of rotations, which is also that of shuffles;
-            ``position``: the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty
-            for the default.
-        shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
-        seed: Of shuffles and random demonstrations.
-
-    Raises:
-        ArgumentError: An option is invalid.
-        UnknownNameError: The experiment is unknown.
-    """
-
-    name: str
-    levels: tuple[int, ...] = ()
-    shots: int = 3
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        design = DESIGNS[known_name("experiment", self.name, DESIGNS)]
-        if not isinstance(self.levels, Iterable):
-            raise ArgumentError(f"levels must be whole numbers in a list, not {self.levels!r}")
-        what = f"a level of the experiment {self.name}"
-        levels = tuple(validate_integer(what, level, design.least, _MOST) for level in self.levels) or design.levels
-        if sorted(set(levels)) != list(levels) or len(levels) > design.most:
-            expected = "different numbers in rising order" if design.most > 1 else f"at most {design.most}"
-            raise ArgumentError(f"levels of the experiment {self.name}: got {levels!r}, expected {expected}")
-        set_integers(self, shots=1)
-        object.__setattr__(self, "seed", validate_integer("seed", self.seed, 0, _MOST))
-        if not design.has_shots and (self.shots, self.seed) != (3, 0):
-            raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
-        object.__setattr__(self, "levels", levels)
-
-    def options(self) -> dict[str, str]:
-        """Return the options that the signature contains."""
-        levels = {"levels": "+".join(map(str, self.levels))} if self.levels else {}
-        shots = {"shots": str(self.shots), "seed": str(self.seed)} if DESIGNS[self.name].has_shots else {}
-        return {"experiment": self.name, **levels, **shots}
-
-    def conditions(self, material: Material) -> Conditions:
-        """Return the conditions by name; for one that the data cannot fill, the reason."""
-        if material.data.card.structured:
-            got = f"{material.data.card.title}: items have several labels, so experiments are not defined"
-            raise ArgumentError(f"{got}. Name data sets with one label per item")
-        return DESIGNS[self.name].write(DesignOptions(self.levels, self.shots, self.seed), material)
+_LARGEST_OPTION = 10**9 - 1
+"""The largest number of an option, which fits into a signature."""
+_DEFAULT_SHOTS = 3
+_DEFAULT_SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +40,9 @@ class ExperimentDesign:
     write: Callable[[DesignOptions, Material], Conditions]
     """Returns the conditions by name; for a condition that the data cannot fill, the reason."""
     levels: tuple[int, ...] = ()
-    """The default."""
+    """The default levels."""
     least: int = 1
-    """The least level."""
+    """The lowest level that is allowed."""
     most: int = 100
     """Maximum number of levels."""
     has_shots: bool = True
@@ -118,3 +68,81 @@ DESIGNS: Mapping[str, ExperimentDesign] = {
     ),
 }
 """The experiments by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment and its options.
+
+    Args:
+        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval`` or ``helmet``.
+        levels: ``context`` and ``length``: budgets in reference tokens
+            (:func:`~StaICC.long_icl.reference_tokens.reference_tokens`), such as 4096;
+            ``helmet``: lengths of HELMET, 4096 to 131072;
+            ``shots``: demonstrations per label; ``order``: the number of rotations, which is also that of shuffles;
+            ``position``: the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty
+            for the default.
+        shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
+        seed: Seed of shuffles and random demonstrations.
+
+    Raises:
+        ArgumentError: An option is invalid.
+        UnknownNameError: The experiment is unknown.
+    """
+
+    name: str
+    levels: tuple[int, ...] = ()
+    shots: int = _DEFAULT_SHOTS
+    seed: int = _DEFAULT_SEED
+
+    def __post_init__(self) -> None:
+        design = DESIGNS[known_name("experiment", self.name, DESIGNS)]
+        object.__setattr__(self, "levels", _checked_levels(self.name, design, self.levels))
+        set_integers(self, shots=1)
+        object.__setattr__(self, "seed", validate_integer("seed", self.seed, 0, _LARGEST_OPTION))
+        if not design.has_shots and (self.shots, self.seed) != (_DEFAULT_SHOTS, _DEFAULT_SEED):
+            raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
+
+    def options(self) -> dict[str, str]:
+        """Return the options that the signature contains."""
+        options = {"experiment": self.name}
+        if self.levels:
+            options["levels"] = "+".join(str(level) for level in self.levels)
+        if DESIGNS[self.name].has_shots:
+            options["shots"] = str(self.shots)
+            options["seed"] = str(self.seed)
+        return options
+
+    def conditions(self, material: Material) -> Conditions:
+        """Return the conditions by name; for one that the data cannot fill, the reason.
+
+        Raises:
+            ArgumentError: The items of the data set have several labels, or an option does not fit the data.
+        """
+        card = material.data.card
+        if card.structured:
+            raise ArgumentError(
+                f"{card.title}: items have several labels, so experiments are not defined. Name data sets with one "
+                "label per item"
+            )
+        return DESIGNS[self.name].write(DesignOptions(self.levels, self.shots, self.seed), material)
+
+
+def _checked_levels(name: str, design: ExperimentDesign, levels: Iterable[int]) -> tuple[int, ...]:
+    """Return the levels of an experiment; the default ones if there are none.
+
+    Raises:
+        ArgumentError: The levels are no whole numbers in rising order, or too many.
+    """
+    if not isinstance(levels, Iterable):
+        raise ArgumentError(f"levels must be whole numbers in a list, not {levels!r}")
+    checked = []
+    for level in levels:
+        checked.append(validate_integer(f"a level of the experiment {name}", level, design.least, _LARGEST_OPTION))
+    if not checked:
+        return design.levels
+    is_rising = sorted(set(checked)) == checked
+    if not is_rising or len(checked) > design.most:
+        expected = "different numbers in rising order" if design.most > 1 else f"at most {design.most}"
+        raise ArgumentError(f"levels of the experiment {name}: got {tuple(checked)!r}, expected {expected}")
+    return tuple(checked)

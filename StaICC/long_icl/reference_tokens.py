@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 BYTES_PER_TOKEN = 4
-BUDGETS = tuple(1024 * number for number in (4, 8, 16, 32, 64, 128))
+BUDGETS = tuple(1024 * thousands for thousands in (4, 8, 16, 32, 64, 128))
+"""The usual lengths of contexts in reference tokens, 4K to 128K."""
 
 
 def reference_tokens(text: str) -> int:
-    """Return the length of a text in reference tokens, which do not depend on a model: four bytes of UTF-8 each.
+    """Return the length of a text in reference tokens: four bytes of UTF-8 each, rounded up.
 
     Example:
         >>> reference_tokens("service query: Where is it?")
         7
     """
-    return -(-byte_size(text) // BYTES_PER_TOKEN)
+    return tokens_of_bytes(byte_size(text))
+
+
+def tokens_of_bytes(size: int) -> int:
+    """Return the number of reference tokens that have room for a number of bytes."""
+    return -(-size // BYTES_PER_TOKEN)
 
 
 def to_bytes(text: str) -> bytes:
@@ -27,5 +33,12 @@ def byte_size(text: str) -> int:
 
 
 def budget_name(budget: int) -> str:
-    """Return the name of a number of reference tokens, such as ``4K`` for 4,096."""
-    return f"{budget // 1024}K" if budget % 1024 == 0 else str(budget)
+    """Return the name of a number of reference tokens.
+
+    Example:
+        >>> budget_name(4096), budget_name(1500)
+        ('4K', '1500')
+    """
+    if budget % 1024 == 0:
+        return f"{budget // 1024}K"
+    return str(budget)

@@ -10,6 +10,12 @@ _Value = TypeVar("_Value")
 
 
 def shuffled(values: Sequence[_Value], seed: int | str) -> list[_Value]:
-    """Return a random order that is the same in all versions of Python."""
-    draw = random.Random(seed).random  # only random() is promised to stay the same
-    return [value for _, _, value in sorted((draw(), place, value) for place, value in enumerate(values))]
+    """Return the values in a random order that depends on the seed alone.
+
+    Each value gets a random number, and the values are sorted by their numbers. Python promises that ``random()`` stays
+    the same in all of its versions, and makes no such promise for ``shuffle()``.
+    """
+    generator = random.Random(seed)
+    sort_keys = [generator.random() for _ in values]
+    order = sorted(range(len(values)), key=sort_keys.__getitem__)
+    return [values[index] for index in order]

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import FunctionType
 from typing import Any, Literal
 
 from StaICC.benchmarks.context import RunContext
@@ -61,8 +60,6 @@ CAPABILITIES: dict[Feature, Capability] = {
 }
 """The capability that computes a feature. Its value names the feature in messages."""
 
-_LOCAL = "Use a local model, such as hf:NAME"
-
 
 def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequence[str], feature: Feature) -> Any:
     """Return a feature of the model for each prompt.
@@ -81,8 +78,9 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
         ArgumentError: The function does not return the feature.
     """
     batch, capability = batch_form(function), CAPABILITIES[feature]
-    if feature != "probabilities" and capability in protocol.capabilities_of(function):
-        return getattr(function, protocol.METHODS[capability])(list(prompts))
+    method = protocol.method_of(function, capability)
+    if method is not None:
+        return method(list(prompts))
     answers: Iterable[Any] = (function(prompt=prompt, label_space=list(label_space)) for prompt in prompts)
     if batch is not None:
         answers = check_batch(batch(list(prompts), list(label_space)), len(prompts))
@@ -92,17 +90,10 @@ def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequen
     for answer in answers:
         if not isinstance(answer, tuple) or len(answer) < 2:
             got = f"it returned a {type(answer).__name__}, expected a tuple of label probabilities and features"
-            raise ArgumentError(f"{_name(function)} does not provide {capability.value}: {got}. {_LOCAL}")
+            name = protocol.kernel_name(function)
+            raise ArgumentError(f"{name} does not provide {capability.value}: {got}. {protocol.USE_LOCAL_MODEL}")
         rows.append(answer[1 if feature == "hidden" else -1])
     return rows
-
-
-def _name(function: Any) -> str:
-    return str(function.__name__) if isinstance(function, FunctionType) else type(function).__name__
-
-
-class CapabilityError(ArgumentError):
-    """A kernel lacks a capability."""
 
 
 def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability], *features: Any) -> None:
@@ -117,14 +108,8 @@ def check_capabilities(user: str, kernel: Any, requires: frozenset[Capability], 
     Raises:
         CapabilityError: The kernel lacks one. The message names method, capability and kernel.
     """
-    available = protocol.capabilities_of(kernel)
     requires |= {CAPABILITIES[feature] for feature in features if feature in OF_TEXTS}
-    missing = [capability.value for capability in Capability if capability in requires - available]
-    missing += ["log-probabilities"] * ("log_probabilities" in {*features} - _joint(kernel))
-    if missing:
-        provided = ", ".join(capability.value for capability in Capability if capability in available)
-        got = f"which {_name(kernel)} does not provide; it provides {provided}"
-        raise CapabilityError(f"{user} needs {' and '.join(missing)}, {got}. {_LOCAL}, with its default options")
+    protocol.require_capabilities(user, kernel, requires, log_probabilities="log_probabilities" in features)
 
 
 def check_requests(user: str, kernel: Any, requests: object) -> None:
@@ -341,12 +326,6 @@ class FeatureFunction(KernelFunction):
         return forecast.forecast_prompts(self.kernel, prompts, label_space, 0, names, **kept)
 
 
-def _joint(kernel: Any) -> frozenset[str]:
-    """Return the features that one run of the model computes; none where that would bypass what a subclass adds."""
-    usable = hasattr(type(kernel), "joint_features") and protocol.can_call_directly(kernel, "features")
-    return kernel.joint_features if usable else frozenset()
-
-
 def _computed(kernel: Any, features: Collection[Feature], prompts: list[Any], labels: list[str]) -> Mapping[Any, Any]:
     if len(features) > 1 or "log_probabilities" in features:
         rows = kernel.features(prompts, labels, set(features))
@@ -441,7 +420,7 @@ def extra_features(kernel: Any) -> frozenset[str]:
     These are ``"noisy_channel"`` (in two variants) and ``"patched"`` (with the state of a layer replaced).
     """
     names = ("noisy_channel", "patched")
-    return _joint(kernel).union(name for name in names if protocol.can_call_directly(kernel, name))
+    return protocol.joint_features_of(kernel).union(name for name in names if protocol.can_call_directly(kernel, name))
 
 
 @dataclass(frozen=True)
@@ -628,7 +607,7 @@ class FeatureCache:
         These are joint features together and every other feature alone, texts and noisy channels apart.
         """
         features = list(dict.fromkeys(feature for needed in wanted.values() for feature in needed))
-        joint = sorted(_joint(self.kernel).intersection(features))
+        joint = sorted(protocol.joint_features_of(self.kernel).intersection(features))
         if len(joint) < 2 and "log_probabilities" not in joint:
             joint = []
         calls = []

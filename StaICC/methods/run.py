@@ -43,6 +43,7 @@ from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure, checked, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.huggingface.forward import distinct_positions
+from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
@@ -595,7 +596,7 @@ def chosen_methods(
         settings = {name: value for name, value in options.items() if name in declared[spec.name]}
         try:
             made.append(Method(spec, kernel, variant, number, **settings))
-        except features.CapabilityError as error:
+        except CapabilityError as error:
             skipped[spec.name] = str(error)
             _log.warning("left out: %s", error)
     if not made:

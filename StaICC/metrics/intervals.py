@@ -1109,6 +1109,34 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
     return _skewed_mean_interval(values, intervals, below, above)
 
 
+def mean_interval_in_range(
+    values: Sequence[float], intervals: Sequence[Interval], *, low: float, high: float, highest: float = 1.0
+) -> Interval:
+    """Return the interval of a mean over data sets of a score with any range.
+
+    :func:`mean_interval` expects scores from 0 to 1. So the scores are shifted and scaled to this range, and the limits
+    of the interval are scaled back. The mean of a single data set has the interval of the score there.
+
+    Args:
+        values: The score of each data set.
+        intervals: Its interval.
+        low: The lowest possible score.
+        high: The highest possible score.
+        highest: As for :func:`mean_interval`, after scaling.
+    """
+    if len(intervals) == 1:
+        return intervals[0]
+    width = high - low
+    shares = [(value - low) / width for value in values]
+    intervals_of_shares = []
+    for interval in intervals:
+        intervals_of_shares.append(
+            replace(interval, low=(interval.low - low) / width, high=(interval.high - low) / width)
+        )
+    mean = mean_interval(shares, intervals_of_shares, highest)
+    return replace(mean, low=low + width * mean.low, high=low + width * mean.high)
+
+
 def _skewed_mean_interval(
     values: Sequence[float], intervals: Sequence[Interval], below: Sequence[float], above: Sequence[float]
 ) -> Interval:

@@ -342,6 +342,13 @@ def _interval_from_distance(
     return Interval(lower_end + 0.0, upper_end + 0.0, distance.level, distance.method, centre=centre)
 
 
+class MeanOfUnknownRange(Mean):
+    """The mean of scores whose range is not known. It has a value, but neither an interval nor a paired test."""
+
+    def __init__(self) -> None:
+        super().__init__(-math.inf, math.inf)
+
+
 class MeanOf:
     """A custom metric that is the mean of a score of each query; it has confidence intervals and paired tests.
 
@@ -408,7 +415,7 @@ class QueryMean(Mean):
         return Mean(self._low, self._high).interval(sample, scores, level)
 
 
-class _Share(Mean):
+class Share(Mean):
     """A mean of scores that are mostly 0 or 1, such as wrong or correct.
 
     Its interval is that of a share, which allows for rare events: few correct predictions, or few wrong ones.
@@ -424,7 +431,7 @@ class _Share(Mean):
         return self.part(sample, predictions, level).interval(level, self.method)
 
 
-class Accuracy(_Share):
+class Accuracy(Share):
     """The share of correct predictions."""
 
     of_classification = True
@@ -434,7 +441,7 @@ class Accuracy(_Share):
         return [float(guess == label) for guess, label in zip(predictions, sample.truth, strict=True)]
 
 
-class Consistency(_Share):
+class Consistency(Share):
     """How often the conditions of a run agree: the mean over the queries of the share of the most frequent label.
 
     The prediction for a query is the list of its predicted labels, one for each condition.
@@ -467,7 +474,7 @@ class Consistency(_Share):
         return fewest_equal_predictions / n_conditions, 1.0
 
 
-class Likelihood(_Share):
+class Likelihood(Share):
     """The mean probability of the true label."""
 
     reads = "probabilities"

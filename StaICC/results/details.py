@@ -84,9 +84,11 @@ class FailedQuery:
     """A query without a prediction."""
 
     condition: str
+    """Name of its condition."""
     query: int
     """Number within the condition."""
     reason: str
+    """The error, or the beginning of a reply without a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class ConditionRecord:
     """One condition: true labels, predictions and label scores of its queries."""
 
     name: str
+    """Name of the condition, such as ``"normal"``."""
     output: str
     """Kind of the predictions: ``"probabilities"``, ``"logits"``, ``"labels"``, ``"ambiguous"`` or ``"none"``."""
     truth: tuple[int, ...]
@@ -160,14 +163,43 @@ def _rows_by_query(rows: Iterable[list[float]], has_row: Iterable[bool]) -> list
 
 @dataclass(frozen=True, slots=True)
 class QueryScores:
-    """The score of each query of a metric of the user's own, which is their mean: comparisons read them."""
+    """The score of each query of a metric that is not of this library, and is their mean: comparisons read them."""
 
-    low: float
-    """The lowest possible score."""
-    high: float
-    """The highest possible score."""
+    low: float | None
+    """The lowest possible score; ``None`` if the range is not known, as of some metrics of other harnesses."""
+    high: float | None
+    """The highest possible score; ``None`` if the range is not known."""
     values: Mapping[str, Mapping[str, tuple[float | None, ...] | None]]
     """By data set and condition; ``None`` for a query that no score counts, and for an undefined metric."""
+
+
+SAMPLES = "samples"
+"""The condition under which the query scores of logged samples are saved: logs have no other conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSamples(SavedRecord):
+    """The samples of one task that another harness ran and logged. Their scores are :class:`QueryScores`.
+
+    The lists have one item for each sample, in one order.
+    """
+
+    documents: tuple[str, ...]
+    """Id of the document, which is the test row."""
+    repeats: tuple[int, ...]
+    """Number of the repeat (epoch, trial) of the document, from 0."""
+    digests: tuple[str | None, ...]
+    """Digest of document and target; ``None`` if the log does not have them."""
+    task_version: str | None
+    """Version of the task; ``None`` if the log does not say."""
+
+    def check_saved(self, where: str) -> None:
+        """Raise a SchemaError for lists of different lengths, and for a sample that is listed twice."""
+        if not len(self.documents) == len(self.repeats) == len(self.digests):
+            raise SchemaError(f"{where} has documents, repeats and digests of different lengths")
+        positions = set(zip(self.documents, self.repeats, strict=True))
+        if len(positions) < len(self.documents):
+            raise SchemaError(f"{where} has a document twice with the same repeat")
 
 
 QueryPosition = tuple[int, int]
@@ -205,6 +237,7 @@ class DatasetDetails(SavedRecord):
     query_digests: str
     """The first 32 bits of each prompt's digest, in order, as base64: finds the first query that differs."""
     conditions: tuple[ConditionRecord, ...]
+    """True labels, predictions and label scores by condition; empty for LongICL's data sets with several labels."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why a score is undefined, by its key."""
     notes: tuple[str, ...] = ()
@@ -214,6 +247,7 @@ class DatasetDetails(SavedRecord):
     baselines: Mapping[str, Baselines] = field(default_factory=dict)
     """Accuracy of guessing, by the condition whose accuracy it belongs to."""
     failures: tuple[FailedQuery, ...] = ()
+    """Queries without a prediction, with the reason of each."""
     unparsed: tuple[FailedQuery, ...] = ()
     """Generated replies without a label, with the beginning of each."""
     bounds: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)

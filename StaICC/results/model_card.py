@@ -1,13 +1,14 @@
-"""Scores as the evaluation results of a model card."""
+"""Scores as the evaluation results of a model card (``model-index``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from StaICC.results.hub_datasets import hub_dataset
 from StaICC.results.left_out import with_marks
-from StaICC.results.protocol import ResultsLike
-from StaICC.results.score_records import score_records
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.score_records import records_of_scores
 
 _HUB_METRICS = {"macro_F1": "f1"}
 """Names of metrics on the model hub, where they differ from the keys."""
@@ -20,12 +21,29 @@ def _dataset_title(record: Mapping[str, Any]) -> str:
     return "mean over data sets"
 
 
-def _evaluation_without_metrics(record: Mapping[str, Any]) -> dict[str, Any]:
+def _dataset_entry(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the metadata say about the data set of a score.
+
+    Its ``type`` is the id of the data set on the hub; that of a mean, or of a data set that is not there, is its name.
+    ``split`` names the splits of the hub that the rows come from, because the benchmark makes its own test set of them.
+    """
+    title = _dataset_title(record)
+    arguments = {"signature": record["signature"], "identity": result.provenance.label}
+    entry = {"type": title, "name": title, "args": arguments}
+    on_hub = hub_dataset(result, title)
+    if on_hub is not None:
+        entry["type"] = on_hub.repository
+        entry["config"] = on_hub.config
+        if on_hub.splits:
+            entry["split"] = "+".join(on_hub.splits)
+    return entry
+
+
+def _evaluation_without_metrics(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the evaluation that a score belongs to, before it has any metrics."""
-    dataset = _dataset_title(record)
     return {
         "task": {"type": "text-classification", "name": f"StaICC {record['benchmark']}, {record['method']}"},
-        "dataset": {"type": dataset, "name": dataset, "split": "test", "args": {"signature": record["signature"]}},
+        "dataset": _dataset_entry(result, record),
         "metrics": [],
     }
 
@@ -50,7 +68,7 @@ def _metric_of(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def model_index(results: Iterable[ResultsLike]) -> list[dict[str, Any]]:
+def model_index(results: Iterable[Result | ResultGroup]) -> list[dict[str, Any]]:
     """Return scores as the evaluation results of a model card (``model-index`` of the model hub's metadata).
 
     Args:
@@ -59,20 +77,21 @@ def model_index(results: Iterable[ResultsLike]) -> list[dict[str, Any]]:
     Returns:
         One entry for each model, with one evaluation for each data set (and the mean) of each benchmark and signature.
         Undefined scores are left out. The name of a score says how many queries it leaves out, and whether the run
-        stopped early.
+        stopped early. Two models with the same name and other identities have two entries; the identity is in ``args``
+        of each data set.
     """
-    evaluations_by_model: dict[str, dict[tuple[str, str, str], dict[str, Any]]] = {}
-    for result in results:
-        for record in score_records(result):
-            if record["value"] is None:
-                continue
-            evaluations = evaluations_by_model.setdefault(record["model"], {})
-            key = (record["benchmark"], record["signature"], _dataset_title(record))
-            if key not in evaluations:
-                evaluations[key] = _evaluation_without_metrics(record)
-            evaluations[key]["metrics"].append(_metric_of(record))
-
-    index = []
-    for model, evaluations in evaluations_by_model.items():
-        index.append({"name": model, "results": list(evaluations.values())})
-    return index
+    entries: dict[str, dict[str, Any]] = {}
+    evaluations: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+    for group in results:
+        for result in group.results():
+            for record in records_of_scores(result):
+                if record["value"] is None:
+                    continue
+                if result.model not in entries:
+                    entries[result.model] = {"name": result.provenance.names, "results": []}
+                key = (result.model, record["benchmark"], record["signature"], _dataset_title(record))
+                if key not in evaluations:
+                    evaluations[key] = _evaluation_without_metrics(result, record)
+                    entries[result.model]["results"].append(evaluations[key])
+                evaluations[key]["metrics"].append(_metric_of(record))
+    return list(entries.values())

@@ -52,6 +52,7 @@ class Predictor:
     started: str = field(compare=False)
     """UTC, ISO 8601."""
     finished: str = field(compare=False)
+    """UTC, ISO 8601."""
     editions: tuple[str, ...] = field(default=(), compare=False)
     """The editions that a server named; empty for others, and if all predictions were reused."""
     computed: int = field(default=0, compare=False)
@@ -69,7 +70,6 @@ class Predictor:
     def label(self) -> str:
         """The name and the short identity in one line, such as ``"gpt2 [0123456789ab]"``.
 
-        The name is the first one that there is: the name that the user gave, that of the model, that of the function.
         A label ends with ``(unidentified)`` if the identity is incomplete.
 
         Predictions that the user gave instead of a function have the digest of the predictions as their identity. If
@@ -78,15 +78,9 @@ class Predictor:
         """
         if GIVEN in self.who:
             return self._label_of_given_predictions()
-        name = self.name
-        if not name:
-            name = self.who.get("model")
-        if not name:
-            name = self.who.get("function", "")
         text = f"[{self.identity[:_IDENTITY_DIGITS]}]"
-        name_in_one_line = " ".join(name.split())
-        if name_in_one_line:
-            text = f"{name_in_one_line} {text}"
+        if self.shown_name:
+            text = f"{self.shown_name} {text}"
         if self.unidentified:
             return f"{text} (unidentified)"
         return text
@@ -98,10 +92,20 @@ class Predictor:
         """
         digest_of_predictions = self.who[GIVEN]
         short_identity = f"[{digest_of_predictions[:_IDENTITY_DIGITS]}]"
-        if not self.name:
+        if not self.shown_name:
             return f"{GIVEN} {short_identity}"
-        name_in_one_line = " ".join(self.name.split())
-        return f"{name_in_one_line} {short_identity} ({GIVEN})"
+        return f"{self.shown_name} {short_identity} ({GIVEN})"
+
+    @property
+    def shown_name(self) -> str:
+        """The name without the identity, in one line; empty if the model has no name.
+
+        It is the first one that there is: the name that the user gave, that of the model, that of the function.
+        """
+        for name in (self.name, self.who.get("model"), self.who.get("function")):
+            if name:
+                return " ".join(name.split())
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,19 @@ class Provenance(SavedRecord):
         if len(labels) > _MAX_MODELS_SHOWN:
             text += f" and {len(labels) - _MAX_MODELS_SHOWN} more"
         return text
+
+    @property
+    def names(self) -> str:
+        """The names of the models without their identities, in one line.
+
+        A model without a name is ``"unnamed model"``; predictions that the user gave without a name are
+        ``"predictions given"``.
+        """
+        names: dict[str, None] = {}  # a dictionary keeps the order
+        for predictor in self.predictors:
+            default_name = GIVEN if GIVEN in predictor.who else "unnamed model"
+            names[predictor.shown_name or default_name] = None
+        return "; ".join(names) or NOT_RECORDED
 
     @property
     def unidentified(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails
+from StaICC.results.details import DatasetDetails, EarlyStopping, LoggedSamples, MeanDetails, QueryScores
 from StaICC.results.predictor import Provenance
 from StaICC.results.signature import Signature
 
@@ -60,6 +60,14 @@ class ResultLike(Protocol):
     @property
     def warnings(self) -> Sequence[str]:
         """What the data, prompts and predictions warn of."""
+
+    @property
+    def query_scores(self) -> Mapping[str, QueryScores]:
+        """The scores of the queries by metrics that are not of this library."""
+
+    @property
+    def samples(self) -> Mapping[str, LoggedSamples]:
+        """The samples by data set, if another harness logged them."""
 
     @property
     def outputs(self) -> Mapping[str, Any] | None:

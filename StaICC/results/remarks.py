@@ -154,6 +154,13 @@ def bracket_note(results: Iterable[ResultLike]) -> list[str]:
     return [f"In brackets: {100 * level:g} % intervals." for level in sorted(levels)]
 
 
+def _meaning_of_means(result: ResultLike) -> list[str]:
+    """Return a remark on what the means over the tasks of another harness are; harnesses may weigh tasks by size."""
+    if not result.samples or len(result.divided) < 2:
+        return []
+    return ["Means give each task the same weight, whatever its number of documents."]
+
+
 def is_warning(remark: str) -> bool:
     """Return whether a remark of :func:`remarks` warns: the run is partial, or its model is not identified."""
     return remark.startswith((_PARTIAL, _UNIDENTIFIED))
@@ -180,5 +187,6 @@ def remarks(result: ResultLike) -> list[str]:
     sentences += _label_mass(result)
     sentences += _not_beaten_remarks(result)
     sentences += experiment_notes(result)
+    sentences += _meaning_of_means(result)
     sentences += bracket_note([result])
     return sentences

@@ -19,7 +19,7 @@ from StaICC.files.json_reading import hints_of, read_value
 from StaICC.layout import Block, Displayed, Line, shared_lines
 from StaICC.optional import require
 from StaICC.registry import import_reference
-from StaICC.results.details import DatasetDetails, EarlyStopping, MeanDetails, QueryScores
+from StaICC.results.details import DatasetDetails, EarlyStopping, LoggedSamples, MeanDetails, QueryScores
 from StaICC.results.files import (
     AVERAGED,
     DIVIDED,
@@ -209,6 +209,8 @@ class Result(_Saved):
     """For each metric that is not of this library, whether larger values are better; ``None`` if it does not say."""
     query_scores: dict[str, QueryScores] = field(default_factory=dict)
     """For each metric that is not of this library, the scores of the queries if it states them."""
+    samples: dict[str, LoggedSamples] = field(default_factory=dict)
+    """The samples by data set, if the result was read from the logs of another harness (:func:`StaICC.read_logs`)."""
     outputs: Mapping[str, Any] | None = None
     """Records of each query by data set, if the run kept them (``return_outputs=True``); saved separately."""
 
@@ -311,9 +313,9 @@ class Result(_Saved):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, with the schema number."""
         saved: dict[str, Any] = {"schema": RESULT_SCHEMA, "kind": "result"}
-        for attribute, key in _KEYS.items():
+        for attribute, key in KEYS.items():
             value = plain_values(getattr(self, attribute))
-            if value or key not in _OPTIONAL:
+            if value or key not in OPTIONAL_KEYS:
                 saved[key] = value
         saved["signature"] = self.signature.to_dict()
         return saved
@@ -331,6 +333,8 @@ class Result(_Saved):
             check_scores(scores, f"the scores of {dataset:.60}")
         if set(attributes["details"]) != set(attributes["divided"]):
             raise SchemaError("the scores and the details are not of the same data sets")
+        if "samples" in attributes and set(attributes["samples"]) != set(attributes["details"]):
+            raise SchemaError("the samples and the details are not of the same data sets")
         stopped_early = "stopping" in attributes
         signature_says_stopped = "stopping" in attributes["signature"]
         if stopped_early != signature_says_stopped:
@@ -343,22 +347,22 @@ NOT_REPRODUCIBLE = ("timing", "with_divided", "warnings", "arguments")
 """Keys of a file that may differ between two runs of the same settings: the seconds, whether the scores by data set are
 an entry of the dictionary, the warnings (of the version that ran), and how the arguments were given."""
 
-_KEYS = {attribute.name: attribute.name for attribute in fields(Result) if attribute.name != "outputs"}
-_KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
+KEYS = {attribute.name: attribute.name for attribute in fields(Result) if attribute.name != "outputs"}
+KEYS |= {"divided": DIVIDED, "averaged": AVERAGED}
 """The key of each attribute in a file."""
-_OPTIONAL = ("warnings", "files", "stopping", "higher_is_better", "query_scores")
+OPTIONAL_KEYS = ("warnings", "files", "stopping", "higher_is_better", "query_scores", "samples")
 """Keys that a file has only where they have a value."""
-_SAVED_TYPES = {**hints_of(Result), "signature": Mapping[str, str], "stopping": EarlyStopping}
+SAVED_TYPES = {**hints_of(Result), "signature": Mapping[str, str], "stopping": EarlyStopping}
 """The type of each attribute in a file."""
 
 
 def _read_attributes(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a saved result by name; the signature as its fields."""
     attributes = {}
-    for attribute, key in _KEYS.items():
+    for attribute, key in KEYS.items():
         if key in data:
-            attributes[attribute] = read_value(_SAVED_TYPES[attribute], data[key], f"the result's {key}")
-        elif key not in _OPTIONAL:
+            attributes[attribute] = read_value(SAVED_TYPES[attribute], data[key], f"the result's {key}")
+        elif key not in OPTIONAL_KEYS:
             raise SchemaError(f"the result cannot be read: the field {key!r} is missing")
     return attributes
 

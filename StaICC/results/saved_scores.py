@@ -10,7 +10,7 @@ from typing import Any
 from StaICC.files.json_reading import read_value
 from StaICC.metrics.scores import BASELINE_KEYS, SCORES
 
-_ROUND_KEY = re.compile(r"[0-9]+R")
+ROUND_KEY = re.compile(r"[0-9]+R")
 """Keys of the scores of LongICL's rounds, such as ``"1R"``."""
 
 
@@ -26,9 +26,9 @@ class _Experiment:
 
 _ROUND_ITEM = tuple[int, int | None, int | None, int | None]
 """A test item in a round of LongICL: its row, and its numbers of true, predicted and correct labels."""
-_ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ROUND_ITEM, ...]}
+ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ROUND_ITEM, ...]}
 """Types of the fields of a round of LongICL that comparisons and tables read."""
-_SCORE_TYPES: Mapping[str, Any] = {
+SCORE_TYPES: Mapping[str, Any] = {
     **dict.fromkeys((*SCORES, "mean", *BASELINE_KEYS), float | None),
     "sensitivity": Mapping[str, tuple[float, float] | float | None],  # the slope and intercept of a regression line
     "distribution": tuple[float, ...] | None,
@@ -51,7 +51,7 @@ def _check_rounds(rounds: Mapping[str, Mapping[str, object]], where: str) -> Non
         SchemaError: A field has another type than this library writes.
     """
     for name, record in rounds.items():
-        for key, expected_type in _ROUND_TYPES.items():
+        for key, expected_type in ROUND_TYPES.items():
             if key in record:
                 read_value(expected_type, record[key], f"{where}, {name:.60}, {key}")
 
@@ -72,11 +72,11 @@ def check_scores(scores: Mapping[str, Any], where: str, nested: bool = True) -> 
     """
     for key, value in scores.items():
         score_name = f"{where}, {key:.60}"
-        if _ROUND_KEY.fullmatch(key):
+        if ROUND_KEY.fullmatch(key):
             read_value(float | None, value, score_name)
             continue
-        if key in _SCORE_TYPES:
-            read_value(_SCORE_TYPES[key], value, score_name)
+        if key in SCORE_TYPES:
+            read_value(SCORE_TYPES[key], value, score_name)
             if key == "rounds":
                 _check_rounds(value, score_name)
         elif nested and isinstance(value, Mapping):

@@ -10,7 +10,7 @@ from StaICC import benchmark_names
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import BASELINE_KEYS
 from StaICC.results.above_chance import strongest_not_beaten, verdicts_of
-from StaICC.results.details import Baselines, ConditionRecord, DatasetDetails, MeanDetails
+from StaICC.results.details import SAMPLES, Baselines, ConditionRecord, DatasetDetails, MeanDetails
 from StaICC.results.protocol import ResultLike, ResultsLike
 
 _OBJECTS_WITHOUT_SCORES = ("rounds", "settings", "experiment")
@@ -143,12 +143,29 @@ def _counts_of_condition(result: ResultLike, dataset: str, condition: ConditionR
     return QueryCounts(asked=len(condition.truth), scored=scored)
 
 
+def _counts_of_samples(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
+    """Return the counts of a score of logged samples; a task that does not have the metric has none.
+
+    Args:
+        result: The result.
+        dataset: The task.
+        metric: Key of the score.
+    """
+    query_scores = result.query_scores.get(metric)
+    values = query_scores.values.get(dataset, {}).get(SAMPLES) if query_scores is not None else None
+    if values is None:
+        return QueryCounts(0, 0)
+    return QueryCounts(asked=len(values), scored=len(values) - values.count(None))
+
+
 def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
     """Return the counts of a score of a data set.
 
     A score of a round or a condition has the counts of the round or condition. Any other score has those of the data
     set.
     """
+    if dataset in result.samples:
+        return _counts_of_samples(result, dataset, metric)
     details = result.details[dataset]
     rounds = _rounds_of(result, dataset, metric)
     if rounds:

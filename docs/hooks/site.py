@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT))  # the site describes this source, whatever else i
 import api_pages  # noqa: E402  (from this folder: MkDocs lets hooks import their neighbours)
 import data_set_pages  # noqa: E402
 import repository  # noqa: E402
+import result_file_tables  # noqa: E402
 
 __all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "on_post_page", "on_post_template"]
 
@@ -45,6 +46,10 @@ def _names() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "the ten data sets": data_set_pages.ten_table,
     "the LongICL data sets": data_set_pages.long_icl_table,
+    "the fields of a result": lambda: result_file_tables.fields_table("result"),
+    "the details of a data set": lambda: result_file_tables.fields_table("DatasetDetails"),
+    "the record of a condition": lambda: result_file_tables.fields_table("ConditionRecord"),
+    "the record of a model": lambda: result_file_tables.fields_table("Predictor"),
     "names": _names,
     "modules": lambda: api_pages.modules_table(api_pages.modules()),
 }

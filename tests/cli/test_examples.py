@@ -16,6 +16,7 @@ from StaICC.benchmarks.exchange import identified_queries
 from StaICC.cli import main
 from StaICC.cli.output import Printed
 from StaICC.layout import Line
+from tests.logs.made_logs import write_evaluation
 
 PROGRAM = "python -m StaICC "
 COMMANDS = tuple(StaICC.cli._COMMANDS)
@@ -34,7 +35,8 @@ SHORTER = {
     "race --model smollm2 --model smollm2 --model-option dtype=bfloat16": "race --model ppm --model ppm --model-option "
     "order=3 --datasets mini --margin 0.1",
     "verify result.json --rerun 20 --model hf:gpt2": "verify ppm.json --rerun 20 --model ppm",
-    "score normal predictions.jsonl": "score normal predictions.jsonl --datasets mini --limit 10",
+    "score normal predictions.jsonl --model-name my-model": "score normal predictions.jsonl --datasets mini "
+    "--limit 10 --model-name my-model",
     "score normal logged": "score normal logged --datasets mini --limit 10",
     "prompts normal --datasets mini --limit 1 --model 'smollm2;prompt_format=chat'": "prompts normal --datasets mini "
     "--limit 1 --model 'ppm;order=3'",
@@ -49,7 +51,7 @@ ELSEWHERE = {
     "data install long-icl --from DIR": "needs the user's files: tests/cli/test_data.py",
     "data remove NAME": "needs a converted model: tests/kernels/huggingface/test_gguf.py",
     "data verify": "its status says whether data is installed: tests/cli/test_data.py",
-    "run long-icl --data-dir DIR --rounds 1 2 --test-number 20": "needs the user's files: tests/cli/test_data.py",
+    "run long-icl --data-dir DIR --rounds 1 2 --limit 20": "needs the user's files: tests/cli/test_data.py",
     "run long-icl --experiment context --levels 4K 8K 16K --dry-run": "needs the user's files: tests/cli/test_data.py",
 }
 """Examples that need what a test has not got, and where they are tested."""
@@ -107,6 +109,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.writelines(json.dumps({"id": query.id, "index": 1}) + "\n" for query in asked)
     with (folder / "predictions.csv").open("w", encoding="utf-8") as file:
         file.write("id,label\n" + "".join(f"{query.id},food\n" for query in asked))
+    for name, correct in (("first", 1.0), ("second", 0.0)):
+        tasks = {"sums": {"acc": [correct] * 20, "acc_norm": [correct] * 20}}
+        write_evaluation(folder / "out" / f"{name}_model", tasks, model=name)
+    for name in ("a", "b"):
+        (folder / f"{name}.csv").write_text("row,score\n" + "".join(f"{row},{row}\n" for row in range(9)), "utf-8")
     (folder / "logged").mkdir()
     with (folder / "logged" / "samples_staicc_normal_mini_2026.jsonl").open("w", encoding="utf-8") as file:
         for query in asked:

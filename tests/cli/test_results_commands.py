@@ -90,7 +90,7 @@ def test_a_model_card_has_the_scores_in_the_format_of_the_hub(folder: Path, caps
     name = "a: 'b' \"c\" # \u2028 \U0001f600 \x85 ---"
     result = StaICC.Normal(datasets=["mini"], limit=10)(lambda prompt, label_space: 0, model_name=name)
     result.save("named.json")
-    for file, model in (("a.json", StaICC.load("a.json").model), ("named.json", result.model)):
+    for file, model in (("a.json", StaICC.load("a.json").provenance.names), ("named.json", " ".join(name.split()))):
         assert main(["export", "model-card", file, "-o", "card.md"]) == 0
         start, card, end = Path("card.md").read_text("utf-8").split("---\n")[0::1][:3]
         metadata = yaml.safe_load(card)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
-from StaICC.kernels.huggingface.prompts import LabelScoring  # noqa: E402
+from StaICC.kernels.huggingface.label_rules import LabelScoring  # noqa: E402
 
 LABELS = ["person", "location", "number of people", "city"]
 PROMPTS = [f"question: who wrote {n}? answer: person\nquestion: the city {n % 3}? answer: " for n in range(5)]

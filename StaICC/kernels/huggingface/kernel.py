@@ -168,7 +168,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this kernel can compute; no state of one position decides labels that are scored in full."""
-        if self.options.whole_labels:
+        if self.options.scores_all_tokens:
             return super().capabilities - {Capability.LAYER_STATES}
         return super().capabilities
 
@@ -408,7 +408,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         Raises:
             ArgumentError: There is no such layer, its width is another one, or labels are scored in full.
         """
-        if self.options.whole_labels:
+        if self.options.scores_all_tokens:
             raise ArgumentError("label_scoring: got 'full', expected 'last' or 'first': one position is replaced")
         with self._running(prompts):
             tokens, shared = self.format.deciding(label_space)
@@ -436,7 +436,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def joint_features(self) -> frozenset[str]:
         """The features that :meth:`features` computes."""
         features = frozenset({"probabilities", "hidden", "vocabulary"})
-        if self.options.whole_labels and self.options.label_normalisation == "mean":
+        if self.options.scores_all_tokens and self.options.label_normalisation == "mean":
             # The scores are means per token, which are no log-probabilities of labels.
             return features
         return features | {"log_probabilities"}
@@ -455,8 +455,8 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """
         features: dict[str, Any] = {}
         scores_labels = not LABEL_FEATURES.isdisjoint(wanted)
-        scores_one_token = scores_labels and not self.options.whole_labels
-        if scores_labels and self.options.whole_labels:
+        scores_one_token = scores_labels and not self.options.scores_all_tokens
+        if scores_labels and self.options.scores_all_tokens:
             scores = self.score(prompts, label_space)
             features["probabilities"] = scores.predictions()
             features["log_probabilities"] = scores.log_scores

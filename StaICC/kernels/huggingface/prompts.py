@@ -13,10 +13,9 @@ them for each label. They are tokenized once. Tokenizers are not made to be cut,
   token spans such a place), well inside of what all texts share;
 * if two of the texts, the first and the last in order, give the same tokens whole and in two parts.
 
-**Labels.** A causal language model scores tokens, not labels. In 0.1.1 a label is scored by the *last* token of its own
-tokenization (``"last"``); scoring the *first* token, or *all* of them in the context of the prompt (``"full"``), are
-the alternatives. Two labels may share the token that decides, or it may be a special one that a tokenizer adds at the
-end: :meth:`PromptFormat.audit` finds these before anything is run.
+**Labels.** A rule says which tokens of a label score it (:mod:`~StaICC.kernels.huggingface.label_rules`). Labels may
+share the token that decides, or it may be a special one that a tokenizer adds at the end: :meth:`PromptFormat.audit`
+finds these before anything is run.
 
 **Chat.** A chat prompt is the text of the tokenizer's own template, with the beginning of the reply
 (``add_generation_prompt=True``), tokenized without further special tokens. Labels are scored where the reply starts,
@@ -39,6 +38,7 @@ from typing import Any, Literal
 from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.forward import shared_length
+from StaICC.kernels.huggingface.label_rules import LABEL_RULES, LabelRule, LabelScoring, Tokens
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
 from StaICC.kernels.huggingface.tokenizer_check import check_reply_begins, check_special_tokens, refuse_damage
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
@@ -67,13 +67,9 @@ _PROBE = question_only("text: a label: ")
 _REPLY = "reply"
 _UNLIMITED = 10**9
 """Tokenizers that know no limit give a very large number instead."""
-_DECIDES = {"last": slice(-1, None), "first": slice(1), "full": slice(None)}
-"""Which tokens of a label decide, for each value of ``LabelScoring``: one, or all, in the context of the prompt."""
 
-LabelScoring = Literal["last", "first", "full"]
 IssueKind = Literal["no-token", "shared-token", "special-token"]
 KernelVariant = Literal["paper", "0.1.1"]
-Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +83,7 @@ class KernelOptions:
     """
 
     label_scoring: LabelScoring = "last"
-    """The tokens that score a label: ``"last"``, ``"first"``, or ``"full"``: all, in the context of the prompt."""
+    """The rule of :data:`~StaICC.kernels.huggingface.label_rules.LABEL_RULES` that says which tokens score a label."""
 
     label_normalisation: Literal["sum", "mean"] = "sum"
     """For ``"full"``: the sum of the log-probabilities, or their mean per token."""
@@ -135,7 +131,7 @@ class KernelOptions:
         for name in ("system", "template_arguments"):
             if getattr(self, name) and not self.is_chat:
                 raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
-        if self.label_normalisation != "sum" and not self.whole_labels:
+        if self.label_normalisation != "sum" and not self.scores_all_tokens:
             problem = f"needs label_scoring='full': got {self.label_scoring!r}, which is one token"
             raise ArgumentError(f"label_normalisation={self.label_normalisation!r} {problem}")
         if self.last_blank == "label" and self.is_chat:
@@ -161,9 +157,14 @@ class KernelOptions:
         return self.prompt_format == "chat-turns" or self.on_too_long == "drop-demonstrations"
 
     @property
-    def whole_labels(self) -> bool:
-        """Whether all tokens of a label are scored."""
-        return _DECIDES[self.label_scoring] == slice(None)
+    def label_rule(self) -> LabelRule:
+        """Which tokens of a label decide its score."""
+        return LABEL_RULES[self.label_scoring]
+
+    @property
+    def scores_all_tokens(self) -> bool:
+        """Whether all tokens of a label are scored, in the context of the prompt."""
+        return self.label_rule.scores_all_tokens
 
     def settings(self) -> dict[str, str]:
         """The options that change predictions, as texts by name."""
@@ -501,9 +502,9 @@ class PromptFormat:
     def deciding(self, label_space: Sequence[str]) -> tuple[list[int], int]:
         """Return the token that decides each label, and how many tokens at the end of a prompt belong to the labels.
 
-        ``"last"`` is the last token of the label alone, without special tokens; ``"first"`` the first. In chat prompts,
-        and for labels that begin with the last blank, they are those after a prompt. The second number is 0, except
-        where a prompt ends with a blank that the tokenizer joins to a label.
+        The rule of the options chooses it among the tokens of the label alone, without special tokens. In chat prompts,
+        and for labels that begin with the last blank, it chooses among those after a prompt. The second number is 0,
+        except where a prompt ends with a blank that the tokenizer joins to a label.
 
         Raises:
             ArgumentError: A label has no token.
@@ -512,7 +513,8 @@ class PromptFormat:
         for label, row in zip(label_space, rows, strict=True):
             if not row:
                 raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
-        return [row[_DECIDES[self.options.label_scoring]][0] for row in rows], shared
+        rule = self.options.label_rule
+        return [rule.deciding_tokens(row)[0] for row in rows], shared
 
     def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
         """Return what spoils the labels' scores."""
@@ -526,10 +528,10 @@ class PromptFormat:
             issues.append(LabelIssue(kind, tuple(labels), names, message))
 
         for label, ids in zip(self.labels(label_space), self._label_tokens(label_space)[0], strict=True):
-            decides = ids[_DECIDES[self.options.label_scoring]]
             if not ids:
                 report("no-token", [label], (), "the label {labels} has no token")
                 continue
+            decides = self.options.label_rule.deciding_tokens(ids)
             sharing.setdefault(decides, []).append(label)
             if hit := [token for token in decides if token in special]:
                 report("special-token", [label], hit, "the label {labels} is scored by the special token {tokens}")

@@ -230,7 +230,7 @@ class TokenKernel:
         with self._running(prompts):
             if not isinstance(prompts[0], str):
                 self.last_scores = self._channel(prompts, label_space, self.options.variant)
-            elif self.options.whole_labels:
+            elif self.options.scores_all_tokens:
                 self.last_scores = self._whole_label_scores(prompts, label_space)
             else:
                 self.last_scores = self._one_token_scores(prompts, label_space)
@@ -369,7 +369,7 @@ class TokenKernel:
             labels: Sequence[str] = ()
             if isinstance(prompt, str):
                 query = [prompt]
-                if self.options.whole_labels and not new_tokens:
+                if self.options.scores_all_tokens and not new_tokens:
                     labels = label_space
             else:
                 query = list(prompt)
@@ -561,7 +561,7 @@ class TokenKernel:
         """
         is_channel = not isinstance(prompts[0], str)
         scores_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
-        scores_whole_labels = scores_labels and not is_channel and self.options.whole_labels
+        scores_whole_labels = scores_labels and not is_channel and self.options.scores_all_tokens
         needs_states = not STATE_FEATURES.isdisjoint(features)
         with self._running(prompts):
             runs: list[PlannedRun] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.contexts import Conditions
@@ -12,8 +11,13 @@ from StaICC.long_icl.material import DesignOptions, Material, fill_budgets
 
 def context_conditions(options: DesignOptions, material: Material) -> Conditions:
     """Show as many demonstrations, in the published order, as a budget has room for."""
-    filled = fill_budgets(material, chain.from_iterable(material.data.turns()), options.levels)
-    return {name: reason or material.contexts(shown) for name, shown, _, reason in filled}
+    conditions: Conditions = {}
+    for budget in fill_budgets(material, material.published_order(), options.levels):
+        if budget.reason:
+            conditions[budget.name] = budget.reason
+        else:
+            conditions[budget.name] = material.contexts(budget.demonstrations)
+    return conditions
 
 
 def length_conditions(options: DesignOptions, material: Material) -> Conditions:
@@ -22,18 +26,24 @@ def length_conditions(options: DesignOptions, material: Material) -> Conditions:
     Both contexts of a budget have the same number of bytes, so their difference is that of the demonstrations, and the
     difference between irrelevant text and the first context is that of the length alone.
     """
-    order, larger = [*chain.from_iterable(material.data.turns())], options.levels[1:]
-    ((first, base, _, reason),) = fill_budgets(material, order, options.levels[:1])
-    if not base:
-        return {first: reason}
-    conditions: Conditions = {first: material.contexts(base)}
-    labels = {item.gold[0] for item in base}
-    same = (place for place in order if material.data.train[place].label in labels)
-    for name, shown, size, reason in (
-        fill_budgets(material, same, larger, f" of the {len(labels)} labels") if larger else ()
-    ):
-        conditions[f"{name} padded"] = material.contexts(base, size=size)
-        conditions[f"{name} same labels"] = reason or replace(material.contexts(shown), compared=f"{name} padded")
+    first_level = options.levels[:1]
+    larger_levels = options.levels[1:]
+    (first,) = fill_budgets(material, material.published_order(), first_level)
+    if not first.demonstrations:
+        return {first.name: first.reason}
+
+    conditions: Conditions = {first.name: material.contexts(first.demonstrations)}
+    labels = {item.gold[0] for item in first.demonstrations}
+    rows = [row for row in material.published_order() if material.data.train[row].label in labels]
+    for budget in fill_budgets(material, rows, larger_levels, kind=f" of the {len(labels)} labels"):
+        padded_name = f"{budget.name} padded"
+        conditions[padded_name] = material.contexts(first.demonstrations, size=budget.size)
+        same_labels_name = f"{budget.name} same labels"
+        if budget.reason:
+            conditions[same_labels_name] = budget.reason
+        else:
+            contexts = material.contexts(budget.demonstrations)
+            conditions[same_labels_name] = replace(contexts, compared=padded_name)
     return conditions
 
 

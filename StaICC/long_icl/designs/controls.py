@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.contexts import Conditions
@@ -14,33 +14,76 @@ from StaICC.long_icl.reference_tokens import byte_size
 from StaICC.long_icl.shuffling import shuffled
 
 
-def _random_labels(card: TaskCard, shown: Sequence[Item], seed: int) -> list[str]:
-    """Draw a label for each demonstration; draws again until they are together not longer than the true labels."""
-    draw, most = random.Random(f"random labels {seed}").random, sum(byte_size(item.gold[0]) for item in shown)
-    while True:
-        labels = [card.labels[int(draw() * len(card.labels))] for _ in shown]
-        if sum(map(byte_size, labels)) <= most:
-            return labels
+@dataclass(frozen=True, slots=True)
+class _Relabelled:
+    """Demonstrations with other labels."""
+
+    demonstrations: list[Item]
+    card: TaskCard
+    """The card with the names of these labels."""
 
 
 def controls_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Show no demonstrations, wrong labels, symbols as labels, and a text about something else, at equal length."""
-    card, shown = material.data.card, material.shots(options.shots)
-    codes = shuffled(range(len(card.labels)), options.seed)
-    digits, true = len(str(len(codes) - 1)), [item.gold[0] for item in shown]
-    symbols = {label: f"S{code:0{digits}d}" for label, code in zip(card.labels, codes, strict=True)}
-    labels = {
-        "normal": (true, card),
-        "shuffled labels": (shuffled(true, options.seed), card),
-        "random labels": (_random_labels(card, shown, options.seed), card),
-        "symbols": ([symbols[label] for label in true], replace(card, labels=(*symbols.values(),))),
+    """Show no demonstrations, wrong labels, symbols as labels, and a text about something else, at equal length.
+
+    Sources:
+        Min et al. 2022, "Rethinking the Role of Demonstrations: What Makes In-Context Learning Work?" (random labels);
+        Wei et al. 2023, "Symbol tuning improves in-context learning in language models" (symbols as labels).
+    """
+    card = material.data.card
+    demonstrations = material.shots(options.shots)
+    true_labels = [item.gold[0] for item in demonstrations]
+    symbol_of_label = _symbols(card.labels, options.seed)
+    symbol_card = replace(card, labels=tuple(symbol_of_label.values()))
+
+    relabelled = {
+        "normal": _Relabelled(demonstrations, card),
+        "shuffled labels": _Relabelled(_with_labels(demonstrations, shuffled(true_labels, options.seed)), card),
+        "random labels": _Relabelled(
+            _with_labels(demonstrations, _random_labels(card, true_labels, options.seed)), card
+        ),
+        "symbols": _Relabelled(
+            _with_labels(demonstrations, [symbol_of_label[label] for label in true_labels]), symbol_card
+        ),
     }
-    written = {
-        name: ([replace(item, gold=(label,)) for item, label in zip(shown, names, strict=True)], own)
-        for name, (names, own) in labels.items()
+    sizes = []
+    for changed in relabelled.values():
+        context = write_context(changed.card, changed.demonstrations, instruct=material.instruct)
+        sizes.append(byte_size(context.text))
+    size = max(sizes)
+
+    normal = relabelled.pop("normal")
+    conditions: Conditions = {
+        "normal": material.contexts(normal.demonstrations, normal.card, size),
+        "zero shots": material.contexts(()),
     }
-    size = max(byte_size(write_context(own, items, instruct=material.instruct).text) for items, own in written.values())
-    conditions = {name: material.contexts(items, own, size) for name, (items, own) in written.items()}
-    normal = conditions.pop("normal")
-    others = {"irrelevant text": material.contexts((), size=size)}
-    return {"normal": normal, "zero shots": material.contexts(()), **conditions, **others}
+    for name, changed in relabelled.items():
+        conditions[name] = material.contexts(changed.demonstrations, changed.card, size)
+    conditions["irrelevant text"] = material.contexts((), size=size)
+    return conditions
+
+
+def _with_labels(demonstrations: Sequence[Item], labels: Sequence[str]) -> list[Item]:
+    """Return demonstrations with other labels, one for each."""
+    return [replace(item, gold=(label,)) for item, label in zip(demonstrations, labels, strict=True)]
+
+
+def _symbols(labels: Sequence[str], seed: int) -> dict[str, str]:
+    """Return a symbol for each label, such as ``S07``; which label has which one is random."""
+    numbers = shuffled(range(len(labels)), seed)
+    digits = len(str(len(labels) - 1))
+    return {label: f"S{number:0{digits}d}" for label, number in zip(labels, numbers, strict=True)}
+
+
+def _random_labels(card: TaskCard, true_labels: Sequence[str], seed: int) -> list[str]:
+    """Return a random label for each demonstration.
+
+    They are drawn again until they are together not longer than the true labels, so that all contexts fit into the
+    length of the normal one.
+    """
+    generator = random.Random(f"random labels {seed}")
+    most_bytes = sum(byte_size(label) for label in true_labels)
+    while True:
+        labels = [card.labels[int(generator.random() * len(card.labels))] for _ in true_labels]
+        if sum(byte_size(label) for label in labels) <= most_bytes:
+            return labels

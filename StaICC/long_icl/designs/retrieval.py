@@ -1,16 +1,70 @@
-"""The experiment ``retrieval``: demonstrations that are similar to the test item."""
+"""The experiment ``retrieval``: a number of demonstrations that are similar to the test item."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 
-from StaICC.long_icl.contexts import Conditions, Contexts
-from StaICC.long_icl.material import DesignOptions, Material
-from StaICC.long_icl.prompts import write_context
+from StaICC.long_icl.contexts import Conditions, Contexts, ShownLabels
+from StaICC.long_icl.material import DesignOptions, Material, input_text
+from StaICC.long_icl.prompts import Item, write_context
 from StaICC.long_icl.shuffling import shuffled
 from StaICC.prompting.demonstrations import bm25_scores
 from StaICC.prompting.prompt_text import PromptParts
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenDemonstrations:
+    """Demonstrations that are chosen for each test item; contexts are written when they are read."""
+
+    material: Material
+    pool: Sequence[Item]
+    """The demonstrations to choose from."""
+    chosen: Sequence[Sequence[int]]
+    """For each test item the indexes of its demonstrations in the pool, in the order in which they are shown."""
+
+    def context(self, item_index: int) -> PromptParts:
+        """Return what is before the query of a test item."""
+        shown = [self.pool[index] for index in self.chosen[item_index]]
+        return write_context(self.material.data.card, shown, instruct=self.material.instruct)
+
+    def texts(self, item_index: int) -> tuple[str, ...]:
+        """Return the input texts of the demonstrations of a test item."""
+        return tuple(input_text(self.pool[index]) for index in self.chosen[item_index])
+
+    def contexts(self, compared: str) -> Contexts:
+        """Return the contexts of the condition.
+
+        Args:
+            compared: The condition from which the difference is computed; empty: the first one.
+        """
+        shown: list[ShownLabels] = []
+        for indexes in self.chosen:
+            shown.append(tuple(self.pool[index].gold for index in indexes))
+        counts = [len(indexes) for indexes in self.chosen]
+        demonstration_count: float = counts[0]
+        if len(set(counts)) > 1:
+            demonstration_count = sum(counts) / len(counts)
+        return Contexts(
+            context=self.context,
+            demonstrations=demonstration_count,
+            shown=tuple(shown),
+            compared=compared,
+            texts=self.texts,
+        )
+
+
+def most_similar_first(items: Sequence[Item], pool: Sequence[Item]) -> list[list[int]]:
+    """Return for each test item the indexes of all demonstrations, the most similar one first (BM25).
+
+    Of equally similar ones, the first one of the pool comes first.
+    """
+    queries = [input_text(item) for item in items]
+    orders = []
+    for scores in bm25_scores(queries, [input_text(item) for item in pool]):
+        negated = [-score for score in scores]
+        orders.append(sorted(range(len(pool)), key=negated.__getitem__))
+    return orders
 
 
 def retrieval_conditions(options: DesignOptions, material: Material) -> Conditions:
@@ -19,24 +73,25 @@ def retrieval_conditions(options: DesignOptions, material: Material) -> Conditio
     As many random demonstrations tell similarity from the number of demonstrations.
     """
     pool = material.shots(options.shots)
-    queries, texts = ([" ".join(item.texts) for item in items] for items in (material.items, pool))
-    orders = {
-        "retrieved": [sorted(range(len(pool)), key=lambda place: -row[place]) for row in bm25_scores(queries, texts)],
-        "random": [shuffled(range(len(pool)), f"{options.seed} {item.row}") for item in material.items],
-    }
-
-    def context(nearest: Sequence[Sequence[int]], number: int, place: int) -> PromptParts:
-        shown = [pool[row] for row in reversed(nearest[place][:number])]
-        return write_context(material.data.card, shown, instruct=material.instruct)
+    similar_orders = most_similar_first(material.items, pool)
+    random_orders = [shuffled(range(len(pool)), f"{options.seed} {item.row}") for item in material.items]
 
     conditions: Conditions = {"full context": material.contexts(pool)}
     for number in options.levels:
-        for kind, nearest in orders.items():
-            shown = tuple(tuple(pool[row].gold for row in reversed(places[:number])) for places in nearest)
-            compared = f"{number} retrieved" if kind == "random" else ""
-            conditions[f"{number} {kind}"] = (
-                Contexts(partial(context, nearest, number), number, (), shown, compared=compared)
-                if number < len(pool)
-                else f"the full context has {len(pool)} demonstrations"
-            )
+        retrieved_name = f"{number} retrieved"
+        random_name = f"{number} random"
+        if number >= len(pool):
+            reason = f"the full context has {len(pool)} demonstrations"
+            conditions[retrieved_name] = reason
+            conditions[random_name] = reason
+            continue
+        retrieved = ChosenDemonstrations(material, pool, _last_ones(similar_orders, number))
+        drawn = ChosenDemonstrations(material, pool, _last_ones(random_orders, number))
+        conditions[retrieved_name] = retrieved.contexts(compared="")
+        conditions[random_name] = drawn.contexts(compared=retrieved_name)
     return conditions
+
+
+def _last_ones(orders: Sequence[Sequence[int]], number: int) -> list[list[int]]:
+    """Return the first indexes of each order, reversed, so that the first one is next to the query."""
+    return [list(reversed(order[:number])) for order in orders]

@@ -1,0 +1,751 @@
+"""Logs of lm_eval (lm-evaluation-harness, Gao et al.): samples of each task, with the results that name the model.
+
+A run with ``--log_samples --output_path out`` writes one file of results and one file of samples for each task. The
+file of results has the model, the versions of the tasks and the means of their metrics; the files of samples have
+neither. What belongs together has the same date in its name::
+
+    out/gpt2/results_2025-01-31T10-00-00.000000.json
+    out/gpt2/samples_arc_easy_2025-01-31T10-00-00.000000.jsonl
+
+Versions before 0.4.3 write ``results.json`` and files that end with ``_arc_easy.jsonl``, each with one JSON array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from StaICC.errors import SchemaError
+from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
+from StaICC.logs.metric_ranges import known_metric, why_no_mean
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+
+HARNESS = "lm_eval"
+
+_DATE = re.compile(r"_([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}(?:\.[0-9]+)?)$")
+"""How the names of files end since version 0.4.3, before their suffix."""
+_LONGEST_LINE = 64 * MEGABYTE
+"""Bytes of a sample that are read at most. A line without an end must not fill the memory."""
+_NO_FILTER = "none"
+"""The name of the filter of tasks that have none."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+"""A number as a text. Numbers of a type that JSON does not know, such as those of NumPy, are logged as texts."""
+_MEAN_TOLERANCE = 1e-6
+"""A reported mean and the mean of the samples are the same, up to rounding, if they differ by less than this."""
+
+_FIELDS = frozenset(
+    {
+        *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+        *("doc_hash", "prompt_hash", "target_hash"),
+    }
+)
+"""The fields of a sample. All other keys are metrics."""
+_IDENTIFYING_FIELDS = ("doc_id", "doc", "target", "filter")
+"""The fields that say which sample this is. A metric of the same name overwrites the field."""
+
+
+# -- the file of results
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """The file of results of one evaluation."""
+
+    path: Path
+    values: Mapping[str, Any]
+    """The values of the file."""
+
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """Return an object of the file by its key; an empty one if the file has none."""
+        value = self.values.get(key)
+        if isinstance(value, Mapping):
+            return value
+        return {}
+
+    def of_task(self, key: str, task: str) -> Any:
+        """Return what an object of the file says about a task; ``None`` if it says nothing."""
+        return self.mapping(key).get(task)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks that ran, without groups of tasks."""
+        configured = self.mapping("configs")
+        if configured:
+            return tuple(configured)
+        return tuple(self.mapping("results"))
+
+    @property
+    def date(self) -> str | None:
+        """The date in the name of the file; ``None`` before version 0.4.3."""
+        match = _DATE.search(self.path.stem)
+        if match is None:
+            return None
+        return match[1]
+
+
+def is_results(values: object) -> bool:
+    """Return whether JSON values are a file of results of lm_eval."""
+    if not isinstance(values, Mapping):
+        return False
+    has_results = isinstance(values.get("results"), Mapping)
+    return has_results and isinstance(values.get("versions"), Mapping) and isinstance(values.get("config"), Mapping)
+
+
+def read_results_json(path: Path) -> Any:
+    """Return the values of a JSON file that may be a file of results. lm_eval writes NaN into such files.
+
+    Raises:
+        SchemaError: The file is not JSON.
+        OSError: The file cannot be read.
+    """
+    refuse_device(path, "a file of results of lm_eval")
+    return parse_json(path.read_bytes(), str(path), constants=True)
+
+
+def is_samples_name(path: Path) -> bool:
+    """Return whether a file has the name of samples of version 0.4.3 or later."""
+    return path.suffix == ".jsonl" and path.name.startswith("samples_") and _DATE.search(path.stem) is not None
+
+
+def read_results(path: Path, values: Mapping[str, Any] | None = None) -> LogReading:
+    """Return the runs of all tasks of one evaluation.
+
+    Args:
+        path: The file of results. The files of samples are in the same folder.
+        values: The values of the file, if it was read before.
+
+    Raises:
+        SchemaError: The file is no file of results, or the samples of no task can be read; the message has the reason.
+        OSError: The file cannot be read.
+    """
+    if values is None:
+        values = read_results_json(path)
+    if not is_results(values):
+        raise SchemaError(f"{path}: this is no file of results of lm_eval")
+    evaluation = _Evaluation(path, values)
+    runs = []
+    problems = []
+    for task in evaluation.tasks:
+        try:
+            runs.append(_read_task(evaluation, task, _samples_file(evaluation, task)))
+        except (SchemaError, OSError) as error:
+            problems.append(str(error))
+    if not runs:
+        raise SchemaError("; ".join(problems) or f"{path}: the evaluation has no task")
+    return LogReading(tuple(runs), tuple(problems))
+
+
+def read_samples_file(path: Path) -> LogReading:
+    """Return the run of the task of one file of samples.
+
+    Args:
+        path: The file of samples. The file of results is in the same folder.
+
+    Raises:
+        SchemaError: The file of results is not there, or the samples cannot be read; the message has the reason.
+        OSError: A file cannot be read.
+    """
+    for evaluation in _evaluations_beside(path):
+        for task in evaluation.tasks:
+            try:
+                samples_file = _samples_file(evaluation, task)
+            except SchemaError:
+                continue
+            if samples_file == path:
+                return LogReading((_read_task(evaluation, task, path),))
+    raise SchemaError(
+        f"{path}: the file of results of this evaluation is not in the folder, so that its model and the version of "
+        "the task are not known. lm_eval writes it as results_DATE.json with the same date"
+    )
+
+
+def _evaluations_beside(path: Path) -> Iterator[_Evaluation]:
+    """Yield the evaluations whose file of results is in the folder of a file of samples and has the same date."""
+    match = _DATE.search(path.stem)
+    for file in sorted(path.parent.glob("*.json")):
+        if match is not None and not file.stem.endswith(match[0]):
+            continue
+        try:
+            values = read_results_json(file)
+        except (SchemaError, OSError):
+            continue
+        if is_results(values):
+            yield _Evaluation(file, values)
+
+
+def _samples_file(evaluation: _Evaluation, task: str) -> Path:
+    """Return the file with the samples of a task.
+
+    The folder is listed, and the names of its files are compared with the expected one. So a name of a task cannot lead
+    out of the folder.
+
+    Raises:
+        SchemaError: There is no such file, or there are several.
+    """
+    folder = evaluation.path.parent
+    names = [file.name for file in folder.glob("*.jsonl")]
+    if evaluation.date is not None:
+        expected = f"samples_{task}_{evaluation.date}.jsonl"
+        if expected in names:
+            return folder / expected
+        raise SchemaError(
+            f"{evaluation.path}: {expected} is not in its folder. lm_eval writes samples with the option --log_samples"
+        )
+    fitting_names = [name for name in names if name.endswith(f"_{task}.jsonl") or name == f"{task}.jsonl"]
+    if len(fitting_names) == 1:
+        return folder / fitting_names[0]
+    raise SchemaError(
+        f"{evaluation.path}: {len(fitting_names)} files in its folder have the samples of {task:.80}, expected one"
+    )
+
+
+# -- the samples of a task
+
+
+@dataclass(frozen=True, slots=True)
+class _LoggedSample:
+    """One line of a file of samples: a document with the values of all metrics, by one filter."""
+
+    document: str
+    digest: str | None
+    filter_name: str | None
+    """``None`` before version 0.4.7."""
+    values: Mapping[str, Any]
+    """The value of each metric, as it was logged."""
+    hashes: str | None
+    """The hashes of document, prompt and target, one after the other; ``None`` before version 0.4.3."""
+    prompt_hash: str | None
+
+
+def _read_task(evaluation: _Evaluation, task: str, path: Path) -> LoggedRun:
+    """Return the run of a task.
+
+    Raises:
+        SchemaError: The samples cannot be read, or are not those of the evaluation.
+        OSError: The file cannot be read.
+    """
+    logged_samples = list(_logged_samples(path))
+    if not logged_samples:
+        raise SchemaError(f"{path}: the file has no samples")
+    filter_names = _filter_names(evaluation, task, logged_samples, path)
+    _check_duplicates(logged_samples, filter_names, path)
+    scores = _collect_scores(logged_samples, filter_names)
+
+    notes: list[str] = []
+    reported = _reported(evaluation, task)
+    expected = _expected_documents(evaluation, task)
+    documents = {sample.document for sample in logged_samples}
+    is_complete = expected is None or len(documents) == expected
+    if expected is not None and len(documents) > expected:
+        raise SchemaError(
+            f"{path}: the file has {len(documents)} documents, and {evaluation.path.name} says {expected}: these are "
+            "the samples of another evaluation"
+        )
+    if is_complete:
+        _compare_with_reported(scores, reported, _aggregations(evaluation, task), f"{path}")
+        notes += _hash_notes(evaluation, task, logged_samples)
+    samples = _sample_scores(logged_samples, scores)
+    if expected is not None and not is_complete:
+        notes.append(f"the log has {len(documents)} of {expected} documents: the others are missing")
+        samples += _missing_samples(documents, expected)
+    return LoggedRun(
+        path=str(path),
+        harness=HARNESS,
+        model=_model_name(evaluation),
+        task=task,
+        samples=tuple(samples),
+        harness_version=_text_or_none(evaluation.values.get("lm_eval_version")),
+        task_version=_text_or_none(evaluation.of_task("versions", task)),
+        fewshot=_fewshot(evaluation, task),
+        model_settings=_model_settings(evaluation),
+        settings=_settings(evaluation, task),
+        date=evaluation.date or _text_or_none(evaluation.values.get("date")),
+        expected=expected,
+        higher_is_better=_directions(evaluation, task, scores),
+        reported=reported,
+        not_scores=scores.not_scores,
+        aggregations=_aggregations(evaluation, task),
+        prompts=_prompts_digest(logged_samples),
+        evaluation=str(evaluation.path),
+        notes=tuple(notes),
+        group=_group_of(evaluation, task),
+    )
+
+
+def _logged_samples(path: Path) -> Iterator[_LoggedSample]:
+    """Yield the samples of a file.
+
+    Raises:
+        SchemaError: The file is not JSON Lines or a JSON array, or a sample has no id of its document.
+    """
+    refuse_device(path, "a file of samples of lm_eval")
+    with path.open("rb") as file:
+        first_line = file.readline(_LONGEST_LINE)
+        is_array = first_line.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+        if is_array:
+            values = parse_json(first_line + file.read(), str(path), constants=True)
+            for number, value in enumerate(values):
+                yield _logged_sample(value, f"{path}, item {number}")
+            return
+        line = first_line
+        number = 0
+        while line:
+            number += 1
+            where = f"{path}, line {number}"
+            if len(line) == _LONGEST_LINE:
+                raise SchemaError(f"{where}: the line is longer than {_LONGEST_LINE // MEGABYTE} MB")
+            if line.strip():
+                yield _logged_sample(parse_json(line, where, constants=True), where)
+            line = file.readline(_LONGEST_LINE)
+
+
+def _logged_sample(value: Any, where: str) -> _LoggedSample:
+    """Return what is needed of the JSON values of a sample.
+
+    Raises:
+        SchemaError: The values are no sample.
+    """
+    if not isinstance(value, Mapping) or "doc_id" not in value:
+        raise SchemaError(f"{where}: this is no sample of lm_eval, which has a doc_id")
+    metrics = _metric_names(value)
+    for field in _IDENTIFYING_FIELDS:
+        if field in metrics:
+            raise SchemaError(
+                f"{where}: a metric is called {field}, so that it has overwritten this field of the sample. Rename the "
+                "metric in the task"
+            )
+    doc_id = value["doc_id"]
+    if isinstance(doc_id, bool) or not isinstance(doc_id, (int, str)):
+        raise SchemaError(f"{where}: got the doc_id {doc_id!r:.60}, expected a whole number or a text")
+
+    digest = None
+    if "doc" in value:
+        # Since version 0.4.4, all targets are texts. Those of earlier versions are made texts in the same way.
+        digest = document_digest(value["doc"], str(value.get("target")))
+    hashes = [value.get(name) for name in ("doc_hash", "prompt_hash", "target_hash")]
+    joined_hashes = None
+    if all(isinstance(item, str) for item in hashes):
+        joined_hashes = "".join(str(item) for item in hashes)
+    return _LoggedSample(
+        document=str(doc_id),
+        digest=digest,
+        filter_name=_text_or_none(value.get("filter")),
+        values={name: value.get(name) for name in metrics},
+        hashes=joined_hashes,
+        prompt_hash=_text_or_none(value.get("prompt_hash")),
+    )
+
+
+def _metric_names(value: Mapping[str, Any]) -> list[str]:
+    """Return the names of the metrics of a sample: those that it lists, and before version 0.4.7 its other keys."""
+    listed = value.get("metrics")
+    if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+        return list(listed)
+    return [name for name in value if name not in _FIELDS]
+
+
+# -- filters
+
+
+def _filter_names(evaluation: _Evaluation, task: str, logged_samples: Sequence[_LoggedSample], path: Path) -> list[str]:
+    """Return the name of the filter of each sample.
+
+    Before version 0.4.7, samples do not name their filter. Each document then has one sample for each filter, in the
+    order of the filters of the task.
+
+    Raises:
+        SchemaError: The samples do not name their filters, and a document has another number of samples than the task
+            has filters.
+    """
+    named = [sample.filter_name for sample in logged_samples]
+    if None not in named:
+        return [str(name) for name in named]
+    filters = _filters_of_task(evaluation, task)
+    samples_of_document: Counter[str] = Counter()
+    names = []
+    for sample in logged_samples:
+        place = samples_of_document[sample.document]
+        samples_of_document[sample.document] += 1
+        if place >= len(filters):
+            raise SchemaError(
+                f"{path}: document {sample.document:.60} has more than {len(filters)} samples, and the task has the "
+                f"filters {', '.join(filters):.200}: are two runs in one file?"
+            )
+        names.append(filters[place])
+    if set(samples_of_document.values()) != {len(filters)}:
+        raise SchemaError(
+            f"{path}: not every document has {len(filters)} samples, one for each filter, and the samples do not name "
+            "their filters"
+        )
+    return names
+
+
+def _filters_of_task(evaluation: _Evaluation, task: str) -> list[str]:
+    """Return the names of the filters of a task, in order: those of its configuration, else those of its results."""
+    config = evaluation.of_task("configs", task)
+    filter_list = config.get("filter_list") if isinstance(config, Mapping) else None
+    names: dict[str, None] = {}
+    if isinstance(filter_list, list):
+        for item in filter_list:
+            if isinstance(item, Mapping) and isinstance(item.get("name"), str):
+                names[item["name"]] = None
+    if not names:
+        results = evaluation.of_task("results", task)
+        for key in results if isinstance(results, Mapping) else ():
+            _, comma, filter_name = key.partition(",")
+            if comma:
+                names[filter_name] = None
+    return list(names) or [_NO_FILTER]
+
+
+def _check_duplicates(logged_samples: Sequence[_LoggedSample], filter_names: Sequence[str], path: Path) -> None:
+    """Raise a SchemaError if two samples have the same document and the same filter."""
+    seen = set()
+    for sample, filter_name in zip(logged_samples, filter_names, strict=True):
+        key = (sample.document, filter_name)
+        if key in seen:
+            raise SchemaError(
+                f"{path}: document {sample.document:.60} appears twice with the filter {filter_name:.60}: lm_eval "
+                "appends to a file that exists, so two runs may be in it"
+            )
+        seen.add(key)
+
+
+# -- values of metrics
+
+
+@dataclass(slots=True)
+class _Scores:
+    """The values of all metrics: those that are a number for each sample, and why others are not."""
+
+    by_document: dict[str, dict[str, float]]
+    """For each document the value of each metric."""
+    metrics: dict[str, None]
+    """Names of the metrics, in the order of the log."""
+    not_scores: dict[str, str]
+    undefined: dict[str, str]
+    """For documents that lack a value: the reason."""
+
+
+def _collect_scores(logged_samples: Sequence[_LoggedSample], filter_names: Sequence[str]) -> _Scores:
+    """Return the values of the metrics, with the filter in the name of a metric unless it is ``none``."""
+    scores = _Scores(by_document={}, metrics={}, not_scores={}, undefined={})
+    for sample, filter_name in zip(logged_samples, filter_names, strict=True):
+        values = scores.by_document.setdefault(sample.document, {})
+        for name, value in sample.values.items():
+            metric = _metric_with_filter(name, filter_name)
+            reason = why_no_mean(name) or _why_no_score(name, value)
+            if reason is not None:
+                scores.not_scores.setdefault(metric, reason)
+                continue
+            scores.metrics[metric] = None
+            number = _number(value)
+            if number is None or not math.isfinite(number):
+                scores.undefined[sample.document] = f"{metric} is {value!r:.40}"
+            else:
+                values[metric] = number
+
+    # A metric with a value that is no number for one sample is no score, whatever it is for the others.
+    for metric in scores.not_scores:
+        scores.metrics.pop(metric, None)
+        for values in scores.by_document.values():
+            values.pop(metric, None)
+    return scores
+
+
+def _metric_with_filter(metric: str, filter_name: str) -> str:
+    """Return the name of a metric with its filter, as results of lm_eval have it; the filter ``none`` is left out."""
+    if filter_name == _NO_FILTER:
+        return metric
+    return f"{metric},{filter_name}"
+
+
+def _why_no_score(name: str, value: Any) -> str | None:
+    """Return why the value of a metric is no score of the sample; ``None`` if it is one, or is missing."""
+    if name in _FIELDS:
+        return "its name is that of a field of the sample, which it overwrites"
+    if isinstance(value, (list, tuple)):
+        return "lm_eval logs a list for each sample, such as target and prediction, and aggregates the lists"
+    if isinstance(value, Mapping):
+        return "lm_eval logs an object for each sample, not a number"
+    if isinstance(value, str) and _number(value) is None and value.lower() not in ("nan", "inf", "-inf"):
+        return f"lm_eval logs a text for each sample, such as {value!r:.40}"
+    return None
+
+
+def _number(value: Any) -> float | None:
+    """Return a logged value as a number; ``None`` if it is missing or no number.
+
+    Truth values are 0 and 1. Texts are numbers of types that JSON does not know.
+    """
+    if value is None:
+        return None
+    if isinstance(value, (bool, int, float)):
+        return float(value)
+    text = str(value)
+    if text in ("True", "False"):
+        return float(text == "True")
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return None
+
+
+def _sample_scores(logged_samples: Sequence[_LoggedSample], scores: _Scores) -> list[SampleScore]:
+    """Return one sample for each document, with the values of all filters."""
+    samples = {}
+    for sample in logged_samples:
+        if sample.document in samples:
+            continue
+        samples[sample.document] = SampleScore(
+            document=sample.document,
+            repeat=0,
+            digest=sample.digest,
+            values=scores.by_document[sample.document],
+            reason=scores.undefined.get(sample.document),
+        )
+    return list(samples.values())
+
+
+def _missing_samples(documents: set[str], expected: int) -> list[SampleScore]:
+    """Return samples without scores for the documents that the log lacks.
+
+    lm_eval numbers the documents from 0. If an id is not one of the expected numbers, it is not known which documents
+    are missing, and there are no such samples.
+
+    Args:
+        documents: The documents that the log has.
+        expected: Number of documents that it should have.
+    """
+    expected_ids = [str(number) for number in range(expected)]
+    if not documents.issubset(expected_ids):
+        return []
+    reason = "the sample is not in the log"
+    return [SampleScore(name, 0, None, {}, reason) for name in expected_ids if name not in documents]
+
+
+# -- what the file of results says about a task
+
+
+def _reported(evaluation: _Evaluation, task: str) -> dict[str, float]:
+    """Return the values of the metrics in the file of results, by the names that the samples have."""
+    results = evaluation.of_task("results", task)
+    reported: dict[str, float] = {}
+    if not isinstance(results, Mapping):
+        return reported
+    for key, value in results.items():
+        name, comma, filter_name = key.partition(",")
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if comma and is_number and not name.endswith("_stderr"):
+            reported[_metric_with_filter(name, filter_name)] = float(value)
+    return reported
+
+
+def _aggregations(evaluation: _Evaluation, task: str) -> dict[str, str]:
+    """Return how lm_eval aggregates the metrics of a task, by name without filter, where its configuration says it."""
+    aggregations = {}
+    for item in _metric_list(evaluation, task):
+        name = item.get("metric")
+        aggregation = item.get("aggregation")
+        if isinstance(name, str) and isinstance(aggregation, str):
+            aggregations[name] = aggregation
+    return aggregations
+
+
+def _metric_list(evaluation: _Evaluation, task: str) -> list[Mapping[str, Any]]:
+    """Return the metrics of the configuration of a task."""
+    config = evaluation.of_task("configs", task)
+    if not isinstance(config, Mapping):
+        return []
+    metric_list = config.get("metric_list")
+    if not isinstance(metric_list, list):
+        return []
+    return [item for item in metric_list if isinstance(item, Mapping)]
+
+
+def _compare_with_reported(
+    scores: _Scores, reported: Mapping[str, float], aggregations: Mapping[str, str], where: str
+) -> None:
+    """Compare the mean of the samples with the value that lm_eval reports; metrics that are no mean are left out.
+
+    Args:
+        scores: The values of the samples. Metrics that are no mean of them move to those that are no scores.
+        reported: The values in the file of results.
+        aggregations: How the configuration of the task says that metrics are aggregated.
+        where: The file of samples, for messages.
+
+    Raises:
+        SchemaError: A metric that is a mean has another value: the samples are those of another run.
+    """
+    for metric in list(scores.metrics):
+        values = [values[metric] for values in scores.by_document.values() if metric in values]
+        lacks_values = len(values) < len(scores.by_document)
+        if metric not in reported or lacks_values or not math.isfinite(reported[metric]):
+            continue
+        mean = math.fsum(values) / len(values)
+        scale = max(1.0, abs(reported[metric]))
+        if abs(mean - reported[metric]) <= _MEAN_TOLERANCE * scale:
+            continue
+        name, _, _ = metric.partition(",")
+        aggregation = aggregations.get(name)
+        is_mean = aggregation == "mean" or (aggregation is None and known_metric(metric) is not None)
+        if is_mean:
+            raise SchemaError(
+                f"{where}: the mean of {metric} over the samples is {mean:.6g}, and the file of results says "
+                f"{reported[metric]:.6g}: these are the samples of another run, or one of the files was changed"
+            )
+        scores.not_scores[metric] = (
+            f"lm_eval reports {reported[metric]:.6g}, which is not the mean of the samples ({mean:.6g})"
+        )
+        del scores.metrics[metric]
+        for values_of_document in scores.by_document.values():
+            values_of_document.pop(metric, None)
+
+
+def _hash_notes(evaluation: _Evaluation, task: str, logged_samples: Sequence[_LoggedSample]) -> list[str]:
+    """Return a note if the samples do not have the hash that the file of results has for them."""
+    expected = evaluation.of_task("task_hashes", task)
+    hashes = [sample.hashes for sample in logged_samples]
+    if not isinstance(expected, str) or None in hashes:
+        return []
+    joined = "".join(str(item) for item in hashes)
+    if hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest() == expected:
+        return []
+    return ["the samples do not have the hash of the file of results (task_hashes): they were changed or reordered"]
+
+
+def _expected_documents(evaluation: _Evaluation, task: str) -> int | None:
+    """Return the number of documents that the run evaluated; ``None`` if the file of results does not say it."""
+    counts = evaluation.of_task("n-samples", task)
+    if not isinstance(counts, Mapping):
+        return None
+    effective = counts.get("effective")
+    if isinstance(effective, int) and not isinstance(effective, bool) and effective > 0:
+        return effective
+    return None
+
+
+def _directions(evaluation: _Evaluation, task: str, scores: _Scores) -> dict[str, bool]:
+    """Return whether higher values of a metric are better, where the file of results says it."""
+    stated = evaluation.of_task("higher_is_better", task)
+    directions: dict[str, bool] = {}
+    if not isinstance(stated, Mapping):
+        return directions
+    for metric in scores.metrics:
+        name, _, _ = metric.partition(",")
+        direction = stated.get(name)
+        if isinstance(direction, bool):
+            directions[metric] = direction
+    return directions
+
+
+def _fewshot(evaluation: _Evaluation, task: str) -> int | None:
+    """Return the number of demonstrations in a prompt; ``None`` if the file of results does not say it."""
+    count = evaluation.of_task("n-shot", task)
+    if isinstance(count, int) and not isinstance(count, bool):
+        return count
+    return None
+
+
+def _group_of(evaluation: _Evaluation, task: str) -> str | None:
+    """Return the name of the group of tasks that a task belongs to; ``None`` without one."""
+    for group, subtasks in evaluation.mapping("group_subtasks").items():
+        if isinstance(subtasks, list) and task in subtasks:
+            return group
+    return None
+
+
+def _prompts_digest(logged_samples: Sequence[_LoggedSample]) -> str | None:
+    """Return a digest of the prompts of all documents, in the order of their ids; ``None`` if the log has none."""
+    hash_of_document = {}
+    for sample in logged_samples:
+        if sample.prompt_hash is None:
+            return None
+        hash_of_document[sample.document] = sample.prompt_hash
+    joined = "".join(f"{document} {digest}\n" for document, digest in sorted(hash_of_document.items()))
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# -- model and settings
+
+
+_MODEL_SETTINGS = ("model", "model_args", "model_revision", "model_sha", "model_dtype", "device", "batch_size")
+"""Keys of the configuration of an evaluation that are about the model."""
+_EVALUATION_SETTINGS = ("limit", "gen_kwargs", "random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+"""Keys of the configuration of an evaluation that can change scores."""
+_PROMPT_SETTINGS = ("system_instruction_sha", "chat_template_sha", "fewshot_as_multiturn")
+"""Keys of the file of results that are about the prompts."""
+
+
+def _model_name(evaluation: _Evaluation) -> str:
+    """Return the name of the model. Before version 0.4.3, it is in the arguments of the model only."""
+    name = evaluation.values.get("model_name")
+    if isinstance(name, str) and name.strip():
+        return name
+    arguments = evaluation.mapping("config").get("model_args")
+    if isinstance(arguments, Mapping):
+        for key in ("pretrained", "model"):
+            if isinstance(arguments.get(key), str):
+                return str(arguments[key])
+    if isinstance(arguments, str):
+        match = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", arguments)
+        if match is not None:
+            return match[1]
+    kind = evaluation.mapping("config").get("model")
+    if isinstance(kind, str) and kind:
+        return kind
+    raise SchemaError(f"{evaluation.path}: the file of results does not name the model")
+
+
+def _model_settings(evaluation: _Evaluation) -> dict[str, str]:
+    """Return what the file of results says about the model besides its name."""
+    config = evaluation.mapping("config")
+    settings = {}
+    for key in _MODEL_SETTINGS:
+        text = _setting_text(config.get(key))
+        if text is not None:
+            settings[key.removeprefix("model_") if key != "model_args" else key] = text
+    if "model" in settings:
+        settings["backend"] = settings.pop("model")
+    return settings
+
+
+def _settings(evaluation: _Evaluation, task: str) -> dict[str, str]:
+    """Return the settings of the run that can change scores: decoding, chat template, seeds."""
+    settings = {}
+    config = evaluation.mapping("config")
+    for key in _EVALUATION_SETTINGS:
+        text = _setting_text(config.get(key))
+        if text is not None:
+            settings[key] = text
+    for key in _PROMPT_SETTINGS:
+        text = _setting_text(evaluation.values.get(key))
+        if text is not None:
+            settings[key] = text
+    task_config = evaluation.of_task("configs", task)
+    if isinstance(task_config, Mapping):
+        text = _setting_text(task_config.get("generation_kwargs"))
+        if text is not None:
+            settings["generation_kwargs"] = text
+    return settings
+
+
+def _setting_text(value: Any) -> str | None:
+    """Return a setting as text; ``None`` if it is not set."""
+    if value is None or value == "" or value == {}:
+        return None
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={item}" for key, item in sorted(value.items(), key=str))
+    return str(value)
+
+
+def _text_or_none(value: Any) -> str | None:
+    """Return a value as text; ``None`` for a missing value, an object or a list."""
+    if value is None or isinstance(value, (Mapping, list)):
+        return None
+    return str(value)

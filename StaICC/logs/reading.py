@@ -1,0 +1,344 @@
+"""Which logs there are at a path, read by the format that each has, as results by the name of the model."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from StaICC.datasets.table_files import format_suffix
+from StaICC.errors import ArgumentError, SchemaError, StaICCError
+from StaICC.logs import helm, inspect_ai, lm_eval, score_tables
+from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
+from StaICC.logs.samples import LoggedRun, LogReading
+from StaICC.results.result import Result
+from StaICC.safe_text import logger, one_line
+
+_log = logger(__name__)
+
+_BEGINNING = 4096
+"""Bytes of a file from which its format is recognised."""
+_LM_EVAL_RESULTS = re.compile(rb'\s*\{\s*"results"\s*:\s*\{')
+"""How a file of results of lm_eval begins."""
+_LM_EVAL_SAMPLE = re.compile(rb'\s*(?:\[\s*)?\{\s*"doc_id"\s*:')
+"""How a file of samples of lm_eval begins: in JSON Lines, or in the JSON array of versions before 0.4.3."""
+_INSPECT_LOG = re.compile(rb'\s*\{\s*(?:"version"\s*:\s*[^,]{1,20},\s*)?"status"\s*:')
+"""How a log of inspect_ai in one JSON file begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A format of logs."""
+
+    name: str
+    recognises: Callable[[Path, bytes], bool]
+    """Whether a file has this format, by its path and its beginning."""
+    read: Callable[[Path], LogReading]
+    in_folders: bool
+    """Whether such files are read if they are in a folder that was given, not only if they are named."""
+
+
+def _is_lm_eval_results(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".json" and _LM_EVAL_RESULTS.match(beginning) is not None
+
+
+def _is_lm_eval_samples(path: Path, beginning: bytes) -> bool:
+    return lm_eval.is_samples_name(path) or _LM_EVAL_SAMPLE.match(beginning) is not None
+
+
+def _is_inspect_archive(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".eval"
+
+
+def _is_inspect_json(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".json" and _INSPECT_LOG.match(beginning) is not None
+
+
+def _is_helm_run(path: Path, beginning: bytes) -> bool:
+    return path.name == helm.STATS
+
+
+def _is_score_table(path: Path, beginning: bytes) -> bool:
+    return format_suffix(path) in score_tables.SUFFIXES
+
+
+_FORMATS = (
+    _Format("results of lm_eval", _is_lm_eval_results, lm_eval.read_results, in_folders=True),
+    # The samples in a folder are read with their file of results.
+    _Format("samples of lm_eval", _is_lm_eval_samples, lm_eval.read_samples_file, in_folders=False),
+    _Format("log of inspect_ai (.eval)", _is_inspect_archive, inspect_ai.read_archive, in_folders=True),
+    _Format("log of inspect_ai (JSON)", _is_inspect_json, inspect_ai.read_json_log, in_folders=True),
+    _Format("scores of HELM", _is_helm_run, helm.read_helm_run, in_folders=True),
+    _Format("table of scores", _is_score_table, score_tables.read_table, in_folders=False),
+)
+"""The formats, in the order in which they are tried."""
+
+
+# -- what there is at a path
+
+
+def _format_of(path: Path) -> _Format | None:
+    """Return the format of a log; ``None`` for other files, and for those that cannot be read."""
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf")
+    except OSError:
+        return None
+    for log_format in _FORMATS:
+        if log_format.recognises(path, beginning):
+            return log_format
+    return None
+
+
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is a log that :func:`read_log` reads, by its name and its beginning."""
+    return _format_of(Path(path)) is not None
+
+
+def logs_in_folder(folder: str | os.PathLike[str]) -> list[Path]:
+    """Return the logs in a folder and its subfolders, sorted, without hidden files, and without tables of scores."""
+    root = Path(folder)
+    logs = []
+    for path in sorted(root.rglob("*")):
+        is_hidden = any(name.startswith(".") for name in path.relative_to(root).parts)
+        if is_hidden:
+            continue
+        log_format = _format_of(path)
+        if log_format is not None and log_format.in_folders:
+            logs.append(path)
+    return logs
+
+
+def read_log(path: str | os.PathLike[str]) -> LogReading:
+    """Return the runs in a log, or in all logs of a folder.
+
+    Args:
+        path: A file, or a folder.
+
+    Returns:
+        The runs. Logs of a folder that cannot be used are among the problems, as are tasks of an evaluation.
+
+    Raises:
+        StaICCError: No run can be read; the message has the reason.
+        OSError: The file cannot be read.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return _read_file(path)
+    runs: list[LoggedRun] = []
+    problems: list[str] = []
+    logs = logs_in_folder(path)
+    for log in logs:
+        try:
+            reading = _read_file(log)
+        except (StaICCError, OSError) as error:
+            problems.append(str(error))
+            continue
+        runs += reading.runs
+        problems += reading.problems
+    if not runs:
+        reasons = "; ".join(problems) or "it has no log of lm_eval, inspect_ai or HELM"
+        raise SchemaError(f"{path}: no log of this folder can be read: {reasons}")
+    return LogReading(tuple(runs), tuple(problems))
+
+
+def _read_file(path: Path) -> LogReading:
+    """Return the runs in a file.
+
+    Raises:
+        StaICCError: It is no log, or cannot be read.
+    """
+    log_format = _format_of(path)
+    if log_format is not None:
+        return log_format.read(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    names = ", ".join(log_format.name for log_format in _FORMATS)
+    raise SchemaError(f"{path}: this is no log that can be read, expected one of: {names}")
+
+
+# -- results by name
+
+
+def read_logs(
+    *paths: str | os.PathLike[str],
+    value_range: Range | Mapping[str, Range] | None = None,
+    higher_is_better: bool | Mapping[str, bool] | None = None,
+) -> dict[str, Result]:
+    r"""Read logs of other harnesses as results, which can be compared, ranked and reported like those of a run.
+
+    A metric is the mean of its values over the samples. The runs of one model on several tasks are one result, with a
+    data set for each task. Logs that cannot be used are named in a warning.
+
+    Args:
+        *paths: Folders with logs, files of results or of samples of lm_eval, logs of inspect_ai, scores of HELM
+            (``per_instance_stats.json``), tables of scores.
+        value_range: The lowest and the highest value that a metric can have for one sample, where it is not known; or a
+            mapping from metrics to their ranges. A metric without a range has no interval and is untested.
+        higher_is_better: Whether higher values are better, for metrics of which it is not known; or a mapping.
+
+    Returns:
+        The results by name. The name is that of the model. If several results are of one model, what distinguishes them
+        is added.
+
+    Raises:
+        ArgumentError: There is no path, a range is none, or no metric has a number for each sample.
+        StaICCError: A path has no log that can be read; the message has the reason.
+        OSError: A file cannot be read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a.csv").write_text("row,acc\n1,1\n2,0\n")
+        >>> _ = (folder / "b.csv").write_text("row,acc\n1,1\n2,1\n")
+        >>> results = read_logs(folder / "a.csv", folder / "b.csv")
+        >>> {name: result["Averaged results"]["acc"] for name, result in results.items()}
+        {'a': 0.5, 'b': 1.0}
+    """
+    if not paths:
+        raise ArgumentError("read_logs: got no path, expected a log or a folder of logs")
+    stated = stated_metrics(value_range, higher_is_better)
+    runs: list[LoggedRun] = []
+    for path in dict.fromkeys(Path(path) for path in paths):
+        reading = read_log(path)
+        for problem in reading.problems:
+            _log.warning("left out: %s", one_line(problem))
+        runs += reading.runs
+
+    results = {}
+    for name, runs_of_result in _named_groups(runs).items():
+        results[name] = result_of_runs(runs_of_result, stated)
+    return results
+
+
+def stated_metrics(
+    value_range: Range | Mapping[str, Range] | None, higher_is_better: bool | Mapping[str, bool] | None
+) -> StatedMetrics:
+    """Return what the user states about metrics, checked.
+
+    Raises:
+        ArgumentError: A range is no pair of finite numbers in ascending order.
+    """
+    ranges: Mapping[str, Range] = {}
+    other_range = None
+    if isinstance(value_range, Mapping):
+        ranges = {name: _checked_range(item) for name, item in value_range.items()}
+    elif value_range is not None:
+        other_range = _checked_range(value_range)
+    if isinstance(higher_is_better, Mapping):
+        return StatedMetrics(ranges, dict(higher_is_better), other_range)
+    return StatedMetrics(ranges, {}, other_range, higher_is_better)
+
+
+def _checked_range(value: object) -> Range:
+    """Return a range after checking it."""
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        low, high = value
+        are_numbers = all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in value)
+        if are_numbers and -float("inf") < low < high < float("inf"):
+            return float(low), float(high)
+    raise ArgumentError(f"value_range: got {value!r:.80}, expected two numbers, the lowest and the highest value")
+
+
+# -- which runs are one result
+
+
+def _named_groups(runs: Sequence[LoggedRun]) -> dict[str, list[LoggedRun]]:
+    """Return the runs of each result, by the name of the result.
+
+    The runs of one model are one result. If it ran a task several times, its runs are split by the folder of their
+    logs, then also by their settings, then by the evaluation, until no task appears twice.
+
+    Raises:
+        ArgumentError: A task appears twice in one evaluation.
+    """
+    runs_by_model: dict[str, list[LoggedRun]] = {}
+    for run in runs:
+        runs_by_model.setdefault(_model_of(run), []).append(run)
+
+    groups: list[list[LoggedRun]] = []
+    for runs_of_model in runs_by_model.values():
+        groups += _without_repeated_tasks(runs_of_model)
+    return dict(zip(_distinct_names(groups), groups, strict=True))
+
+
+def _without_repeated_tasks(runs: Sequence[LoggedRun]) -> list[list[LoggedRun]]:
+    """Return the runs of one model in groups without repeated tasks, in as few groups as possible."""
+    for key in (_model_of, _folder_of, _settings_of, _evaluation_of):
+        groups: dict[str, list[LoggedRun]] = {}
+        for run in runs:
+            groups.setdefault(key(run), []).append(run)
+        if not any(_repeated_task(group) for group in groups.values()):
+            return list(groups.values())
+    raise ArgumentError(
+        f"{runs[0].path}: the model {runs[0].model:.80} has the task {_repeated_task(runs):.80} twice in one evaluation"
+    )
+
+
+def _model_of(run: LoggedRun) -> str:
+    """Return what tells models apart: harness, name and settings of the model."""
+    return repr((run.harness, run.model, sorted(run.model_settings.items())))
+
+
+def _folder_of(run: LoggedRun) -> str:
+    return str(Path(run.path).parent)
+
+
+def _settings_of(run: LoggedRun) -> str:
+    return repr((_folder_of(run), run.fewshot, sorted(run.settings.items())))
+
+
+def _evaluation_of(run: LoggedRun) -> str:
+    return run.evaluation or run.path
+
+
+def _repeated_task(runs: Sequence[LoggedRun]) -> str:
+    """Return a task that several runs have; an empty text if there is none."""
+    tasks = set()
+    for run in runs:
+        if run.task in tasks:
+            return run.task
+        tasks.add(run.task)
+    return ""
+
+
+def _distinct_names(groups: Sequence[Sequence[LoggedRun]]) -> list[str]:
+    """Return a name for each group of runs: that of the model, with what distinguishes groups of one model."""
+    models = [group[0].model for group in groups]
+    names = list(models)
+    for model in dict.fromkeys(models):
+        indexes = [index for index, name in enumerate(models) if name == model]
+        if len(indexes) > 1:
+            marks = _distinct_marks([groups[index][0] for index in indexes])
+            for index, mark in zip(indexes, marks, strict=True):
+                names[index] = f"{model} ({mark})"
+    return names
+
+
+def _distinct_marks(runs: Sequence[LoggedRun]) -> list[str]:
+    """Return a text for each of several runs of one model that tells them apart.
+
+    It is the first of these that differs between all of them: the folders in which their logs differ, the date, the
+    evaluation with a number.
+    """
+    for marks in (_differing_folders(runs), [str(run.date) for run in runs]):
+        if len(set(marks)) == len(marks):
+            return marks
+    return [f"{number}: {_evaluation_of(run)}" for number, run in enumerate(runs, start=1)]
+
+
+def _differing_folders(runs: Sequence[LoggedRun]) -> list[str]:
+    """Return the folders of the logs without the beginning and the end that all of them share.
+
+    ``out/zero/gpt2`` and ``out/five/gpt2`` are ``zero`` and ``five``.
+    """
+    remaining = [list(Path(run.path).parent.parts) for run in runs]
+    while all(remaining) and len({parts[0] for parts in remaining}) == 1:
+        remaining = [parts[1:] for parts in remaining]
+    while all(remaining) and len({parts[-1] for parts in remaining}) == 1:
+        remaining = [parts[:-1] for parts in remaining]
+    return ["/".join(parts) for parts in remaining]

@@ -1,0 +1,436 @@
+"""Results of scores: the runs of one model on several tasks, as a result that is compared, ranked, shown like others.
+
+Each task is a data set, each document a test row, each repeat of a document a query. A metric is the mean over the
+samples of a task, and the mean over tasks gives each task the same weight. Nothing here is about classification: such a
+result has neither labels nor predictions, but the scores of the samples (``query_scores``) and their documents
+(``samples``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from StaICC.errors import ArgumentError
+from StaICC.inference.identity import Identity
+from StaICC.logs.metric_ranges import known_metric
+from StaICC.logs.samples import LoggedRun
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range
+from StaICC.metrics.statistics import Mean, Sample, Share
+from StaICC.results.details import SAMPLES, DatasetDetails, FailedQuery, LoggedSamples, MeanDetails, QueryScores
+from StaICC.results.predictor import Predictor, Provenance, describe_environment
+from StaICC.results.result import Result
+from StaICC.results.signature import Signature, common, escaped, scoring_field, short_digest
+from StaICC.version import __version__
+
+LEVEL = 0.95
+"""Nominal coverage of the intervals, the default of this library."""
+
+_RESERVED = frozenset(
+    {"metric", "rounds", "settings", "experiment", "distribution", "sensitivity", "uniform", "majority"}
+)
+"""Keys of scores that have another meaning in results; a metric cannot have such a name."""
+
+Range = tuple[float, float]
+"""The lowest and the highest possible value of a metric for one sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedMetrics:
+    """What the user states about metrics."""
+
+    ranges: Mapping[str, Range]
+    """The range of metrics by name. It has precedence over that of the log and over the known one."""
+    directions: Mapping[str, bool]
+    """Whether higher values are better, by name of the metric. It has precedence, too."""
+    other_range: Range | None = None
+    """The range of all other metrics whose range is not known."""
+    other_direction: bool | None = None
+    """Whether higher values are better, for all other metrics whose direction is not known."""
+
+
+NOTHING_STATED = StatedMetrics(ranges={}, directions={})
+
+
+# -- what is known about a metric
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    """A metric of a result."""
+
+    name: str
+    range: Range | None
+    """``None`` if it is not known."""
+    higher_is_better: bool | None
+    note: str | None
+    """Why the range is not known; ``None`` if it is known."""
+
+    def statistic(self, values: Sequence[float]) -> Mean | None:
+        """Return the metric as a statistic that has an interval; ``None`` if its range is not known.
+
+        Args:
+            values: The values of all samples. If all of them are 0 or 1, the metric is a share.
+        """
+        if self.range is None:
+            return None
+        if self.range == (0.0, 1.0) and set(values) <= {0.0, 1.0}:
+            return Share()
+        return Mean(*self.range)
+
+
+def _metric_of(name: str, runs: Sequence[LoggedRun], stated: StatedMetrics) -> _Metric:
+    """Return what is known about a metric, from the user, from the logs, or from the table of known metrics.
+
+    Raises:
+        ArgumentError: A value is outside the range that the user states.
+    """
+    values = [sample.values[name] for run in runs for sample in run.samples if name in sample.values]
+    lowest = min(values)
+    highest = max(values)
+    direction = _direction(name, runs, stated)
+    documented = _documented_range(name, runs, lowest, highest)
+    stated_range = stated.ranges.get(name)
+    if stated_range is None and documented is None:
+        stated_range = stated.other_range
+    if stated_range is not None:
+        low, high = stated_range
+        if lowest < low or highest > high:
+            outside = lowest if lowest < low else highest
+            raise ArgumentError(
+                f"{name}: a sample has the value {outside:g}, which is outside the stated range {low:g} to {high:g}"
+            )
+        return _Metric(name, (float(low), float(high)), direction, note=None)
+    if documented is not None:
+        return _Metric(name, documented, direction, note=None)
+    note = f"{name} has no interval and is untested: {_why_no_range(name, runs, lowest, highest)}"
+    return _Metric(name, None, direction, note)
+
+
+def _documented_range(name: str, runs: Sequence[LoggedRun], lowest: float, highest: float) -> Range | None:
+    """Return the range of a metric that all logs state, else the known one; ``None`` if a value is outside.
+
+    Args:
+        name: The metric.
+        runs: The runs.
+        lowest: The lowest value of a sample.
+        highest: The highest value of a sample.
+    """
+    ranges = _candidate_ranges(name, runs)
+    if len(ranges) != 1:
+        return None
+    low, high = ranges[0]
+    if lowest < low or highest > high:
+        return None
+    return float(low), float(high)
+
+
+def _candidate_ranges(name: str, runs: Sequence[LoggedRun]) -> list[Range]:
+    """Return the different ranges that the logs state for a metric; the known one if none states it."""
+    logged = dict.fromkeys(run.ranges[name] for run in runs if name in run.ranges)
+    if logged:
+        return list(logged)
+    known = known_metric(name)
+    if known is None:
+        return []
+    return [(known.low, known.high)]
+
+
+def _why_no_range(name: str, runs: Sequence[LoggedRun], lowest: float, highest: float) -> str:
+    """Return why the range of a metric is not known. The arguments are those of :func:`_documented_range`."""
+    ranges = _candidate_ranges(name, runs)
+    if not ranges:
+        return "its range is not known"
+    if len(ranges) > 1:
+        return "its tasks have different ranges"
+    low, high = ranges[0]
+    outside = lowest if lowest < low else highest
+    return f"a sample has the value {outside:g}, which is outside its usual range {low:g} to {high:g}"
+
+
+def _direction(name: str, runs: Sequence[LoggedRun], stated: StatedMetrics) -> bool | None:
+    """Return whether higher values of a metric are better; ``None`` if that is not known, or differs between tasks."""
+    if name in stated.directions:
+        return stated.directions[name]
+    logged = {run.higher_is_better[name] for run in runs if name in run.higher_is_better}
+    if len(logged) == 1:
+        return logged.pop()
+    known = known_metric(name)
+    if known is not None and not logged:
+        return known.higher_is_better
+    return stated.other_direction
+
+
+# -- the result
+
+
+def result_of_runs(runs: Sequence[LoggedRun], stated: StatedMetrics = NOTHING_STATED) -> Result:
+    """Return the result of one model on several tasks.
+
+    Args:
+        runs: The runs, one for each task, of one model and one harness.
+        stated: What the user states about metrics.
+
+    Raises:
+        ArgumentError: No metric has a score for each sample, or a value is outside the range that the user states.
+    """
+    metrics = []
+    for name in _metric_names(runs):
+        metrics.append(_metric_of(name, runs, stated))
+    if not metrics:
+        reasons = [f"{name}: {reason}" for run in runs for name, reason in run.not_scores.items()]
+        listed = "; ".join(dict.fromkeys(reasons)) or "the log has no metrics"
+        raise ArgumentError(f"{runs[0].path}: no metric has a number for each sample ({listed})")
+
+    details = {run.task: _details(run, metrics) for run in runs}
+    divided = {run.task: _values(run, metrics) for run in runs}
+    averaged = _means(divided, metrics)
+    return Result(
+        benchmark=runs[0].harness,
+        signature=_signature(runs, details),
+        provenance=_provenance(runs, details),
+        environment={**describe_environment(), **_harness_version(runs)},
+        divided=divided,
+        averaged=averaged,
+        details=details,
+        means=_mean_details(divided, details, metrics, averaged),
+        warnings=tuple(f"{run.task}: {note}" for run in runs for note in run.notes),
+        higher_is_better={metric.name: metric.higher_is_better for metric in metrics},
+        query_scores={metric.name: _query_scores(metric, runs) for metric in metrics},
+        samples={run.task: _logged_samples(run) for run in runs},
+    )
+
+
+def _metric_names(runs: Sequence[LoggedRun]) -> list[str]:
+    """Return the names of the metrics that at least one sample has, in the order of the logs."""
+    names: dict[str, None] = {}
+    for run in runs:
+        names.update(dict.fromkeys(name for name in run.metrics if _why_reserved(name) is None))
+    return list(names)
+
+
+def _why_reserved(name: str) -> str | None:
+    """Return why a metric cannot have a name; ``None`` if it can."""
+    if name in _RESERVED or name.startswith("sensitivity."):
+        return "results have another meaning for its name; rename it in the task"
+    return None
+
+
+def _query_scores(metric: _Metric, runs: Sequence[LoggedRun]) -> QueryScores:
+    """Return the scores of all samples by a metric, with its range."""
+    low, high = metric.range if metric.range is not None else (None, None)
+    values = {}
+    for run in runs:
+        if metric.name in run.metrics:
+            values[run.task] = {SAMPLES: tuple(sample.values.get(metric.name) for sample in run.samples)}
+    return QueryScores(low, high, values)
+
+
+def _logged_samples(run: LoggedRun) -> LoggedSamples:
+    """Return the documents of a run, in the order of its samples."""
+    return LoggedSamples(
+        documents=tuple(sample.document for sample in run.samples),
+        repeats=tuple(sample.repeat for sample in run.samples),
+        digests=tuple(sample.digest for sample in run.samples),
+        task_version=run.task_version,
+    )
+
+
+# -- scores of one task
+
+
+def _values(run: LoggedRun, metrics: Sequence[_Metric]) -> dict[str, float]:
+    """Return the mean over the samples of each metric that the task has."""
+    means = {}
+    for metric in metrics:
+        values = [sample.values[metric.name] for sample in run.samples if metric.name in sample.values]
+        if values:
+            means[metric.name] = math.fsum(values) / len(values)
+    return means
+
+
+def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
+    """Return counts, intervals and notes of a task."""
+    failures = []
+    for number, sample in enumerate(run.samples):
+        if not sample.values:
+            failures.append(FailedQuery(SAMPLES, number, sample.reason or "the log has no score of this sample"))
+    intervals = {}
+    for metric in metrics:
+        interval = _interval(run, metric)
+        if interval is not None:
+            intervals[metric.name] = interval
+    return DatasetDetails(
+        asked=len(run.samples),
+        distinct=len({sample.document for sample in run.samples}),
+        scored=len(run.samples) - len(failures),
+        failed=len(failures),
+        prompts=run.prompts or "",
+        query_digests="",
+        conditions=(),
+        notes=tuple(_notes(run, metrics)),
+        intervals=intervals,
+        failures=tuple(failures),
+        data=_data_digest(run),
+    )
+
+
+def _interval(run: LoggedRun, metric: _Metric) -> Interval | None:
+    """Return the interval of a metric of a task; ``None`` if its range is not known, or if the task lacks it.
+
+    The unit is the document: the samples of one document depend on each other.
+    """
+    scored = [sample for sample in run.samples if metric.name in sample.values]
+    values = [sample.values[metric.name] for sample in scored]
+    statistic = metric.statistic(values)
+    if statistic is None or not values:
+        return None
+    number_of_document: dict[str, int] = {}
+    for sample in scored:
+        number_of_document.setdefault(sample.document, len(number_of_document))
+    rows = [number_of_document[sample.document] for sample in scored]
+    sample_of_rows = Sample(truth=[0] * len(rows), rows=rows, n_rows=len(number_of_document), n_labels=0)
+    interval = statistic.interval(sample_of_rows, values, LEVEL)
+    if isinstance(interval, NoInterval):
+        return None
+    return interval
+
+
+def _notes(run: LoggedRun, metrics: Sequence[_Metric]) -> Iterator[str]:
+    """Yield sentences about a task: what is unusual in its log, and which metrics are left out or untested."""
+    yield from run.notes
+    for name, reason in run.not_scores.items():
+        yield f"{name} is left out: {reason}"
+    for name in run.metrics:
+        reason_of_name = _why_reserved(name)
+        if reason_of_name is not None:
+            yield f"{name} is left out: {reason_of_name}"
+    for metric in metrics:
+        if metric.note is not None and metric.name in run.metrics:
+            yield metric.note
+
+
+def _data_digest(run: LoggedRun) -> str | None:
+    """Return a digest of the documents of a task; ``None`` if the log does not have those of all samples."""
+    digests = {}
+    for sample in run.samples:
+        if sample.digest is None:
+            return None
+        digests[sample.document] = sample.digest
+    return short_digest(sorted(digests.items()))
+
+
+# -- means over tasks
+
+
+def _means(divided: Mapping[str, Mapping[str, float]], metrics: Sequence[_Metric]) -> dict[str, float | None]:
+    """Return the mean over the tasks of each metric; ``None`` if a task does not have the metric."""
+    means: dict[str, float | None] = {}
+    for metric in metrics:
+        values = [scores[metric.name] for scores in divided.values() if metric.name in scores]
+        means[metric.name] = math.fsum(values) / len(values) if len(values) == len(divided) else None
+    return means
+
+
+def _mean_details(
+    divided: Mapping[str, Mapping[str, float]],
+    details: Mapping[str, DatasetDetails],
+    metrics: Sequence[_Metric],
+    averaged: Mapping[str, float | None],
+) -> MeanDetails:
+    """Return the intervals of the means over tasks, and why a mean has none."""
+    intervals: dict[str, Interval] = {}
+    missing: dict[str, str] = {}
+    for metric in metrics:
+        name = metric.name
+        if averaged[name] is None:
+            count = sum(name in scores for scores in divided.values())
+            missing[name] = f"{count} of {len(divided)} tasks have this metric"
+        elif metric.range is not None:
+            values = [scores[name] for scores in divided.values()]
+            intervals_of_tasks = [details[task].intervals[name] for task in divided]
+            low, high = metric.range
+            intervals[name] = mean_interval_in_range(values, intervals_of_tasks, low=low, high=high)
+    return MeanDetails(intervals, missing)
+
+
+# -- settings and provenance
+
+
+def _signature(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]) -> Signature:
+    """Return the settings of the runs that can change their scores."""
+    tasks = []
+    for run in runs:
+        version = "" if run.task_version is None else f"@{escaped(run.task_version)}"
+        tasks.append(f"{escaped(run.task)}{version}")
+    failed = sum(of_task.failed for of_task in details.values())
+    data = [[task, of_task.data] for task, of_task in sorted(details.items())]
+    settings = _common_settings(runs)
+    prompts = [of_task.prompts for of_task in details.values()]
+    return Signature(
+        {
+            "benchmark": escaped(runs[0].harness),
+            "datasets": "+".join(tasks),
+            "data": short_digest(data) if all(of_task.data for of_task in details.values()) else None,
+            "k": common([None if run.fewshot is None else str(run.fewshot) for run in runs]),
+            "scoring": scoring_field(settings) if settings else None,
+            "prompts": short_digest(prompts) if all(prompts) else None,
+            "failed": str(failed) if failed > 0 else None,
+            "version": __version__,
+        }
+    )
+
+
+def _common_settings(runs: Sequence[LoggedRun]) -> dict[str, str]:
+    """Return the settings of all runs by name. One that differs between tasks has the name of the task after its own.
+
+    With the tasks a and b of different ``limit``, the names are ``limit (a)`` and ``limit (b)``.
+    """
+    names: dict[str, None] = {}
+    for run in runs:
+        names.update(dict.fromkeys(run.settings))
+    settings = {}
+    for name in names:
+        values = {run.settings.get(name) for run in runs}
+        if len(values) == 1:
+            settings[name] = str(values.pop())
+            continue
+        for run in runs:
+            if name in run.settings:
+                settings[f"{name} ({run.task})"] = run.settings[name]
+    return settings
+
+
+def _harness_version(runs: Sequence[LoggedRun]) -> dict[str, str]:
+    """Return the version of the harness under its name; nothing if the log does not say it."""
+    versions = dict.fromkeys(run.harness_version for run in runs if run.harness_version is not None)
+    if not versions:
+        return {}
+    return {runs[0].harness: ", ".join(versions)}
+
+
+def _provenance(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]) -> Provenance:
+    """Return who predicted: the model as the log names it.
+
+    A name does not identify weights. The commit of a repository of the hub (``sha``) does.
+    """
+    first = runs[0]
+    who = {"model": first.model, **first.model_settings, **_harness_version(runs)}
+    unidentified: tuple[str, ...] = ()
+    if not first.model_settings.get("sha"):
+        unidentified = ("the log names the model, and does not identify its weights",)
+    settings = _common_settings(runs)
+    dates = sorted({run.date for run in runs if run.date is not None})
+    predictor = Predictor(
+        name=None,
+        identity=Identity(who, settings).digest,
+        who=who,
+        how=settings,
+        unidentified=unidentified,
+        datasets=tuple(run.task for run in runs),
+        started=dates[0] if dates else "",
+        finished=dates[-1] if dates else "",
+        failed=sum(of_task.failed for of_task in details.values()),
+    )
+    return Provenance((predictor,))

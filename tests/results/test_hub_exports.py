@@ -1,0 +1,137 @@
+"""Exports for the model hub: parsed by the hub's own library, with ids of the hub, without digests in names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.exchange import identified_queries, score_predictions
+from StaICC.cli import main
+from StaICC.datasets.catalogue import catalogue, names
+from StaICC.datasets.dataset import Dataset
+from StaICC.errors import ArgumentError
+from StaICC.results.eval_results import eval_results, eval_results_yaml
+from StaICC.results.hub_datasets import hub_dataset
+from StaICC.results.model_card import model_index
+from StaICC.results.result import Result
+
+yaml = pytest.importorskip("yaml")
+hub = pytest.importorskip("huggingface_hub")
+repocard = pytest.importorskip("huggingface_hub.repocard_data")
+
+
+def as_if_on(dataset: str, result: Result) -> Result:
+    """Return a result of ``mini`` as if it were of another data set, whose table the test does not need."""
+    text = json.dumps(result.to_dict()).replace('"mini"', json.dumps(dataset))
+    return Result.from_dict(json.loads(text))
+
+
+def first_label(prompt: str, label_space: list[str]) -> int:
+    return 0
+
+
+@pytest.fixture(scope="module")
+def of_trec() -> Result:
+    result = StaICC.Normal(datasets=["mini"], limit=10)(first_label, model_name="org/model: 'a' # b")
+    return as_if_on("TREC", result)
+
+
+def test_all_ten_data_sets_have_an_id_of_the_hub() -> None:
+    assert set(catalogue().hub) == set(names())
+    for on_hub in catalogue().hub.values():
+        owner, _, repository = on_hub.repository.partition("/")
+        assert owner
+        assert repository
+        assert on_hub.splits
+
+
+def test_the_library_of_the_hub_parses_the_evaluation_results(of_trec: Result) -> None:
+    exported = eval_results([of_trec], source_url="https://example.org/report.html")
+    text = "".join(eval_results_yaml(exported.entries))
+    read = yaml.safe_load(text)
+    (entry,) = hub.parse_eval_result_entries(read)
+    assert (entry.dataset_id, entry.task_id) == ("CogComp/trec", "default")
+    assert entry.value == of_trec.divided["TREC"]["accuracy"]
+    assert entry.date == of_trec.provenance.predictors[0].finished
+    assert entry.source_url == "https://example.org/report.html"
+    interval = of_trec.details["TREC"].intervals["accuracy"]
+    assert f"95 % interval {interval.low:.4f} to {interval.high:.4f}" in entry.notes
+    assert "split train+test" in entry.notes
+    assert "PARTIAL" not in entry.notes
+    assert hub.eval_result_entries_to_yaml([entry]) == read  # nothing is lost on the way
+
+
+def test_the_library_of_the_hub_parses_the_model_index(of_trec: Result) -> None:
+    (model,) = model_index([of_trec])
+    assert model["name"] == "org/model: 'a' # b"
+    name, evaluations = repocard.model_index_to_eval_results([model])
+    assert name == model["name"]
+    accuracies = [item for item in evaluations if item.metric_type == "accuracy" and item.dataset_name == "TREC"]
+    assert len(accuracies) == 1
+    assert accuracies[0].dataset_type == "CogComp/trec"
+    assert accuracies[0].dataset_split == "train+test"
+    assert accuracies[0].dataset_args["identity"] == of_trec.model
+    rewritten = repocard.eval_results_to_model_index(name, evaluations)
+    scores = [metric["value"] for evaluation in rewritten[0]["results"] for metric in evaluation["metrics"]]
+    expected = [metric["value"] for evaluation in model["results"] for metric in evaluation["metrics"]]
+    assert sorted(scores) == sorted(expected)
+
+
+def test_two_models_of_one_name_have_an_entry_each() -> None:
+    first = StaICC.Normal(datasets=["mini"], limit=4)(first_label, model_name="m")
+    second = StaICC.Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 1, model_name="m")
+    assert [entry["name"] for entry in model_index([first, second])] == ["m", "m"]
+
+
+def test_partial_runs_are_marked() -> None:
+    queries = list(identified_queries(StaICC.Normal(datasets=["mini"], limit=10)))
+    by_id = {query.id: {"index": 0} for query in queries[3:]}
+    result = score_predictions(StaICC.Normal(datasets=["mini"], limit=10), by_id, partial=True, model_name="m")
+    assert isinstance(result, Result)
+    (entry,) = eval_results([as_if_on("TREC", result)]).entries
+    assert entry["notes"].startswith("PARTIAL: 3 of 20 queries are left out")
+
+    early = as_if_on("TREC", StaICC.Normal(datasets=["mini"])(first_label, precision=0.3))
+    (entry,) = eval_results([early]).entries
+    assert "STOPPED EARLY" in entry["notes"]
+
+
+def test_a_data_set_of_the_user_is_not_taken_for_one_of_the_hub() -> None:
+    rows = [(f"text {row}", row % 2) for row in range(60)]
+    own = Dataset.from_rows(rows, name="glue", label_space=["no", "yes"])
+    result = StaICC.Normal(datasets=[own], limit=4)(first_label)
+    assert hub_dataset(result, "glue") is None
+    with pytest.raises(ArgumentError, match="glue: not a data set of the hub"):
+        eval_results([result])
+
+
+def test_a_task_of_another_harness_is_not_taken_for_a_data_set_of_this_library(of_trec: Result) -> None:
+    fields = {key: value for key, value in of_trec.signature.fields.items() if key != "sampler"}
+    saved = of_trec.to_dict()
+    saved["signature"] = fields
+    assert hub_dataset(Result.from_dict(saved), "TREC") is None
+
+
+def test_results_that_one_file_cannot_have_are_refused(of_trec: Result) -> None:
+    other_model = as_if_on("SST5", StaICC.Normal(datasets=["mini"], limit=4)(first_label, model_name="other"))
+    with pytest.raises(ArgumentError, match="results of 2 models"):
+        eval_results([of_trec, other_model])
+    with pytest.raises(ArgumentError, match="two results of CogComp/trec / default"):
+        eval_results([of_trec, of_trec])
+
+
+def test_the_command_writes_a_file_for_the_repository_of_the_model(
+    of_trec: Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite: Any = StaICC.Suite(datasets=["mini"], limit=4)(first_label, model_name="org/model: 'a' # b")
+    parts = {name: as_if_on("TREC", part) for name, part in suite.items()}
+    StaICC.ResultGroup("Suite", parts).save(tmp_path / "suite.json")
+    path = tmp_path / "staicc.yaml"
+    assert main(["export", "eval-results", str(tmp_path / "suite.json"), "-o", str(path)]) == 0
+    (entry,) = hub.parse_eval_result_entries(yaml.safe_load(path.read_text("utf-8")))
+    assert entry.value == parts["Normal"].divided["TREC"]["accuracy"]
+    assert "left out: GLER: the format has no name for its scores" in capsys.readouterr().err
