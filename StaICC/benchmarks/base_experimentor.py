@@ -1,4 +1,4 @@
-"""What the experimentors of all benchmarks share: the queries of one data set are predicted and scored.
+"""What the experimentors of all benchmarks share: how the queries of one data set are predicted, how they are scored.
 
 An experimentor writes the queries of one data set of a benchmark (its *conditions*), and its task scores their
 predictions. The queries of :class:`~StaICC.benchmarks.experimentor.Experimentor` come from a triplet split and a
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from StaICC.inference.runner import Part, RunOptions
     from StaICC.metrics.classification import Kind
     from StaICC.progress import ProgressCallback
-    from StaICC.prompting.prompt_writer import Query
+    from StaICC.prompting.demonstrations import DemonstrationLists
+    from StaICC.prompting.prompt_writer import PromptWriter, Query
+    from StaICC.prompting.views import SubsetView
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,9 @@ class BaseExperimentor(FixedAttributes):
         """Return the queries of all conditions, in order."""
         return [query for condition in self.conditions() for query in condition.queries]
 
+    def __len__(self) -> int:
+        return sum(len(condition.queries) for condition in self.conditions())
+
     def prompt_set(self) -> list[Any]:
         """Return all prompts, in order.
 
@@ -137,6 +142,75 @@ class BaseExperimentor(FixedAttributes):
         Raises:
             ArgumentError: They cannot be scored.
         """
+
+    # -- what methods use
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the prompts are those of the noisy channel, which scores the text given each label."""
+        return False
+
+    @property
+    def text_count(self) -> int:
+        """The number of input texts of a query."""
+        return 1
+
+    @abstractmethod
+    def without_labels(self) -> Self:
+        """Return a copy without the labels of the test rows; its prompts are the same."""
+
+    @abstractmethod
+    def with_labels_of(self, original: Self) -> Self:
+        """Return a copy with the labels of the test rows, which :meth:`without_labels` removed.
+
+        Args:
+            original: The data set that this one is a changed copy of.
+        """
+
+    @abstractmethod
+    def with_query(self, texts: Sequence[str]) -> Self:
+        """Return a copy in which these texts take the place of every query.
+
+        Args:
+            texts: The input texts.
+        """
+
+    def calibration_set(self) -> SubsetView:
+        """Return the rows for training a calibration.
+
+        Raises:
+            ArgumentError: There are none.
+        """
+        raise self._lacks("a calibration set")
+
+    def demonstration_set(self) -> SubsetView:
+        """Return the rows that demonstrations are drawn from.
+
+        Raises:
+            ArgumentError: A method cannot choose among them.
+        """
+        raise self._lacks("a demonstration set that a method chooses from")
+
+    def demonstration_lists(self) -> DemonstrationLists:
+        """Return the demonstrations of each prompt, as positions in the demonstration set.
+
+        Raises:
+            ArgumentError: A method cannot choose them.
+        """
+        raise self._lacks("a demonstration set that a method chooses from")
+
+    @property
+    def prompt_former(self) -> PromptWriter:
+        """The prompt writer.
+
+        Raises:
+            ArgumentError: A method cannot change the prompts.
+        """
+        raise self._lacks("prompts that a method can change")
+
+    def _lacks(self, needed: str) -> ArgumentError:
+        """Return the error about something that a method needs and this data set does not have."""
+        return ArgumentError(f"the method needs {needed}, which {self.task.name} does not have")
 
     # -- running
 

@@ -7,14 +7,17 @@ choice of demonstrations. The task writes the conditions, the runner predicts, a
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from dataclasses import asdict, dataclass, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
 
 from StaICC.arguments import keywords_of_release, known_name, validate_integer
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
-from StaICC.benchmarks.task import Condition, Scoring, Statistics, TaskInput
+from StaICC.benchmarks.hidden_labels import copied_rows, split_without_test_labels
+from StaICC.benchmarks.task import Condition, Scores, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT, get_card
 from StaICC.datasets.dataset import load_dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
@@ -31,20 +34,20 @@ from StaICC.prompting.demonstrations import (
     sample_nested,
 )
 from StaICC.prompting.prompt_writer import PromptWriter
-from StaICC.prompting.views import split_dataset
+from StaICC.prompting.views import TripletSplit, split_dataset
 from StaICC.registry import origin_of
 from StaICC.safe_text import one_line
 
 if TYPE_CHECKING:
     from StaICC.benchmarks.evaluation import DatasetRun
-    from StaICC.benchmarks.task import Answers, Task
+    from StaICC.benchmarks.task import Answers, Outcome
     from StaICC.datasets.catalogue import Card
     from StaICC.datasets.dataset import Dataset
     from StaICC.inference.contract import Answer, Inference
     from StaICC.inference.runner import RunOptions
     from StaICC.metrics.metric_set import Metric
     from StaICC.prompting.demonstrations import DemonstrationLists
-    from StaICC.prompting.views import SubsetView, TripletSplit
+    from StaICC.prompting.views import SubsetView
 
 METRIC_SETS = ("standard", "0.1.1")
 """The metric sets of this library."""
@@ -586,8 +589,58 @@ class Experimentor(BaseExperimentor):
         without_intervals = Statistics(level=self.statistics.level, intervals=False)
         return self.copy_with(_rows=frozenset(rows), statistics=without_intervals)
 
-    def __len__(self) -> int:
-        return len(self.all_queries())
+    # -- copies for methods
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the prompts are those of the noisy channel, which scores the text given each label."""
+        return self.prompt_former.settings.noisy_channel
+
+    @property
+    def text_count(self) -> int:
+        """The number of input texts of a query."""
+        return len(self.card.template.input_text_prefixes)
+
+    def without_labels(self) -> Experimentor:
+        """Return a copy without the labels of the test rows; its prompts are the same."""
+        split = split_without_test_labels(self.triplet_dataset)
+        writer = self.prompt_former.copy_with(_split=split)
+        writer.set_pseudo_queries(self.task.pseudo_queries(self.card, split.demonstration))
+        return self.copy_with(_triplet=split, dataset=SimpleNamespace(card=self.card), _writer=writer)
+
+    def with_labels_of(self, original: Experimentor) -> Experimentor:
+        """Return a copy with the labels of the test rows, which :meth:`without_labels` removed.
+
+        Args:
+            original: The data set that this one is a changed copy of.
+
+        Raises:
+            ArgumentError: The demonstrations of this copy are drawn by labels that it does not have.
+        """
+        is_drawn_by_labels = self._mode in ("in-domain", "out-of-domain")
+        if is_drawn_by_labels and self._domain_lists != original._domain_lists:
+            raise ArgumentError(
+                f"{original.name}: {self._mode} demonstrations are drawn by the labels of test rows, which a method "
+                "does not know. Set the mode of the benchmark's data set instead"
+            )
+        copied = self.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
+        copied.prompt_former = self.prompt_former.copy_with(_split=original.triplet_dataset)
+        return copied
+
+    def with_query(self, texts: Sequence[str]) -> Experimentor:
+        """Return a copy in which these texts take the place of every query.
+
+        Demonstrations, template and label noise of each prompt are those of the original.
+
+        Args:
+            texts: The input texts.
+        """
+        split = self.triplet_dataset
+        changed = TripletSplit(split.calibration, split.demonstration, copied_rows(split.test, tuple(texts)))
+        task: Task = self.task
+        if task.pseudo_queries(self.card, split.demonstration) is not None:  # the task replaces the texts itself
+            task = _QueriesOnly(self.task.repeats)
+        return self.copy_with(_writer=copy.copy(self.prompt_former), _triplet=changed, task=task)
 
     # -- running
 
@@ -808,6 +861,22 @@ class Experimentor(BaseExperimentor):
             "unparsed": None if self.unparsed == "error" else self.unparsed,
             "statistics": self.statistics.for_signature(intervals=has_intervals, baselines=has_baselines),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _QueriesOnly(Task):
+    """Writes the queries of the test rows as they are; their predictions have no scores."""
+
+    name: ClassVar[str] = "queries"
+    repeats: int = 1
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return the one condition with all queries."""
+        return [Condition("queries", task_input.queries())]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return no scores."""
+        return Scores({}, {})
 
 
 def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> DatasetRun:

@@ -202,8 +202,13 @@ def _benchmark_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _long_icl_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the benchmark LongICL and the inference function, which generates text if the model can."""
-    model = model_options.load_model(args, prefers_text=True, as_published=parsing_of(args) == "published")
+    """Return the benchmark LongICL and the inference function.
+
+    By default, it generates text if the model can; methods need a function that scores labels.
+    """
+    model = model_options.load_model(
+        args, prefers_text=args.method is None, as_published=parsing_of(args) == "published"
+    )
     changes = {}
     if not model.generates_text and args.experiment is None:
         changes["datasets"] = datasets_for_label_scores(options.datasets_of(args))

@@ -17,16 +17,16 @@ from StaICC import benchmark_names
 from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.forecast import forecast
-from StaICC.benchmarks.rebuilding import refuse_unknown_arguments
+from StaICC.benchmarks.rebuilding import ReadsItsData, UnknownBenchmarkError, refuse_unknown_arguments
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.benchmarks.task import Statistics
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import DataMissingError
+from StaICC.errors import DataMissingError, SchemaError, UnknownNameError
 from StaICC.inference.contract import Inference
 from StaICC.inference.replies import Unparsed
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.long_icl.available import load_available
-from StaICC.long_icl.cards import cards
+from StaICC.long_icl.cards import cards, task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import DESIGNS, Experiment
 from StaICC.long_icl.install import default_folder
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from StaICC.inference.forecast import Forecast
 
 
-class LongICL(BaseBenchmark[LongICLExperimentor]):
+class LongICL(BaseBenchmark[LongICLExperimentor], ReadsItsData):
     """The benchmark of classification with many labels and long contexts.
 
     Args:
@@ -176,6 +176,41 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         arguments: dict[str, Any] = json.loads(json.dumps(options))
         return arguments
 
+    @classmethod
+    def remade(
+        cls, result: Result, data_dir: str | os.PathLike[str] | None, own_datasets: Mapping[str, Dataset]
+    ) -> LongICL:
+        """Return the benchmark of a result, over the data sets for which the result has predictions.
+
+        Args:
+            result: A result of LongICL.
+            data_dir: Folder with the data; by default, the installed data.
+            own_datasets: The data sets of the user's own, by name.
+
+        Raises:
+            DataMissingError: No data set is available.
+            UnknownBenchmarkError: Another version of StaICC wrote the result, with an argument that is gone; or a data
+                set is not one of LongICL.
+        """
+        recorded = dict(result.arguments)
+        del recorded["datasets"]
+        recorded["statistics"] = Statistics(**recorded["statistics"])
+        refuse_unknown_arguments(cls, recorded)
+        if recorded["experiment"] is not None:
+            recorded["experiment"] = Experiment(**recorded["experiment"])
+
+        datasets: list[str | Dataset] = []
+        notes: dict[str, tuple[str, ...]] = {}
+        for name, details in result.details.items():
+            if not details.asked:
+                notes[name] = details.notes  # The run skipped this data set.
+            elif name in own_datasets:
+                datasets.append(own_datasets[name])
+            else:
+                datasets.append(_recorded_name(name))
+        benchmark = cls(data_dir, datasets, **recorded, verify=False)  # Verification compares the prompts.
+        return benchmark.copy_with(_notes=benchmark._notes | notes)
+
     def signature(
         self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
     ) -> Signature:
@@ -204,25 +239,17 @@ class LongICL(BaseBenchmark[LongICLExperimentor]):
         )
 
 
-def rebuild_long_icl(
-    result: Result, data_dir: str | os.PathLike[str] | None, datasets: Sequence[str | Dataset], statistics: Statistics
-) -> LongICL:
-    """Return the benchmark of a result, made with the arguments that the result records.
-
-    Args:
-        result: A result of LongICL.
-        data_dir: Folder with the data; by default, the installed data.
-        datasets: The data sets that the result has scores of; the others are skipped, as in the run.
-        statistics: Options of the confidence intervals and baselines.
+def _recorded_name(name: str) -> str:
+    """Return the name of a published data set in a result.
 
     Raises:
-        DataMissingError: No data set is available.
-        UnknownBenchmarkError: Another version of StaICC wrote the result, with an argument that is gone.
+        UnknownBenchmarkError: There is no such data set.
+        SchemaError: A run would have recorded another name: it writes the exact one, and finds any spelling.
     """
-    recorded = {name: value for name, value in result.arguments.items() if name not in ("datasets", "statistics")}
-    refuse_unknown_arguments(LongICL, recorded)
-    if recorded["experiment"] is not None:
-        recorded["experiment"] = Experiment(**recorded["experiment"])
-    benchmark = LongICL(data_dir, datasets, **recorded, verify=False, statistics=statistics)  # the prompts are compared
-    notes = {name: details.notes for name, details in result.details.items() if not details.asked}
-    return benchmark.copy_with(_notes=benchmark._notes | notes)
+    try:
+        exact_name = task_card(name).name
+    except UnknownNameError as error:
+        raise UnknownBenchmarkError(f"the result is over the user's own data ({error})") from error
+    if exact_name != name:
+        raise SchemaError(f"the data set {name!r:.60} is recorded with the name {exact_name!r:.60}")
+    return exact_name

@@ -1,4 +1,4 @@
-"""One data set of LongICL: its queries, their run, the details of its scores.
+"""One data set of LongICL: its queries, their run, the details of their scores.
 
 A failed query has a :class:`~StaICC.inference.replies.Failure` with the reason as its prediction. It is never scored as
 a wrong prediction: the score of its round is undefined, and the record says why. If a prompt exceeds the context length
@@ -32,7 +32,7 @@ from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.loading import LongICLData
 from StaICC.long_icl.options import LongICLOptions
 from StaICC.long_icl.outcome import LongICLOutcome
-from StaICC.long_icl.prompts import Item
+from StaICC.long_icl.prompts import FIELDS, Item
 from StaICC.long_icl.queries import LongICLQueries, round_name
 from StaICC.long_icl.reading import read_prediction
 from StaICC.long_icl.reference_tokens import to_bytes
@@ -174,6 +174,35 @@ class LongICLExperimentor(BaseExperimentor):
             "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
             "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
         }
+
+    # -- what methods use
+
+    @property
+    def text_count(self) -> int:
+        """The number of input texts of a query."""
+        return len(FIELDS[self.card.kind])
+
+    def without_labels(self) -> LongICLExperimentor:
+        """Return a copy without the labels of the test items; its prompts are the same.
+
+        Raises:
+            ArgumentError: Items have several labels. Methods predict one label, or scores of the labels.
+        """
+        if self.card.structured:
+            raise ArgumentError(f"{self.card.needs_text}, and a method predicts one label")
+        return self.copy_with(queries=self.queries.without_labels())
+
+    def with_labels_of(self, original: LongICLExperimentor) -> LongICLExperimentor:
+        """Return the original data set: no method changes its prompts."""
+        return original
+
+    def with_query(self, texts: Sequence[str]) -> LongICLExperimentor:
+        """Return a copy in which these texts take the place of every query, after the context of each.
+
+        Args:
+            texts: The input texts.
+        """
+        return self.copy_with(queries=self.queries.with_query(tuple(texts)))
 
     # -- running
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -148,6 +149,25 @@ class LongICLQueries:
     def of_round(self, number: int | str) -> Sequence[Query]:
         """Return the queries of a round, each written when it is read."""
         return LazyQueries(lambda position: self.write(number, position), len(self.test_items))
+
+    def without_labels(self) -> LongICLQueries:
+        """Return a copy in which each test item has the first label of the card. Its prompts are the same."""
+        first_label = self.card.labels[0]
+        items = [replace(item, gold=(first_label,) * len(item.gold)) for item in self.test_items]
+        return self._copy(items)
+
+    def with_query(self, texts: tuple[str, ...]) -> LongICLQueries:
+        """Return a copy in which these texts take the place of those of every test item, after the same contexts."""
+        items = [replace(item, texts=texts) for item in self.test_items]
+        copied = self._copy(items)
+        copied._questions = [write_query(self.card, item) for item in items]
+        return copied
+
+    def _copy(self, items: Sequence[Item]) -> LongICLQueries:
+        """Return a copy with other test items."""
+        copied = copy.copy(self)
+        copied.test_items = tuple(items)
+        return copied
 
     def conditions(self) -> list[Condition]:
         """Return the conditions: named lists of queries."""
