@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inference": {"files", "prompting"},
     "kernels": {"datasets", "files", "inference", "prompting"},
     "results": {"datasets", "files", "inference", "metrics"},
-    "benchmarks": {"datasets", "files", "inference", "metrics", "prompting", "results"},
+    "benchmarks": {"datasets", "files", "inference", "logs", "metrics", "prompting", "results"},
     "comparing": {"datasets", "metrics", "results"},
     "logs": {"datasets", "files", "inference", "metrics", "results"},
     "report": {"comparing", "files", "metrics", "results"},

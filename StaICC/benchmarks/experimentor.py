@@ -275,6 +275,12 @@ class Experimentor(BaseExperimentor):
         unparsed: Unparsed = "error",
     ) -> None:
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
+        if self.dataset.card.labels_in_lists:
+            example = self.dataset.card.label_space[0]
+            raise ArgumentError(
+                f"{self.dataset.card.name}: texts have several labels, such as {example}. Only LongICL (run long-icl) "
+                "evaluates such data. Keep one label in each row for other benchmarks"
+            )
         self.task = task
         self.metrics = metrics if isinstance(metrics, MetricTable) else MetricTable(metrics)
         self.outputs = outputs

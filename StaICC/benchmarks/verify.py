@@ -31,6 +31,7 @@ from typing import Any
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.findings import Contradicted, Finding, Results, Unchecked, Verification, compare_values, limited
 from StaICC.benchmarks.group import BenchmarkGroup
+from StaICC.benchmarks.logged_verification import verify_logged
 from StaICC.benchmarks.race import RACE, first_rows
 from StaICC.benchmarks.rebuilding import UNREADABLE, finding_of_error, rebuild
 from StaICC.benchmarks.rerunning import Rerun, predict_again
@@ -255,6 +256,9 @@ class _Verifier:
         """
         if benchmark is not None and not isinstance(benchmark, BaseBenchmark):
             yield _wrong_benchmark(benchmark, result, where)
+            return
+        if result.samples:
+            yield from verify_logged(result, where)
             return
         own_metrics: list[str] = []
         try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from StaICC.benchmarks.findings import Contradicted, Unchecked, status_of
+from StaICC.benchmarks.logged_verification import ONLY_THE_HARNESS_KNOWS
 from StaICC.benchmarks.verdict_cache import VerdictCache, digest_of_inputs
 from StaICC.benchmarks.verify import RECORDED, verify_file
 from StaICC.cli import output, saved_results
@@ -18,6 +20,7 @@ from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.datasets.table_files import data_file_digest
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import write_output
+from StaICC.logs.reading import is_log, logs_in_folder
 from StaICC.report.html import element, join, table
 from StaICC.report.page import Section, report_html
 from StaICC.results.copies import SAME_SCORES, Place, places_of, ranked_runs
@@ -39,13 +42,22 @@ COPIES = (
 """What a leaderboard says about copies."""
 
 
+FROM_LOGS = "read from logs: the scores are those of the logged samples, nothing else is checked"
+"""The status of results that were read from logs of other harnesses."""
+
+
 def add_leaderboard(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULT", help="folders with results saved by run, or such files"
+        "results",
+        nargs="+",
+        type=Path,
+        metavar="RESULT",
+        help="folders with results saved by run or with logs, or such files",
     )
     parser.add_argument("--output", "-o", type=Path, default=Path("site"), metavar="SITE", help="default: site")
     parser.add_argument("--title", default="StaICC leaderboard", help="title of the page")
+    saved_results.add_metric_options(parser)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +69,15 @@ class _CheckedFile:
     """The reason for the status, or who shares its place."""
     result: Result | ResultGroup | None = None
     """Its result; ``None`` if it is not ranked."""
+    copy: str | None = None
+    """The name of the copy of a result of logs in the site; ``None`` for the name of the file."""
 
 
 def leaderboard(args: argparse.Namespace) -> output.Printed:
     """Write a static site of all saved results in a folder, each of them verified.
 
     Every .json file in a folder and its subfolders is verified, as by the command verify; hidden ones are not read.
+    Logs of other harnesses are read, and ranked among themselves: their scores are those of the logged samples.
     Results that are recomputed as a whole are ranked with those that are comparable; the others are listed with status
     and reason. Results with the same predictions share one place, with the names of all. To add or remove a run, add or
     remove its file and repeat the command: files that did not change, and whose data did not change, are not verified
@@ -77,10 +92,13 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     copies_folder = (args.output / "results").resolve()
     index = args.output / "index.html"
     _refuse_other_folder(args, copies_folder, index)
-    names = _names_of_files(args.results, copies_folder)
+    logs = _logs(args.results)
+    names = _names_of_files(args.results, copies_folder, logs)
 
     verdicts = VerdictCache()
     files = {name: _check_file(path, verdicts) for path, name in names.items()}
+    of_logs = _read_logs(logs, args, used_names=files)
+    files.update(of_logs)
     results = {name: file.result for name, file in files.items() if file.result is not None}
     if not results:
         raise ArgumentError(f"no result is recomputed. {'; '.join(file.remark for file in files.values())}")
@@ -100,13 +118,17 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
 
     # The page is written last, so that its links are those of the copies.
     _copy_results({name: path for path, name in names.items() if name in results}, copies_folder)
-    _remove_old_copies(copies_folder, kept=results, known_digests=verdicts.files)
+    _save_results_of_logs(of_logs.values(), copies_folder)
+    kept = {file.copy or name for name, file in files.items() if file.result is not None}
+    _remove_old_copies(copies_folder, kept=kept, known_digests=verdicts.files)
     verdicts.save()
     write_output(index, [page.encode("utf-8")])
-    print(f"{index}: {len(results)} of {len(files)} files recomputed", file=sys.stderr)
+    print(f"{index}: {len(results)} of {len(files)} results are ranked", file=sys.stderr)
     document = []
     for path, name in names.items():
         document.append({"file": str(path), "status": files[name].status, "found": files[name].remark})
+    for name in of_logs:
+        document.append({"file": name, "status": files[name].status, "found": files[name].remark})
     return output.Printed(document, (), status=1 if len(results) < len(files) else 0)
 
 
@@ -129,16 +151,40 @@ def _refuse_other_folder(args: argparse.Namespace, copies_folder: Path, index: P
         )
 
 
-def _names_of_files(given: Sequence[Path], copies_folder: Path) -> dict[Path, str]:
-    """Return the files of results, without copies of an earlier site, each with its path in its folder as its name.
+def _logs(given: Iterable[Path]) -> list[Path]:
+    """Return the logs of other harnesses: those that are given, and those in given folders."""
+    logs = []
+    for path in given:
+        if path.is_dir():
+            logs += logs_in_folder(path)
+        elif is_log(path):
+            logs.append(path)
+    return logs
+
+
+def _names_of_files(given: Sequence[Path], copies_folder: Path, logs: Sequence[Path]) -> dict[Path, str]:
+    """Return the files of results, each with its path in its folder as its name.
+
+    Copies of an earlier site are left out, and so are logs and the files next to them.
+
+    Args:
+        given: The given files and folders.
+        copies_folder: The folder with the copies of the site.
+        logs: The logs of other harnesses.
 
     Raises:
-        ArgumentError: Two files have the same name.
+        ArgumentError: Two files have the same name, or a folder has neither results nor logs.
     """
+    folders_of_logs = {log.parent for log in logs}
     names: dict[Path, str] = {}
     for folder in given:
-        for path in saved_results.result_files([folder]):
+        if folder in logs:
+            continue
+        has_logs = folder.is_dir() and any(folder in log.parents for log in logs)
+        for path in saved_results.result_files([folder], needs_results=not has_logs):
             if copies_folder in path.resolve().parents:
+                continue
+            if path.parent in folders_of_logs and output.saved_result_digest(path) is None:
                 continue
             relative_path = path.relative_to(folder if folder.is_dir() else folder.parent)
             names[path] = relative_path.with_suffix("").as_posix()
@@ -164,12 +210,49 @@ def _check_file(path: Path, verdicts: VerdictCache) -> _CheckedFile:
         status = status_of(verify_file(path))
     except (StaICCError, OSError) as error:
         return _CheckedFile("UNREADABLE", one_line(str(error)))
+    if isinstance(status, Unchecked) and status.reason == ONLY_THE_HARNESS_KNOWS:
+        return _CheckedFile(FROM_LOGS, "", result)
     if isinstance(status, Contradicted):
         return _CheckedFile("CONTRADICTED: the file was changed, or is damaged", one_line(status.difference))
     if isinstance(status, Unchecked):
         return _CheckedFile("UNCHECKED: not ranked", one_line(status.reason))
     verdicts.add(digest, inputs)
     return _CheckedFile("recomputed", "", result)
+
+
+def _read_logs(logs: Sequence[Path], args: argparse.Namespace, used_names: Collection[str]) -> dict[str, _CheckedFile]:
+    """Return the results of logs by name.
+
+    Args:
+        logs: The logs.
+        args: The arguments of the command.
+        used_names: Names that other results have.
+    """
+    if not logs:
+        return {}
+    files = {}
+    copies: set[str] = set()
+    for name, result in saved_results.read_logs_of_command(logs, args).items():
+        unused_name = f"{name} (log)" if name in used_names else name
+        copy = _copy_name(unused_name)
+        while copy in copies or copy in used_names:
+            copy += "_"
+        copies.add(copy)
+        files[unused_name] = _CheckedFile(FROM_LOGS, "", result, copy)
+    return files
+
+
+def _copy_name(name: str) -> str:
+    """Return the name of a result of logs as that of a file: names in logs may be paths that lead anywhere."""
+    return "log_" + re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:100]
+
+
+def _save_results_of_logs(files: Iterable[_CheckedFile], folder: Path) -> None:
+    """Save the results of logs in the folder of the copies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        if file.result is not None:
+            file.result.save(folder / f"{file.copy}.json")
 
 
 def _copy_results(paths: Mapping[str, Path], folder: Path) -> None:
@@ -232,7 +315,7 @@ def _section_of_files(files: Mapping[str, _CheckedFile]) -> Section:
         if file.result is None:
             unranked_rows.append([element("bdi", name), file.status, file.remark])
         else:
-            link = element("a", name, href=quote(os.fsencode(f"results/{name}.json")))
+            link = element("a", name, href=quote(os.fsencode(f"results/{file.copy or name}.json")))
             ranked_rows.append([link, file.status, file.remark])
 
     parts = []

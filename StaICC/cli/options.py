@@ -36,7 +36,7 @@ ALL = "all"
 _DEFAULT_K = 4
 _DEFAULT_SAMPLER = "default"
 
-_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns")
+_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns", "label_separator")
 """The arguments that describe a file of own data."""
 
 _BENCHMARK_ARGUMENTS = (
@@ -254,6 +254,11 @@ def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="names of all columns of a CSV or TSV file without a header",
     )
+    group.add_argument(
+        "--label-separator",
+        metavar="TEXT",
+        help="the text between the labels of a row that has several, such as ';' (for run long-icl)",
+    )
 
 
 def datasets_of(args: argparse.Namespace) -> list[Any] | None:
@@ -278,7 +283,8 @@ def _refuse_data_arguments(args: argparse.Namespace) -> None:
     """
     for name in _DATA_ARGUMENTS:
         if getattr(args, name) is not None:
-            raise ArgumentError(f"--{name} describes a file of own data. Name the file with --data FILE")
+            option = name.replace("_", "-")
+            raise ArgumentError(f"--{option} describes a file of own data. Name the file with --data FILE")
 
 
 def _read_own_data(args: argparse.Namespace) -> Dataset:
@@ -292,6 +298,7 @@ def _read_own_data(args: argparse.Namespace) -> Dataset:
             encoding=args.encoding,
             quoting=args.quoting,
             columns=args.columns,
+            label_separator=args.label_separator,
         )
     except StaICCError as error:
         raise type(error)(_with_options(str(error))) from error.__cause__
@@ -302,7 +309,7 @@ def _announce(own_data: Dataset) -> None:
     card = own_data.card
     name = one_line(card.name)
     print(
-        f"{name}: {card.rows} rows, {len(card.label_space)} labels; {card.split.test} test, "
+        f"{name}: {card.rows} rows, {len(card.single_labels)} labels; {card.split.test} test, "
         f"{card.split.demonstration} demonstration, {card.split.calibration} calibration rows",
         file=sys.stderr,
     )
@@ -312,6 +319,7 @@ def _with_options(message: str) -> str:
     """Return a message of :meth:`Dataset.from_file` with options of the command line for its arguments."""
     message = message.replace("texts=['text'], label='label'", "--text text --label label")
     message = message.replace("encoding=", "--encoding ")
+    message = message.replace("label_separator:", "--label-separator:")
     message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message)
     return re.sub(r"columns=\[([^]]*)\]", _as_columns_option, message)
 

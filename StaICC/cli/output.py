@@ -191,11 +191,13 @@ def _write_to_stdout(lines: Iterable[str], as_json: bool) -> None:
 
 
 def add_prices(parser: argparse._ActionsContainer) -> None:
-    """Add the option ``--prices``."""
+    """Add the options ``--prices`` and ``--currency``."""
     parser.add_argument(
         "--prices",
-        nargs=2,
+        nargs="+",
         type=float,
-        metavar=("INPUT", "OUTPUT"),
-        help="cost of a million tokens that the model reads, and of a million that it generates",
+        metavar="PRICE",
+        help="cost of a million tokens that the model reads, of a million that it generates, and maybe of a million "
+        "that it reads from the provider's prompt cache; for a batch, those of batches",
     )
+    parser.add_argument("--currency", default="", metavar="NAME", help="the currency of --prices, such as EUR")

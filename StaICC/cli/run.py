@@ -11,6 +11,7 @@ from typing import Any
 
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
+from StaICC.cli.foreign_options import flag
 from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of
 from StaICC.cli.output import STDOUT, add_prices, check_output, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
@@ -20,6 +21,9 @@ from StaICC.kernels.registry import DESCRIPTIONS
 from StaICC.layout import Block, Line
 from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
+
+_FORECAST_OPTIONS = ("prices", "currency", "probe_seconds", "tokenizer")
+"""The options that only a forecast reads."""
 
 _EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
 """The scores that are means over test rows."""
@@ -103,7 +107,22 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def _add_forecast_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("forecast")
     group.add_argument(
-        "--dry-run", action="store_true", help="forecast queries, tokens, time and cost after a probe of 4 seconds"
+        "--dry-run",
+        action="store_true",
+        help="forecast queries, tokens, time and cost, after a probe of 4 seconds; nothing is sent to a server whose "
+        "requests may cost money",
+    )
+    group.add_argument(
+        "--probe-seconds",
+        type=float,
+        metavar="SECONDS",
+        help="duration of the probe of --dry-run, also with requests that may cost money; 0 for none",
+    )
+    group.add_argument(
+        "--tokenizer",
+        metavar="NAME",
+        help="counts the tokens of a served model for --dry-run: a local model, such as hf:NAME or a folder, or "
+        "package.module:name of a function (default: an estimate by bytes)",
     )
     add_prices(group)
 
@@ -147,8 +166,9 @@ def _check_options(args: argparse.Namespace, early_stopping: dict[str, Any]) -> 
     """
     if str(args.records) == STDOUT:
         raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
-    if args.prices is not None and not args.dry_run:
-        raise ArgumentError("--prices belongs to a forecast. Add --dry-run")
+    for name in _FORECAST_OPTIONS:
+        if getattr(args, name) not in (None, "") and not args.dry_run:
+            raise ArgumentError(f"{flag(name)} belongs to a forecast. Add --dry-run")
     if args.records is not None and args.dry_run:
         raise ArgumentError("--records is for a run: got --dry-run, which keeps no predictions")
     if args.method is None and _has_method_options(args):
@@ -221,7 +241,10 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
         "store": args.store,
         "model_name": args.model_name,
         "chunk_size": args.chunk_size,
-        "prices": None if args.prices is None else tuple(args.prices),
+        "prices": args.prices,
+        "currency": args.currency,
+        "probe_seconds": args.probe_seconds,
+        "tokenizer": args.tokenizer,
         "recheck": args.recheck,
     }
     if args.method is None and benchmark is not None:

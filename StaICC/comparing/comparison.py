@@ -54,7 +54,7 @@ def compare(first: Result, second: Result, metric: str | None = None, *, margin:
         metric: A score with a mean over data sets, such as ``"macro_F1"``; by default the benchmark's main one.
             Experiments of LongICL are compared in each condition by default, or by one of them.
         margin: Also test for each run that it is not worse than the other by more than this margin, a number between 0
-            and 1; ``None`` for no such test.
+            and 1 (of logs: and the width of the range of the metric); ``None`` for no such test.
 
     Returns:
         The comparison.
@@ -97,7 +97,7 @@ def compare_runs(
         ArgumentError: Fewer than two runs can be compared; the message says why.
         UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
-    _check_margin(margin)
+    _check_margin(margin, largest=_largest_margin(results))
     if metric is None and _are_experiments(results):
         return _compare_conditions(results, margin, reference)
 
@@ -126,13 +126,30 @@ def compare_runs(
     return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(comparisons), ranking, aligned.left_out)
 
 
-def _check_margin(margin: float | None) -> None:
-    """Raise an error unless a margin of non-inferiority is a number between 0 and 1, or ``None``."""
+def _largest_margin(results: Mapping[str, Result]) -> float:
+    """Return the number that a margin must be below: 1, or of metrics in logs the width of their largest range.
+
+    The argument of the user is not checked yet at this point (:func:`~StaICC.comparing.alignment.align` checks it).
+    """
+    largest = 1.0
+    if not isinstance(results, Mapping):
+        return largest
+    for result in results.values():
+        if not isinstance(result, Result) or not result.samples:
+            continue
+        for scores in result.query_scores.values():
+            if scores.low is not None and scores.high is not None:
+                largest = max(largest, scores.high - scores.low)
+    return largest
+
+
+def _check_margin(margin: float | None, largest: float) -> None:
+    """Raise an error unless a margin of non-inferiority is ``None``, or a number between 0 and the largest one."""
     if margin is None:
         return
     is_number = isinstance(margin, (int, float)) and not isinstance(margin, bool)
-    if not is_number or not 0.0 < margin < 1.0:
-        raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and 1, such as 0.01")
+    if not is_number or not 0.0 < margin < largest:
+        raise ArgumentError(f"margin: got {margin!r}, expected a number between 0 and {largest:g}, such as 0.01")
 
 
 # -- the steps of a comparison

@@ -20,7 +20,7 @@ from StaICC.files.output import StrPath
 _CARD_SUFFIXES = (".card.toml", ".card.json")
 CARD_KEYS = (
     *("name", "texts", "label", "labels", "encoding", "quoting", "columns", "template", "alternatives", "split"),
-    *("task", "source", "licence", "citation", "offensive", "notes"),
+    *("task", "source", "licence", "citation", "offensive", "notes", "label_separator"),
 )
 """What a card file may state."""
 

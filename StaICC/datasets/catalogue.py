@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from StaICC.arguments import validate_integer
+from StaICC.datasets.label_lists import check_names_of_lists
 from StaICC.datasets.source import KINDS, CatalogueSource, is_hexadecimal, shipped
 from StaICC.errors import ArgumentError, SchemaError, unknown_name
 from StaICC.files.json_reading import hints_of, read_value
@@ -232,6 +233,9 @@ class Card:
     offensive: bool = False
     """The texts hold language that hurts (kept out of examples and logs)."""
     notes: str = ""
+    labels_in_lists: tuple[str, ...] = ()
+    """The single labels, if rows have several each: then each label name is a list of them
+    (:mod:`StaICC.datasets.label_lists`). Empty if a row has one label."""
 
     def __post_init__(self) -> None:
         owner = f"card {self.name!r}"
@@ -247,6 +251,8 @@ class Card:
                 f"{owner}: 'label_space' names {len(self.label_space)} labels, 'full_label_space' "
                 f"{len(self.full_label_space)}"
             )
+        if self.labels_in_lists:
+            check_names_of_lists(self.label_space, self.labels_in_lists, owner)
         split = self.split
         if split.total > self.rows:
             raise ArgumentError(
@@ -266,11 +272,18 @@ class Card:
         """Number of input texts of a row."""
         return len(self.template.input_text_prefixes)
 
+    @property
+    def single_labels(self) -> tuple[str, ...]:
+        """The labels: the label space, or the labels in its lists."""
+        return self.labels_in_lists or self.label_space
+
     def to_dict(self) -> dict[str, Any]:
         """The card as plain values, ready for JSON."""
         card: dict[str, Any] = plain_values(self)
         if not self.split.stratified:  # a card of the benchmark says nothing of it
             del card["split"]["stratified"]
+        if not self.labels_in_lists:
+            del card["labels_in_lists"]
         return card
 
     @classmethod

@@ -21,9 +21,10 @@ from StaICC.datasets.card_files import CARD_KEYS, check_keys, read_card
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
 from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.delimited import check_quoting
-from StaICC.datasets.label_values import Labels, read_labels
+from StaICC.datasets.label_lists import are_lists, check_separator, rarest_labels, read_label_lists, rows_of_labels
+from StaICC.datasets.label_values import LabelReading, Labels, elements_of, read_labels
 from StaICC.datasets.records import Records, TableFile
-from StaICC.datasets.remarks import RowsToCheck, remarks_on
+from StaICC.datasets.remarks import RowsToCheck, remarks_on, remarks_on_labels, remarks_on_texts
 from StaICC.datasets.row_checks import check_label_names, checked_labels
 from StaICC.datasets.source import FileSource, HubSource, ReleasedWheel, Source
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table
@@ -98,7 +99,7 @@ class Dataset(Displayed):
         notes = [card.notes, *self.remarks]
         facts = {
             "task": card.task,
-            "labels": f"{len(card.label_space)}: {', '.join(card.label_space)}",
+            "labels": f"{len(card.single_labels)}: {', '.join(card.single_labels)}",
             "rows": str(card.rows),
             "split": f"{split.test} test, {split.demonstration} demonstration, {split.calibration} calibration rows",
             "licence": card.licence,
@@ -137,6 +138,7 @@ class Dataset(Displayed):
         alternatives: TemplateAlternatives | Mapping[str, Any] | None = None,
         offensive: bool = False,
         notes: str = "",
+        label_separator: str | None = None,
     ) -> Dataset:
         """Make a data set of your own rows.
 
@@ -145,8 +147,8 @@ class Dataset(Displayed):
 
         Args:
             rows: ``(text or sequence of texts, label)`` pairs, all with the same number of texts; a label is one of the
-                label space or an index into it. Or a :class:`~StaICC.datasets.source.FileSource` or
-                :class:`~StaICC.datasets.source.HubSource`.
+                label space or an index into it, or a list of label names if texts have several labels. Or a
+                :class:`~StaICC.datasets.source.FileSource` or :class:`~StaICC.datasets.source.HubSource`.
             name: Its name in results and signatures; none of a built-in data set.
             label_space: Label names, or a mapping of the labels of the rows to label names (default: the labels of the
                 rows, sorted).
@@ -162,6 +164,9 @@ class Dataset(Displayed):
                 template and labels, see :func:`StaICC.datasets.defaults.generated_alternatives`).
             offensive: Whether the texts hold language that hurts.
             notes: Anything else.
+            label_separator: The text between the labels of a row, if texts have several labels, such as ``";"``. Lists
+                need none: neither those of a format that has lists, nor texts that are lists as JSON or Python write
+                them. Several labels are evaluated by :class:`~StaICC.long_icl.benchmark.LongICL`.
 
         Returns:
             The data set; the digest of the rows is part of its card.
@@ -180,13 +185,12 @@ class Dataset(Displayed):
         records, pinned = _records_of(rows, label_space, name)
         if not records.rows and records.malformed is None:
             raise ArgumentError(f"{records.source or 'rows'}: there is no row")
-        labelled = read_labels(
-            checked_labels(records, label_space), label_space, records.source, records.place, records.untyped
-        )
+        labelled = _read_labels(records, label_space, check_separator(label_separator))
         table = _table_of(records, labelled.indexes)
 
         where = f"card {name!r}"
-        used_template = _card_part(Template, default_template(table.columns), template, f"{where}: 'template'")
+        template_without_names = default_template(table.columns, several_labels=bool(labelled.labels_in_lists))
+        used_template = _card_part(Template, template_without_names, template, f"{where}: 'template'")
         default_alternatives = generated_alternatives(used_template, labelled.space)
         used_split = default_split(len(table))
         if split is not None:
@@ -213,6 +217,7 @@ class Dataset(Displayed):
             digests=Digests(table=table.digest),
             offensive=offensive,
             notes=notes,
+            labels_in_lists=labelled.labels_in_lists,
         )
         if pinned is None and records.file is not None:
             pinned = dataclasses.replace(records.file, values=labelled.name_of_value)
@@ -233,6 +238,7 @@ class Dataset(Displayed):
         encoding: str | None = None,
         quoting: str | None = None,
         columns: Sequence[str] | None = None,
+        label_separator: str | None = None,
     ) -> Dataset:
         """Make a data set of a CSV, TSV, JSON Lines, JSON or Parquet file.
 
@@ -253,6 +259,7 @@ class Dataset(Displayed):
             quoting: How double quotes of a CSV or TSV file are read: ``"standard"``, or ``"none"``: as ordinary
                 characters. By default, files that could be read in two ways are refused.
             columns: The names of all columns of a CSV or TSV file without a header, in order.
+            label_separator: As for :meth:`from_rows`.
 
         Raises:
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
@@ -268,6 +275,7 @@ class Dataset(Displayed):
             "labels": labels,
             "split": split,
             "template": template,
+            "label_separator": label_separator,
         }
         facts = read_card(file, card)
         for key, value in arguments.items():  # an argument overrides the card
@@ -327,6 +335,13 @@ class Dataset(Displayed):
         records, label_names = records_module.huggingface_records(data, texts, label)
         return cls.from_rows(records, **_arguments({"name": name, "labels": label_names, **facts}))
 
+    def strata(self) -> tuple[int, ...]:
+        """Return for each row the group by which a stratified split divides: its label, or the rarest of its labels."""
+        labels = tuple(row.label for row in self.table)
+        if self.card.labels_in_lists:
+            return rarest_labels(labels, self.card.label_space)
+        return labels
+
     def file_record(self) -> dict[str, Any] | None:
         """Return what a result saves of a data set from a user's file, to check it later; ``None`` for all others."""
         if not isinstance(self.source, TableFile):
@@ -384,6 +399,21 @@ def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Sou
         known_labels = label_space
     pairs = _rows_of_pinned(rows, known_labels)
     return records_module.given_rows(pairs, label_space, name), rows
+
+
+def _read_labels(records: Records, label_space: Labels, separator: str | None) -> LabelReading:
+    """Return the labels of rows: one label of each, or several.
+
+    Args:
+        records: The rows.
+        label_space: The label names, checked.
+        separator: The text between the labels of a row, if the user named one.
+    """
+    values = checked_labels(records, label_space)
+    has_typed_list = any(elements_of(label) is not None for _, label in records.rows)
+    if are_lists(values, label_space, separator, has_typed_list):
+        return read_label_lists(values, label_space, separator, records.source, records.place, records.untyped)
+    return read_labels(values, label_space, records.source, records.place, records.untyped)
 
 
 def _pairs_of(records: Records, label_indexes: Sequence[int]) -> list[tuple[Any, int]]:
@@ -479,7 +509,19 @@ def _remarks(records: Records, table: Table, indexes: Sequence[int], card: Card)
         space=card.label_space,
         place=records.place,
     )
-    return remarks_on(rows)
+    if not card.labels_in_lists:
+        return remarks_on(rows)
+
+    pairs = rows_of_labels(indexes, card.label_space, card.labels_in_lists)
+    row_of_pair = [row_index for row_index, _ in pairs]
+    single_labels = RowsToCheck(
+        texts=(),
+        given_labels=(),
+        indexes=[label_index for _, label_index in pairs],
+        space=card.labels_in_lists,
+        place=lambda pair_index: records.place(row_of_pair[pair_index]),
+    )
+    return (*remarks_on_labels(single_labels), *remarks_on_texts(rows))
 
 
 def _name_of_file(file: Path) -> str:

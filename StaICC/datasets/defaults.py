@@ -16,17 +16,18 @@ _MOST_LISTED_LABELS = 10
 """The generated instruction lists the labels if there are at most so many."""
 
 
-def default_template(columns: int) -> Template:
+def default_template(columns: int, several_labels: bool = False) -> Template:
     """The template of a data set that comes without one.
 
     It does not depend on names of columns, which not every source of rows has.
 
     Args:
         columns: Number of input texts of a row.
+        several_labels: Whether a row has several labels.
 
     Returns:
         ``"text: "`` before a single text, ``"sentence1: "``, ``"sentence2: "``, ... before several; ``"label: "``
-        before the label. Affixes are those of the benchmark.
+        before the label, ``"labels: "`` before several. Affixes are those of the benchmark.
 
     Raises:
         ArgumentError: There is no input text.
@@ -43,7 +44,7 @@ def default_template(columns: int) -> Template:
         instruction="",
         input_text_prefixes=prefixes,
         input_text_affixes=(" ",) * columns,
-        label_prefix="label: ",
+        label_prefix="labels: " if several_labels else "label: ",
         label_affix="\n",
         query_prefix="",
     )

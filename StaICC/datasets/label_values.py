@@ -6,6 +6,7 @@ pandas is the text ``True`` of a CSV file, and the number 1.0 is ``1``.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -33,10 +34,15 @@ def label_text(value: object, known: Container[object] = ()) -> str:
     Example:
         >>> [label_text(value) for value in (" spam ", 1, 1.0, True, None, float("nan"), " ")]
         ['spam', '1', '1', 'True', '', '', '']
+        >>> label_text(["late", 2])
+        '["late", "2"]'
 
     Raises:
-        ArgumentError: The value is neither a text nor a number.
+        ArgumentError: The value is neither a text nor a number, nor a list of these.
     """
+    elements = elements_of(value)
+    if elements is not None:
+        return _text_of_list(elements)
     is_numpy_scalar = type(value).__module__ == "numpy" and hasattr(value, "item")
     if is_numpy_scalar:
         value = value.item()  # type: ignore[attr-defined]
@@ -60,6 +66,40 @@ def label_text(value: object, known: Container[object] = ()) -> str:
     return str(whole)
 
 
+def elements_of(value: object) -> list[object] | None:
+    """Return the elements of a label that is a list, a tuple or an array; ``None`` for a single label."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    is_numpy_array = type(value).__module__ == "numpy" and getattr(value, "ndim", 0) > 0
+    if is_numpy_array:
+        return list(value.tolist())  # type: ignore[attr-defined]
+    return None
+
+
+def _text_of_list(elements: Sequence[object]) -> str:
+    """Return a list of labels as JSON text; empty for an empty list, which is a missing label.
+
+    Raises:
+        ArgumentError: An element is no label, or missing.
+    """
+    texts = []
+    for element in elements:
+        if elements_of(element) is not None:
+            raise ArgumentError(f"a label must be a text or a number, or a list of these: got {elements!r:.60}")
+        text = label_text(element)
+        if not text:
+            raise ArgumentError(f"a list of labels has an empty label: got {elements!r:.60}")
+        texts.append(text)
+    if not texts:
+        return ""
+    return list_text(texts)
+
+
+def list_text(labels: Sequence[str]) -> str:
+    """Return labels as the JSON text of a list, which is the name of a list of labels."""
+    return json.dumps(list(labels), ensure_ascii=False)
+
+
 def _text_of_float(value: float) -> str:
     """Return a number as text: ``1`` for 1.0, and nothing for NaN, which marks a missing label."""
     if math.isnan(value):
@@ -78,6 +118,8 @@ class LabelReading(NamedTuple):
     """The label names, in order."""
     name_of_value: dict[str, str]
     """The label name of each value of the rows, in the order of the label space."""
+    labels_in_lists: tuple[str, ...] = ()
+    """The single labels, if each label name is a list of them (:mod:`StaICC.datasets.label_lists`)."""
 
 
 def read_labels(

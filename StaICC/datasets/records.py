@@ -223,9 +223,13 @@ def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tu
     values_by_column = [list(data[column]) for column in wanted]
     label_names = None
     feature = data.features[label]
+    class_of_elements = getattr(feature, "feature", None)  # of a column of lists
     if isinstance(feature, library.ClassLabel):
         label_names = list(feature.names)
         values_by_column[-1] = [_class_name(index, label_names) for index in values_by_column[-1]]
+    elif isinstance(class_of_elements, library.ClassLabel):
+        label_names = list(class_of_elements.names)
+        values_by_column[-1] = [[_class_name(index, label_names) for index in row] for row in values_by_column[-1]]
     return of_columns("the data set", values_by_column, wanted), label_names
 
 

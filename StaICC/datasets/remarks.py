@@ -63,8 +63,23 @@ class RowsToCheck:
 
 def remarks_on(rows: RowsToCheck) -> tuple[str, ...]:
     """Return what is suspicious about rows, one sentence each."""
+    return (*remarks_on_labels(rows), *remarks_on_texts(rows))
+
+
+def remarks_on_labels(rows: RowsToCheck) -> tuple[str, ...]:
+    """Return what is suspicious about the labels of rows, one sentence each."""
+    return _sentences_of(_CHECKS_OF_LABELS, rows)
+
+
+def remarks_on_texts(rows: RowsToCheck) -> tuple[str, ...]:
+    """Return what is suspicious about the texts of rows, one sentence each."""
+    return _sentences_of(_CHECKS_OF_TEXTS, rows)
+
+
+def _sentences_of(checks: Sequence[Callable[[RowsToCheck], str | None]], rows: RowsToCheck) -> tuple[str, ...]:
+    """Return the sentences of checks that have something to say."""
     sentences = []
-    for check in _CHECKS:
+    for check in checks:
         sentence = check(rows)
         if sentence is not None:
             sentences.append(sentence)
@@ -233,7 +248,7 @@ def identifiers_as_texts(rows: RowsToCheck) -> str | None:
     return None
 
 
-_CHECKS: tuple[Callable[[RowsToCheck], str | None], ...] = (
+_CHECKS_OF_LABELS: tuple[Callable[[RowsToCheck], str | None], ...] = (
     spaces_around_labels,
     spellings_of_one_label,
     two_scripts_in_a_label,
@@ -242,6 +257,8 @@ _CHECKS: tuple[Callable[[RowsToCheck], str | None], ...] = (
     single_labels,
     words_for_missing_labels,
     lists_as_labels,
+)
+_CHECKS_OF_TEXTS: tuple[Callable[[RowsToCheck], str | None], ...] = (
     rows_with_an_empty_text,
     identifiers_as_texts,
 )

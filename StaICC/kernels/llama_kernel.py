@@ -22,10 +22,11 @@ from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.batching import Ending
-from StaICC.kernels.huggingface.forward import TokenLogits, shared_length
+from StaICC.kernels.huggingface.forward import TokenLogits
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
 from StaICC.kernels.huggingface.token_kernel import Logs, PromptReader, TokenKernel
+from StaICC.kernels.huggingface.token_trie import shared_length
 from StaICC.kernels.protocol import stable_seed
 from StaICC.optional import require
 

@@ -678,6 +678,8 @@ _MODEL_SETTINGS = ("model", "model_args", "model_revision", "model_sha", "model_
 """Keys of the configuration of an evaluation that are about the model."""
 _EVALUATION_SETTINGS = ("limit", "gen_kwargs", "random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 """Keys of the configuration of an evaluation that can change scores."""
+_SECRET = re.compile(r"(?:^|[_ ])(?:key|token|secret|password|auth|headers?)(?:$|_)", re.IGNORECASE)
+"""A word in the name of an option whose value may be a secret; ``tokenizer`` is none."""
 _PROMPT_SETTINGS = ("system_instruction_sha", "chat_template_sha", "fewshot_as_multiturn")
 """Keys of the file of results that are about the prompts."""
 
@@ -736,12 +738,28 @@ def _settings(evaluation: _Evaluation, task: str) -> dict[str, str]:
 
 
 def _setting_text(value: Any) -> str | None:
-    """Return a setting as text; ``None`` if it is not set."""
+    """Return a setting as text, without secrets; ``None`` if it is not set.
+
+    Options are ``name=value``, joined by commas, as in ``--model_args``. Those that may be a secret, such as
+    ``api_key``, are left out.
+    """
     if value is None or value == "" or value == {}:
         return None
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={item}" for key, item in sorted(value.items(), key=str))
-    return str(value)
+        options = [f"{key}={item}" for key, item in sorted(value.items(), key=str)]
+        separator = ", "
+    elif isinstance(value, str):
+        options = value.split(",")
+        separator = ","
+    else:
+        return str(value)
+    return separator.join(option for option in options if not _may_be_secret(option))
+
+
+def _may_be_secret(option: str) -> bool:
+    """Return whether an option ``name=value`` has a name such as ``api_key`` or ``token``."""
+    name, equals_sign, _ = option.partition("=")
+    return bool(equals_sign) and _SECRET.search(name) is not None
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,15 +199,38 @@ def read_logs(
         >>> {name: result["Averaged results"]["acc"] for name, result in results.items()}
         {'a': 0.5, 'b': 1.0}
     """
+    stated = stated_metrics(value_range, higher_is_better)
+    return read_found_logs([Path(path) for path in paths], (), stated)
+
+
+def read_found_logs(
+    paths: Sequence[Path], optional_paths: Collection[Path], stated: StatedMetrics
+) -> dict[str, Result]:
+    """Read logs as :func:`read_logs` does, of which some were not named by the user, but found in a folder.
+
+    Args:
+        paths: The logs, and folders with logs.
+        optional_paths: Those that are left out with a warning if they cannot be read, unless none can be read.
+        stated: What the user states about metrics.
+    """
     if not paths:
         raise ArgumentError("read_logs: got no path, expected a log or a folder of logs")
-    stated = stated_metrics(value_range, higher_is_better)
     runs: list[LoggedRun] = []
-    for path in dict.fromkeys(Path(path) for path in paths):
-        reading = read_log(path)
-        for problem in reading.problems:
-            _log.warning("left out: %s", one_line(problem))
+    problems: list[str] = []
+    for path in dict.fromkeys(paths):
+        try:
+            reading = read_log(path)
+        except SchemaError as error:
+            if path not in optional_paths:
+                raise
+            problems.append(str(error))
+            continue
+        problems += reading.problems
         runs += reading.runs
+    if not runs:
+        raise SchemaError(f"no log can be read: {'; '.join(problems)}")
+    for problem in problems:
+        _log.warning("left out: %s", one_line(problem))
 
     results = {}
     for name, runs_of_result in _named_groups(runs).items():

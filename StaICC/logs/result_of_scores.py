@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.identity import Identity
 from StaICC.logs.metric_ranges import known_metric
-from StaICC.logs.samples import LoggedRun
+from StaICC.logs.samples import LoggedRun, SampleScore
 from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range
 from StaICC.metrics.statistics import Mean, Sample, Share
 from StaICC.results.details import SAMPLES, DatasetDetails, FailedQuery, LoggedSamples, MeanDetails, QueryScores
@@ -235,6 +235,67 @@ def _logged_samples(run: LoggedRun) -> LoggedSamples:
         digests=tuple(sample.digest for sample in run.samples),
         task_version=run.task_version,
     )
+
+
+# -- the same from a saved result
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputedScores:
+    """What follows from the scores of the samples of a result."""
+
+    divided: Mapping[str, Mapping[str, float]]
+    averaged: Mapping[str, float | None]
+    details: Mapping[str, DatasetDetails]
+    means: MeanDetails
+
+
+def recomputed_scores(result: Result) -> RecomputedScores:
+    """Compute the scores of a result that was read from logs again, from its samples.
+
+    Args:
+        result: The result.
+
+    Raises:
+        SchemaError: The samples and their scores do not fit together.
+    """
+    runs = [_run_of_dataset(result, dataset) for dataset in result.samples]
+    metrics = []
+    for name, scores in result.query_scores.items():
+        value_range = None
+        if scores.low is not None and scores.high is not None:
+            value_range = (scores.low, scores.high)
+        metrics.append(_Metric(name, value_range, result.higher_is_better.get(name), note=None))
+    details = {run.task: _details(run, metrics) for run in runs}
+    divided = {run.task: _values(run, metrics) for run in runs}
+    averaged = _means(divided, metrics)
+    return RecomputedScores(divided, averaged, details, _mean_details(divided, details, metrics, averaged))
+
+
+def _run_of_dataset(result: Result, dataset: str) -> LoggedRun:
+    """Return the samples of a data set of a result with their values, as they were when the log was read.
+
+    Raises:
+        SchemaError: A metric has another number of scores than there are samples.
+    """
+    logged = result.samples[dataset]
+    values: list[dict[str, float]] = [{} for _ in logged.documents]
+    for name, scores in result.query_scores.items():
+        of_dataset = scores.values.get(dataset, {}).get(SAMPLES)
+        if of_dataset is None:
+            continue
+        if len(of_dataset) != len(values):
+            raise SchemaError(f"{dataset}: {len(of_dataset)} scores by {name}, expected {len(values)}")
+        for values_of_sample, score in zip(values, of_dataset, strict=True):
+            if score is not None:
+                values_of_sample[name] = score
+    reasons = {failure.query: failure.reason for failure in result.details[dataset].failures}
+    samples = []
+    for number, (document, repeat, digest) in enumerate(
+        zip(logged.documents, logged.repeats, logged.digests, strict=True)
+    ):
+        samples.append(SampleScore(document, repeat, digest, values[number], reasons.get(number)))
+    return LoggedRun(path="", harness=result.benchmark, model=result.model, task=dataset, samples=tuple(samples))
 
 
 # -- scores of one task

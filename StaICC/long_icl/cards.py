@@ -80,6 +80,8 @@ class AnswerFormat:
     """Characters removed before labels are compared."""
     exact_match: bool = False
     """The first line is the answer, and labels are compared without articles and repeated blanks, as in SQuAD."""
+    separator: str = ", "
+    """The text between the labels of an item with several."""
 
     def normal(self, text: str) -> str:
         """Return the normal form of a label or an answer, in which they are compared.
@@ -88,9 +90,12 @@ class AnswerFormat:
             >>> task_card("discovery").answers.normal("Actually,")
             'actually'
         """
-        text = text.strip().translate(dict.fromkeys(map(ord, self.delete)))
-        text = text.lower().strip() if self.lower else text
-        return " ".join(_ARTICLES.sub(" ", text).split()) if self.exact_match else text
+        normal_text = text.strip().translate(str.maketrans("", "", self.delete))
+        if self.lower:
+            normal_text = normal_text.lower().strip()
+        if self.exact_match:
+            normal_text = " ".join(_ARTICLES.sub(" ", normal_text).split())
+        return normal_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ class ScoringRule:
 
     metric: str
     """``accuracy`` or ``micro_f1``."""
+    ratio_constant: float = 1e-8
+    """The published precision and recall add this to their denominators; 0 in data sets of users."""
     f1_constant: float = 0.0
     """The published F1 adds this to its denominator."""
     stop_at: int | None = None
@@ -125,7 +132,8 @@ class TaskCard:
     title: str
     task: str
     kind: str
-    """Kind of item: ``text``, ``pair``, ``relation``, ``entities`` or ``dialogue``."""
+    """Kind of item: ``text``, ``pair``, ``relation``, ``entities``, ``dialogue``, or ``labels`` (a text of a user's
+    data set, with several labels)."""
     source: str
     licence: str
     citation: str
@@ -158,7 +166,7 @@ class TaskCard:
     @property
     def structured(self) -> bool:
         """Whether an item has several labels, so that the prediction must be text."""
-        return self.kind in ("entities", "dialogue")
+        return self.kind in ("entities", "dialogue", "labels")
 
     @property
     def needs_text(self) -> str:
@@ -191,11 +199,20 @@ def cards(suite: str | None = "LongICLBench") -> Mapping[str, TaskCard]:
         ['helmet_banking77', 'helmet_trec_coarse', 'helmet_trec_fine', 'helmet_nlu', 'helmet_clinc150']
     """
     text = (importlib.resources.files(__package__) / "cards.json").read_text(encoding="utf-8")
-    records: dict[str, dict[str, Any]] = {}
-    for record in json.loads(text)["cards"]:  # "like" names the card that has the fields which are left out
-        records[record["name"]] = records.get(record.pop("like", ""), {}) | record
-    known = {name: read_value(TaskCard, record, f"the card of {name}") for name, record in records.items()}
-    return {name: card for name, card in known.items() if suite in (None, card.suite)}
+    record_of_name: dict[str, dict[str, Any]] = {}
+    for record in json.loads(text)["cards"]:
+        # "like" names a card before this one, whose fields are used where this one has none.
+        similar_card = record.pop("like", None)
+        if similar_card is not None:
+            record = {**record_of_name[similar_card], **record}
+        record_of_name[record["name"]] = record
+
+    card_of_name = {}
+    for name, record in record_of_name.items():
+        card: TaskCard = read_value(TaskCard, record, f"the card of {name}")
+        if suite is None or card.suite == suite:
+            card_of_name[name] = card
+    return card_of_name
 
 
 def task_card(name: str) -> TaskCard:

@@ -1,8 +1,21 @@
-"""Irrelevant text that fills a context."""
+"""Irrelevant text that fills a context.
+
+The filler of the published data sets is English sentences about no task. The filler of a user's data set has the
+language, the script and the usual words of the data, because a change of language would be a second factor of an
+experiment: it is the words of training texts in random order. Words of label names are left out, and so are words that
+occur with one label only, which would point to it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import count
+
+from StaICC.long_icl.readers import FileRow
+from StaICC.long_icl.reference_tokens import byte_size, to_bytes
 from StaICC.long_icl.shuffling import shuffled
+from StaICC.prompting.words import join_pieces, pieces_of
 
 _SENTENCES = (
     "The lamp in the harbour office was lit before the first boat came in.",
@@ -15,6 +28,13 @@ _SENTENCES = (
     "A letter lay under the door, without a stamp and without a name.",
 )
 """Sentences about no task, in ASCII: each character is one byte."""
+_LEAST_WORDS = 20
+"""If fewer words than these occur with several labels, words that occur with one label are used, too."""
+_LEAST_LETTERS = 4
+"""A word that contains a word of a label name is left out, as "refunds" if there is a label "refund kind", if that word
+has so many letters; shorter words are in too many others."""
+_MOST_ROWS = 1000
+"""Training rows whose words are used; more rows have hardly more usual words."""
 
 
 def irrelevant_text(size: int) -> str:
@@ -28,3 +48,74 @@ def irrelevant_text(size: int) -> str:
         for sentence in shuffled(_SENTENCES, seed=cycle * len(_SENTENCES)):
             pieces.append(f"{sentence} ")
     return "".join(pieces)[: size - 1] + "\n"
+
+
+class WordFiller:
+    """Writes the filler of a user's data set.
+
+    Args:
+        rows: The training rows; the first :data:`_MOST_ROWS` are used.
+        names: Texts that the filler must not contain: label names, and the words of the template before text and label.
+    """
+
+    def __init__(self, rows: Sequence[FileRow], names: Iterable[str]) -> None:
+        self._rows = rows[:_MOST_ROWS]
+        self._names = [name.casefold() for name in names]
+
+    def __call__(self, size: int) -> str:
+        """Return text with a number of bytes; it ends with a line feed. Each line is about as long as a training text.
+
+        If all words are those of label names, it is the filler of the published data sets.
+        """
+        words = self._words
+        if not words:
+            return irrelevant_text(size)
+        words_per_line = max(1, round(len(words) / len(self._rows)))
+        lines: list[str] = []
+        length = 0
+        for cycle in count():
+            if length >= size:
+                break
+            words_in_order = shuffled(words, f"filler {cycle}")
+            for start in range(0, len(words), words_per_line):
+                line = join_pieces(words_in_order[start : start + words_per_line])
+                lines.append(line)
+                length += byte_size(line) + 1
+        # A character that the limit divides is left out; full stops have the bytes that are missing then.
+        text = to_bytes("\n".join(lines))[: size - 1].decode("utf-8", "ignore")
+        missing_bytes = size - 1 - byte_size(text)
+        return text + "." * missing_bytes + "\n"
+
+    @cached_property
+    def _words(self) -> list[str]:
+        """The words of the training texts that the filler can have; a frequent word is there several times."""
+        words: list[str] = []
+        labels_of_word: dict[str, set[str]] = {}
+        has_name: dict[str, bool] = {}
+        for row in self._rows:
+            item = row.item()
+            for word in pieces_of(item.texts[0]):
+                folded = word.casefold()
+                if folded not in has_name:
+                    has_name[folded] = self._has_name(folded)
+                if not has_name[folded]:
+                    words.append(word)
+                    labels_of_word.setdefault(folded, set()).update(item.gold)
+        shared_words = {word for word, labels in labels_of_word.items() if len(labels) > 1}
+        if len(shared_words) < _LEAST_WORDS:
+            return words
+        return [word for word in words if word.casefold() in shared_words]
+
+    @cached_property
+    def _words_of_names(self) -> set[str]:
+        """The names, and the words (or characters of scripts without blanks) that they consist of."""
+        words = set(self._names)
+        for name in self._names:
+            words.update(pieces_of(name.replace("_", " ").replace("-", " ")))
+        return words
+
+    def _has_name(self, word: str) -> bool:
+        """Return whether a word in lower case is one of a name, or contains a long one."""
+        if word in self._words_of_names:
+            return True
+        return any(name in word for name in self._words_of_names if len(name) >= _LEAST_LETTERS)

@@ -20,9 +20,10 @@ from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError
 from StaICC.files.output import file_digest
 from StaICC.long_icl.cards import ROUNDS, FileSpec, TaskCard, task_card
+from StaICC.long_icl.filler import irrelevant_text
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.readers import READERS, FileRow
-from StaICC.long_icl.selection import by_balance, by_pairs, covering, permutation, selected
+from StaICC.long_icl.selection import by_balance, by_pairs, covering, permutation, selected, turns_by_need
 from StaICC.prompting.demonstrations import turns_of
 from StaICC.safe_text import logger, visible
 
@@ -31,7 +32,8 @@ Announce = Callable[[str], object]
 """Called with the licence notice of a data set before its files are opened."""
 
 MOST_TURNS = 1000
-"""Rows of a label that are kept in memory; the published rules select at most 870, and experiments may select more."""
+"""Rows of a label of a published data set that are kept in memory. The published rules select at most 870, and
+experiments may select more; Discovery has 9,000 rows of each label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class LongICLData:
     test_file: LoadedFile
     dataset: Dataset | None = None
     """The user's own data set that the rows come from; None for the published ones."""
+    filler: Callable[[int], str] = irrelevant_text
+    """Returns irrelevant text with a number of bytes, in the language of the data."""
 
     @property
     def verified(self) -> bool:
@@ -91,31 +95,65 @@ class LongICLData:
             ArgumentError: The round is not 1 to 5, the task has no rounds, or a label of the user's own data set has
                 too few rows.
         """
-        number, rule = validate_integer("round", number, 1, ROUNDS), self.card.demonstrations
+        number = validate_integer("round", number, 1, ROUNDS)
+        rule = self.card.demonstrations
         if not rule.expected:
             raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
         self.check_own_rows(number)
-        if rule.rule == "covering":
-            places = [*chain.from_iterable(self.turns(number))]
+        if rule.rule in ("covering", "needed"):
+            rows = list(chain.from_iterable(self.turns(number)))
         else:
-            places = selected(rule.rule, [row.label for row in self.train], number)
-        return [self.train[place].item() for place in places]
+            rows = selected(rule.rule, [row.label for row in self.train], number)
+        return [self.train[row].item() for row in rows]
 
     def turns(self, most: int | None = None) -> list[list[int]]:
-        """Return the training rows in the published order; each turn shows every label once that has rows left."""
-        if self.card.demonstrations.rule == "covering":
-            return covering(map(_labels, self.train), self.card.labels, most)
+        """Return the training rows in the published order; each turn shows every label once that has rows left.
+
+        Args:
+            most: Number of turns; None for all.
+        """
+        rule = self.card.demonstrations.rule
+        if rule == "covering":
+            return covering(map(_labels_of, self.train), self.card.labels, most)
+        if rule == "needed":
+            return turns_by_need(map(_labels_of, self.train), most)
         return turns_of(row.label for row in self.train)[:most]
 
+    def demonstration_counts(self) -> dict[str, int]:
+        """Return for each label the number of training rows that have it."""
+        counts: Counter[str] = Counter()
+        for row in self.train:
+            counts.update(_labels_of(row))
+        return {label: counts[label] for label in self.card.labels}
+
     def check_own_rows(self, number: int) -> None:
-        """Refuse a data set of the user's own if a label has fewer demonstrations than ``number``."""
-        counts = Counter(row.label for row in self.train)
-        few = sorted((label for label in self.card.labels if counts[label] < number), key=counts.__getitem__)
-        if few and self.dataset is not None:
-            got = f"{len(few)} of {len(self.card.labels)} labels have fewer than {number} demonstrations"
-            more = "add rows of these labels" if self.dataset.card.split.stratified else "leave out split="
-            such = f"such as {few[0]!r} with {counts[few[0]]}. Choose lower rounds, or {more}"
-            raise ArgumentError(f"{self.card.title}: {got}, {such}")
+        """Refuse a data set of the user's own if a label has fewer demonstrations than a number.
+
+        Raises:
+            ArgumentError: A label has fewer. The message has the label with the fewest.
+        """
+        if self.dataset is None:
+            return
+        counts = self.demonstration_counts()
+        labels_with_few = [label for label in self.card.labels if counts[label] < number]
+        if not labels_with_few:
+            return
+        rarest = min(labels_with_few, key=lambda label: counts[label])
+        alternative = "Remove these labels"
+        if number > 1:
+            alternative = "Choose lower rounds"
+        raise ArgumentError(
+            f"{self.card.title}: {len(labels_with_few)} of {len(self.card.labels)} labels have fewer than {number} "
+            f"demonstrations, such as {rarest!r} with {counts[rarest]}. {alternative}, or {self.remedy_for_few_rows}"
+        )
+
+    @property
+    def remedy_for_few_rows(self) -> str:
+        """What a user can do if own data has too few demonstrations, as the end of a message."""
+        assert self.dataset is not None
+        if self.dataset.card.split.stratified:
+            return "add rows"
+        return "leave out split=: then all rows that are not tested can be demonstrations"
 
     def test_items(self, limit: int | None = 500) -> list[Item]:
         """Return the test items, the same for all rounds.
@@ -128,67 +166,109 @@ class LongICLData:
         """
         if limit is not None:
             limit = validate_integer("limit", limit, 1)
-        rule, size = self.card.test.rule, self.card.test.size or 0
-        if rule == "pairs":
-            every = [row.item() for row in self.test]
-            chosen = [
-                replace(every[place], gold=every[place].gold[:count], arguments=every[place].arguments[:count])
-                for place, count in by_pairs([len(item.gold) for item in every], limit)
-            ]
+        if self.card.test.rule == "pairs":
+            items = self._first_pairs(limit)
         else:
-            labels, places = [row.label for row in self.test], [*range(len(self.test))]
-            if rule == "balanced":
-                places = by_balance(labels, limit)
-            elif rule != "first":
-                places = selected(rule, labels, size)
-            chosen = [self.test[place].item() for place in places[:limit]]
-        if not chosen:
+            items = [self.test[row].item() for row in self._test_rows(limit)]
+        if not items:
             raise ArgumentError(f"{self.card.title}: no row of {self.test_file.path} can be a test item")
-        return chosen
+        return items
+
+    def _test_rows(self, limit: int | None) -> list[int]:
+        """Return the rows of the test items by the rule of the card."""
+        rule = self.card.test
+        labels = [row.label for row in self.test]
+        if rule.rule == "balanced":
+            return by_balance(labels, limit)
+        if rule.rule == "first":
+            return list(range(len(self.test)))[:limit]
+        return selected(rule.rule, labels, rule.size or 0)[:limit]
+
+    def _first_pairs(self, pair_number: int | None) -> list[Item]:
+        """Return the first dialogues until they have a number of pairs; the last one may lose some of its pairs."""
+        dialogues = [row.item() for row in self.test]
+        items = []
+        for row, pair_count in by_pairs([len(item.gold) for item in dialogues], pair_number):
+            dialogue = dialogues[row]
+            items.append(replace(dialogue, gold=dialogue.gold[:pair_count], arguments=dialogue.arguments[:pair_count]))
+        return items
 
 
-def _labels(row: FileRow) -> tuple[str, ...]:
-    """Return all labels of a training row (a sentence with entities has several)."""
+def _labels_of(row: FileRow) -> tuple[str, ...]:
+    """Return all labels of a training row: a sentence with entities has several, and so may a text of a user."""
     if row.label is not None:
         return (row.label,)
     item = row.item()
-    return item.gold if item.kind == "entities" else ()
+    if item.kind in ("entities", "labels"):
+        return item.gold
+    return ()
 
 
 def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tuple[FileRow, ...], LoadedFile]:
-    """Read a file, and keep the rows that the rule can select, so that the others need no memory.
+    """Read a file, check its digest, and return the rows that the rule of the card can select.
 
-    Labels that the benchmark leaves out are never selected; with turns, no label has more than :data:`MOST_TURNS` rows.
+    Args:
+        path: The file.
+        card: Card of the data set.
+        split: ``train`` or ``test``.
+        verify: Refuse a file whose digest is not the published one.
+
+    Raises:
+        DataMissingError: The file cannot be read.
+        DataDamagedError: It is malformed, has no rows that can be used, or is not the published file.
     """
-    spec, rule = card.files[split], card.demonstrations if split == "train" else card.test
+    spec = card.files[split]
+    rule = card.demonstrations if split == "train" else card.test
     try:
         sha256 = file_digest(path)
     except OSError as error:
         raise DataMissingError(f"{path} cannot be read: {error}") from error
-    known = sha256 in spec.sha256
-    digest, number, seen, rows = hashlib.sha256(b"["), 0, Counter[str | None](), []
-    for number, row in enumerate(READERS[spec.format](path, card), 1):
-        if spec.rows_sha256 is not None and not known:
-            digest.update(b"," * (number > 1) + json.dumps(row.form, separators=(",", ":")).encode())
-        seen[row.label] += 1
-        if row.label not in card.other_labels and (
-            rule.rule != "turns" or (row.label is not None and seen[row.label] <= MOST_TURNS)
-        ):
-            rows.append(row)
-    digest.update(b"]")
+
+    is_published_file = sha256 in spec.sha256
+    needs_rows_digest = spec.rows_sha256 is not None and not is_published_file
+    rows_digest = hashlib.sha256(b"[")
+    row_count = 0
+    rows_of_label: Counter[str | None] = Counter()
+    rows = []
+    for row in READERS[spec.format](path, card):
+        if needs_rows_digest:
+            separator = b"," if row_count > 0 else b""
+            rows_digest.update(separator + json.dumps(row.form, separators=(",", ":")).encode())
+        row_count += 1
+        rows_of_label[row.label] += 1
+        if row.label in card.other_labels:
+            continue  # the benchmark leaves these labels out
+        # Rows that the rule cannot select need no memory.
+        if rule.rule == "turns" and (row.label is None or rows_of_label[row.label] > MOST_TURNS):
+            continue
+        rows.append(row)
+    rows_digest.update(b"]")
     if not rows:
         raise DataDamagedError(f"{path}, line 1: the file has no rows that can be used")
-    file = LoadedFile(path, spec, sha256, known or digest.hexdigest() == spec.rows_sha256)
-    if verify and spec.sha256 and not file.verified:
+
+    verified = is_published_file or rows_digest.hexdigest() == spec.rows_sha256
+    file = LoadedFile(path, spec, sha256, verified)
+    if verify and not verified:
+        _refuse_or_warn(file, card, row_count)
+    return tuple(rows), file
+
+
+def _refuse_or_warn(file: LoadedFile, card: TaskCard, row_count: int) -> None:
+    """Refuse a file that is not the published one; without a known digest, warn if its number of rows is another.
+
+    Raises:
+        DataDamagedError: The published digest is known.
+    """
+    spec = file.spec
+    if spec.sha256:
         raise DataDamagedError(
-            f"{path}: not the published file of {card.title}: SHA-256 {sha256} ({number} rows), expected "
+            f"{file.path}: not the published file of {card.title}: SHA-256 {file.sha256} ({row_count} rows), expected "
             f"{' or '.join(spec.sha256)} ({spec.rows} rows). {card.obtain} "
             "To use it as it is (the results will not be comparable), pass verify=False"
         )
-    if verify and not file.verified and number != spec.rows:
+    if row_count != spec.rows:
         text = "%s: %s has %d rows, the published file %s; the results will not be comparable"
-        _log.warning(text, card.title, path, number, spec.rows)
-    return tuple(rows), file
+        _log.warning(text, card.title, file.path, row_count, spec.rows)
 
 
 def find(dataset: str, data_dir: str | Path) -> dict[str, Path]:
@@ -197,16 +277,23 @@ def find(dataset: str, data_dir: str | Path) -> dict[str, Path]:
     Raises:
         UnknownNameError: The data set is unknown.
     """
-    files = task_card(dataset).files.items()
-    paths = [(split, Path(data_dir) / name) for split, spec in files for name in reversed(spec.names)]
-    return {split: path for split, path in paths if path.is_file()}
+    paths = {}
+    for split, spec in task_card(dataset).files.items():
+        for name in spec.names:
+            path = Path(data_dir) / name
+            if path.is_file():
+                paths[split] = path
+                break
+    return paths
 
 
-def missing_files(own: TaskCard, data_dir: str | Path) -> Skipped | None:
+def missing_files(card: TaskCard, data_dir: str | Path) -> Skipped | None:
     """Return what a folder lacks of a data set; ``None`` if it has all files."""
-    paths = find(own.name, data_dir)
-    names = [spec.names[0] for split, spec in own.files.items() if split not in paths]
-    return Skipped(own.name, f"{' and '.join(names)} not found in {data_dir}", own.instructions()) if names else None
+    paths = find(card.name, data_dir)
+    missing_names = [spec.names[0] for split, spec in card.files.items() if split not in paths]
+    if not missing_names:
+        return None
+    return Skipped(card.name, f"{' and '.join(missing_names)} not found in {data_dir}", card.instructions())
 
 
 def show_notice(notice: str) -> None:
@@ -231,18 +318,29 @@ def load(dataset: str, data_dir: str | Path, *, verify: bool = True, announce: A
         DataMissingError: A file is missing; the message says how to get it.
         DataDamagedError: A file is malformed (the message names file and line), or not the published one.
     """
-    own = task_card(dataset)
-    announce(own.notice())
-    if (missing := missing_files(own, data_dir)) is not None:
-        raise DataMissingError(f"{own.title}: {missing}")
+    card = task_card(dataset)
+    announce(card.notice())
+    missing = missing_files(card, data_dir)
+    if missing is not None:
+        raise DataMissingError(f"{card.title}: {missing}")
     paths = find(dataset, data_dir)
-    train, train_file = _load_file(paths["train"], own, "train", verify)
-    if "test" in own.files:
-        test, test_file = _load_file(paths["test"], own, "test", verify)
+    train, train_file = _load_file(paths["train"], card, "train", verify)
+    if "test" in card.files:
+        test, test_file = _load_file(paths["test"], card, "test", verify)
     else:
-        if len(train) < 2:
-            raise DataDamagedError(f"{train_file.path}: got 1 row, expected 2 or more: a tenth of them are test items")
-        order, test_file = permutation(len(train)), train_file
-        divided, cut = [train[place] for place in order], -(-len(order) // 10)
-        test, train = tuple(divided[:cut]), tuple(divided[cut:])
-    return LongICLData(own, train, test, train_file, test_file)
+        train, test = _divide_as_helmet(train, train_file)
+        test_file = train_file
+    return LongICLData(card, train, test, train_file, test_file)
+
+
+def _divide_as_helmet(rows: tuple[FileRow, ...], file: LoadedFile) -> tuple[tuple[FileRow, ...], tuple[FileRow, ...]]:
+    """Return the training and the test rows of a file without a split: a random tenth of the rows is the test set.
+
+    Raises:
+        DataDamagedError: The file has one row.
+    """
+    if len(rows) < 2:
+        raise DataDamagedError(f"{file.path}: got 1 row, expected 2 or more: a tenth of them are test items")
+    shuffled = [rows[position] for position in permutation(len(rows))]
+    test_size = -(-len(rows) // 10)  # a tenth, rounded up
+    return tuple(shuffled[test_size:]), tuple(shuffled[:test_size])

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.contexts import Contexts
-from StaICC.long_icl.filler import irrelevant_text
 from StaICC.long_icl.loading import MOST_TURNS, LongICLData
 from StaICC.long_icl.prompts import Item, as_shown, write_context, write_demonstration, write_instruction
 from StaICC.long_icl.reference_tokens import BYTES_PER_TOKEN, budget_name, byte_size, tokens_of_bytes
@@ -52,18 +51,15 @@ class Material:
         Raises:
             ArgumentError: A label has fewer.
         """
-        label_count = len(self.data.card.labels)
-        demonstrations = []
-        complete_turns = 0
-        for turn in self.data.turns(number):
-            if len(turn) == label_count:
-                complete_turns += 1
-            demonstrations += [self.data.train[row].item() for row in turn]
-        if complete_turns < number:
+        largest_number = min(self.data.demonstration_counts().values())
+        if number > largest_number:
             raise ArgumentError(
-                f"{self.data.card.title}: got {number} shots, but the training data has {complete_turns} "
+                f"{self.data.card.title}: got {number} shots, but the training data has {largest_number} "
                 "demonstrations of every label"
             )
+        demonstrations = []
+        for turn in self.data.turns(number):
+            demonstrations += [self.data.train[row].item() for row in turn]
         return demonstrations
 
     def round(self, number: int) -> Contexts:
@@ -85,7 +81,7 @@ class Material:
         context = write_context(card, shown, instruct=self.instruct)
         missing_bytes = size - byte_size(context.text)
         if missing_bytes > 0:
-            context = replace(context, instruction=context.instruction + irrelevant_text(missing_bytes))
+            context = replace(context, instruction=context.instruction + self.data.filler(missing_bytes))
 
         original_of_name = dict(zip(card.labels, original_labels, strict=True))
         shown_labels = tuple(tuple(original_of_name[name] for name in item.gold) for item in shown)
@@ -170,7 +166,10 @@ def _why_not_filled(material: Material, most_tokens: int, demonstrations: str) -
     is_published = material.data.dataset is None
     if is_published and len(material.data.turns()) == MOST_TURNS:
         source = f"first {MOST_TURNS} training rows of each label fill"
-    return (
+    reason = (
         f"the {source} only {most_tokens} reference tokens with {demonstrations}. Choose levels below {most_tokens}, "
         f"such as {most_tokens // 4} {most_tokens // 2}"
     )
+    if is_published:
+        return reason
+    return f"{reason}, or {material.data.remedy_for_few_rows}"

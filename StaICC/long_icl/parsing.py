@@ -34,6 +34,7 @@ from StaICC.arguments import known_name
 from StaICC.errors import ArgumentError
 from StaICC.inference.reply_parser import parse_reply, reply_text
 from StaICC.long_icl.cards import AnswerFormat, TaskCard, task_card
+from StaICC.long_icl.listed_labels import list_reader
 from StaICC.long_icl.prompts import Item, as_item
 
 _AROUND = ".\"'\u201c\u201d\u2018\u2019`*"
@@ -166,6 +167,8 @@ def parse_response(own: TaskCard, response: str, item: Item, parsing: str, promp
         return read(own, response, item)
     if prompt:
         response = response.removeprefix(prompt.rstrip())  # a model may drop its final blank
+    if item.kind == "labels":
+        return own.answers.separator.join(list_reader(own.labels, own.answers).labels_of(response))
     if not own.structured:
         marker = own.answers.marker
         index = parse_reply(response, own.labels, own.answers.cue, () if marker is None else (marker,)).label

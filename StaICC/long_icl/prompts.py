@@ -2,9 +2,10 @@
 
 Prompt strings are exact: no blank is added between two parts.
 
-Items are the rows of the data sets as records. There are five kinds: a text with a label (BANKING77, GoEmotions), two
+Items are the rows of the data sets as records. There are six kinds: a text with a label (BANKING77, GoEmotions), two
 sentences with a label (Discovery), a sentence with two entities and their relation (TACRED), a sentence with its
-entities and their types (Few-NERD), a dialogue with pairs of entities and their relations (DialogRE).
+entities and their types (Few-NERD), a dialogue with pairs of entities and their relations (DialogRE), a text with
+several labels (data sets of users).
 
 All queries of a round share the text before the query (the *context*: instruction, label list if asked for, and
 demonstrations), so kernels and servers with prefix caching compute it once.
@@ -26,6 +27,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "relation": ("sentence", "subject_entity", "object_entity"),
     "entities": ("sentence",),
     "dialogue": ("dialogue",),
+    "labels": ("text",),
 }
 """The fields of the query template for each kind of item."""
 
@@ -43,7 +45,7 @@ class Item:
     gold: tuple[str, ...]
     """The true labels, in order."""
     arguments: tuple[tuple[str, ...], ...] = ()
-    """What each true label is about: an entity, or two; empty for items with one label."""
+    """What each true label is about: an entity, or two; empty for texts with one or several labels."""
     searched: str = ""
     """The text that the parsers search for, if it is not one of the texts."""
 
@@ -96,7 +98,8 @@ def write_answer(card: TaskCard, item: Item) -> str:
     if item.kind == "entities":
         entities = zip(item.arguments, item.gold, strict=True)
         return "".join(card.template.answer.format_map({"entity": text, "type": kind}) for (text,), kind in entities)
-    return card.template.answer.format_map(dict.fromkeys(("label", "relations"), ", ".join(item.gold)))
+    labels = card.answers.separator.join(item.gold)
+    return card.template.answer.format_map({"label": labels, "relations": labels})
 
 
 def write_instruction(card: TaskCard, *, instruct: bool = False) -> str:

@@ -24,9 +24,6 @@ from StaICC.long_icl.cards import ScoringRule, TaskCard
 from StaICC.long_icl.parsing import Parsed, as_label, labels_by_name, parse_response
 from StaICC.long_icl.prompts import Item
 
-SMALL = 1e-8
-"""The published precision and recall add this constant to their denominators."""
-
 
 class Tally(NamedTuple):
     """Gold, predicted and correct labels of one item."""
@@ -59,6 +56,8 @@ def tally_answer(
         known = {text.strip() if exact else text: kind for (text,), kind in zip(item.arguments, gold, strict=True)}
         correct = tuple(kind for entity, kind in answer.items() if known.get(entity) == kind)
         return Tally(tuple(known.values()), tuple(answer.values()), correct)
+    if item.kind == "labels":
+        return _tally_labels(card, own, answer, item)
     if item.kind != "dialogue":
         label = as_label(own, answer) if exact else labels_by_name(own.labels, own.answers, False).get(answer, "")
         predicted: tuple[str, ...] = (card.labels[own.labels.index(label)],) if label in own.labels else ()
@@ -70,6 +69,26 @@ def tally_answer(
 
     predicted = tuple(label for part in parts for label in [*filter(partial(named, part), card.labels)][:1])
     return Tally(gold, predicted, tuple(label for label, part in zip(gold, parts, strict=False) if named(part, label)))
+
+
+def _tally_labels(card: TaskCard, named: TaskCard, answer: str, item: Item) -> Tally:
+    """Compare a parsed list of labels to the true labels of a text, as sets.
+
+    Args:
+        card: Card of the data set.
+        named: The card with the names that the prompt has for the labels.
+        answer: The labels, with the card's separator between them. Parts that are no labels are not counted.
+        item: The test item.
+    """
+    predicted = []
+    for part in answer.split(card.answers.separator.strip()):
+        name = as_label(named, part)
+        if name in named.labels:
+            label = card.labels[named.labels.index(name)]
+            if label not in predicted:
+                predicted.append(label)
+    correct = tuple(label for label in item.gold if label in predicted)
+    return Tally(item.gold, tuple(predicted), correct)
 
 
 def tally_prediction(
@@ -143,8 +162,8 @@ def score_tallies(rule: ScoringRule, tallies: Iterable[Tally | None]) -> dict[st
     gold, predicted, correct = (sum(map(len, labels)) for labels in zip(*counted, strict=True))
     if rule.metric == "accuracy":
         return {"items": gold, "correct": correct, "accuracy": correct / gold}
-    precision = correct / (predicted + SMALL)
-    recall = correct / (gold + SMALL)
+    precision = _ratio(correct, predicted + rule.ratio_constant)
+    recall = _ratio(correct, gold + rule.ratio_constant)
     f1 = _ratio(2 * precision * recall, precision + recall + rule.f1_constant)
     counts = {"gold": gold, "predicted": predicted, "correct": correct}
     return {**counts, "precision": precision, "recall": recall, "f1": f1}
@@ -171,7 +190,7 @@ def guessing_scores(card: TaskCard, items: Sequence[Item]) -> tuple[float | None
     """Return the scores of predictions that do not depend on the query.
 
     In DialogRE, a guess is one relation per pair. Few-NERD asks for the entities too, and a random guess of entities is
-    not defined.
+    not defined. Of a text with several labels, one label is guessed.
 
     Args:
         card: Card of the data set.
@@ -193,4 +212,9 @@ def guessing_scores(card: TaskCard, items: Sequence[Item]) -> tuple[float | None
     tallies = scored(card.scoring, (Tally(item.gold, (), ()) for item in items))
     gold = Counter(label for tally in tallies if tally for label in tally.gold)
     label, count = gold.most_common(1)[0]
+    if card.kind == "labels":
+        # One guess a text: its F1 is 2 * correct / (true + predicted labels), with gold.total() / labels correct ones.
+        labels_altogether = gold.total() + len(items)
+        uniform = 2 * gold.total() / len(card.labels) / labels_altogether
+        return uniform, 2 * count / labels_altogether, label
     return 1 / len(card.labels), count / gold.total(), label

@@ -43,7 +43,7 @@ from StaICC.inference.model_warnings import model_warnings
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure, checked, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
-from StaICC.kernels.huggingface.forward import distinct_positions
+from StaICC.kernels.huggingface.token_trie import distinct_positions
 from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference

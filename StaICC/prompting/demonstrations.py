@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -19,6 +18,7 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.frozen import FrozenList
 from StaICC.prompting.stable_random import SEED, StableRandom, T
+from StaICC.prompting.words import words_of
 
 _MOST_REDRAWS = 1_000_000
 """Draws for one prompt after which it is given up: a fitting one is possible, but so rare that waiting would look like
@@ -119,9 +119,6 @@ def sample_nested(pool: int, k: int, prompts: int, shared: int = 1) -> Demonstra
     return tuple(lists)
 
 
-_WORDS = re.compile(r"\w+")
-
-
 def turns_of(labels: Iterable[T | None]) -> list[list[int]]:
     """Return turns of rows: the first row of each label, then the second row of each label, and so on.
 
@@ -149,9 +146,10 @@ def rows_by_label(labels: Iterable[T | None]) -> list[list[int]]:
 def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
     """Return the score of each text for each query; higher is more similar.
 
-    Okapi BM25 (Robertson and Zaragoza 2009) with k1 = 1.5, b = 0.75, and words in lower case without punctuation. For
-    each word of the query, with ``f`` occurrences in the text and ``n`` of the ``N`` texts that have it, the score is
-    the sum of ``idf * f * (k1 + 1) / (f + k1 * (1 - b + b * length / mean length))``, where ``idf`` is
+    Okapi BM25 (Robertson and Zaragoza 2009) with k1 = 1.5, b = 0.75, and the words of
+    :func:`~StaICC.prompting.words.words_of`: in lower case, without punctuation. For each word of the query, with ``f``
+    occurrences in the text and ``n`` of the ``N`` texts that have it, the score is the sum of
+    ``idf * f * (k1 + 1) / (f + k1 * (1 - b + b * length / mean length))``, where ``idf`` is
     ``log(1 + (N - n + 0.5) / (n + 0.5))``.
 
     Example:
@@ -159,7 +157,7 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
         [1.303, 0.0]
     """
     text_count = len(texts)
-    word_counts = [Counter(_words_of(text)) for text in texts]
+    word_counts = [Counter(words_of(text)) for text in texts]
     lengths = [counts.total() for counts in word_counts]
     mean_length = max(sum(lengths) / max(text_count, 1), _SMALLEST_MEAN_LENGTH)
     length_terms = [_K1 * (1 - _B + _B * length / mean_length) for length in lengths]
@@ -172,18 +170,13 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
     scores_by_query = []
     for query in queries:
         scores = [0.0] * text_count
-        for word in _words_of(query):
+        for word in words_of(query):
             occurrences = occurrences_of_word.get(word, [])
             idf = math.log(1 + (text_count - len(occurrences) + 0.5) / (len(occurrences) + 0.5))
             for text_index, count in occurrences:
                 scores[text_index] += idf * count * numerator_factor / (count + length_terms[text_index])
         scores_by_query.append(scores)
     return scores_by_query
-
-
-def _words_of(text: str) -> list[str]:
-    """Return the words of a text, in lower case and without punctuation."""
-    return _WORDS.findall(text.casefold())
 
 
 @lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit

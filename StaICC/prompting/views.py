@@ -259,7 +259,7 @@ def split_dataset(dataset: Dataset) -> TripletSplit:
     card = dataset.card
     labels: tuple[int, ...] = ()
     if card.split.stratified:
-        labels = tuple(row.label for row in dataset.table)
+        labels = dataset.strata()
     indexes = split_indexes(len(dataset.table), card.split, labels)
 
     def view(set_name: str, rows: tuple[int, ...]) -> SubsetView:

@@ -331,6 +331,19 @@ def test_a_value_outside_the_usual_range_of_a_metric_leaves_it_untested(tmp_path
     assert any("outside its usual range 0 to 1" in note for note in result.details["sums"].notes)
 
 
+def test_keys_in_the_arguments_of_a_model_are_not_copied(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path, {"sums": {"acc": coins(1, 0.5)}}, model="a")
+    file = results_file(folder)
+    values = json.loads(file.read_text("utf-8"))
+    values["config"]["model_args"] = "pretrained=a,tokenizer=b,api_key=sk-123,token=hf_456"
+    values["config"]["gen_kwargs"] = {"temperature": 0.5, "auth_token": "sk-789"}
+    file.write_text(json.dumps(values), "utf-8")
+    result = only(read_logs(folder))
+    (predictor,) = result.provenance.predictors
+    assert predictor.who["model_args"] == "pretrained=a,tokenizer=b"
+    assert predictor.how["gen_kwargs"] == "temperature=0.5"
+
+
 def test_the_public_name_reads_logs(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path, {"sums": {"acc": coins(1, 0.5)}}, model="a")
     assert StaICC.read_logs(folder)["a"] == read_logs(folder / f"samples_sums_{DATE}.jsonl")["a"]

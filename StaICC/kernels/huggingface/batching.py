@@ -36,17 +36,19 @@ from StaICC.kernels.huggingface import FEATURE, text_config, torch
 from StaICC.kernels.huggingface.forward import (
     Capabilities,
     Forward,
-    Picks,
-    TrieRow,
     check_range,
     guard,
     is_out_of_memory,
+)
+from StaICC.kernels.huggingface.live_state import foreign_code
+from StaICC.kernels.huggingface.token_trie import (
+    Picks,
+    TrieRow,
     joined,
     lay_out,
     shared_length,
     without_last,
 )
-from StaICC.kernels.huggingface.live_state import foreign_code
 from StaICC.kernels.protocol import stable_seed
 from StaICC.optional import require
 from StaICC.safe_text import logger

@@ -17,72 +17,45 @@ compared with plain calls of the model on a prompt of that run (``batching``).
 A model with hooks or replaced methods of its user is run plainly, one prompt at a time: what they do may depend on what
 else is in the batch.
 
-Operators that replace those of torch inside a context, in one thread: nothing is patched.
-
-**Matrix products.** On a CPU, PyTorch multiplies float32 matrices with the library that it was built with, usually MKL,
-which uses AVX2 on processors of other makers even where they have AVX-512. oneDNN, which PyTorch ships too, generates
-code for the current processor. The arithmetic is the same (float32, only the order of additions differs), the speed
-differs by 6 to 15 % of a run. On Intel's processors MKL is the faster one, by 10 to 15 % for 512 rows and more. Inside
-:meth:`Forward.fast`, calls of ``torch.nn.functional.linear`` and ``torch.addmm`` are redirected where the operands are
-plain float32 tensors on the CPU. This is decided by the processor's maker and instruction set (AVX-512), not by a
-timing trial: results must not depend on how busy the machine is.
-
-**Attention** over rows that follow each other in one sequence is computed row by row, without padding. Each row attends
-to itself only, so most pairs of positions would be masked out. Inside :func:`segmented_attention`, calls of
-``torch.nn.functional.scaled_dot_product_attention`` with its mask are computed segment by segment instead. All entries
-of the mask are NaN: in a model that computes attention in another way, or changes the mask, the result is NaN, never a
-wrong number, and the trial finds that such a model cannot be run in this way.
-
 **Compiled layers.** Normalisation, rotary positions, activation functions and additions read and write every number
 once per operator, and in bfloat16 on a CPU they take as long as the matrix products. ``torch.compile`` fuses them. The
 code is made for one layer and for sequences of any length; all layers of its class share it. It is used in packed
 batches only, so the model remains as it is.
-
-Which token positions to compute, and in which rows: every shared prefix once.
-
-A causal language model computes the same hidden states for the same prefix, whatever follows. The token sequences of a
-run therefore form a *trie* (a prefix tree) with one node per distinct prefix, and a node needs to be computed only
-once. Two ways of sharing are used, both of them exact:
-
-- **Packing.** A part of the trie is laid out depth first in one row. Position ``i`` may attend to itself and to its
-  ancestors only (a tree-shaped attention mask), and its position number is its depth. Prompts that differ in their ends
-  (the labels of a noisy channel; Normal, contextual and domain queries over the same demonstrations) thus cost one row
-  of distinct positions.
-- **Caching.** A long prefix in front of more than fits in one row (a LongICL context in front of 500 queries) is a
-  *stage*: its keys and values are computed once and kept, and the rows of the stage continue from there.
-
-Packing makes attention look at pairs of positions that are masked out, so it pays only where enough positions are
-shared. With ``N`` positions in a row and ``w`` for the cost of one attended pair (in units of the cost of one position
-outside attention), a row costs ``N + w N (N + prefix)``. Rows are joined while that makes the sum of the costs
-smaller, beginning with those that share most.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import math
-import platform
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
 from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface import text_config, torch
 from StaICC.kernels.huggingface.live_state import HOOKS, is_library_code
+from StaICC.kernels.huggingface.token_trie import TrieRow
+from StaICC.kernels.huggingface.torch_replacements import Segment, fast_products, segmented_attention, uses_onednn
 
-CALL_COST = 48
-"""Cost of one more call of the model over a cached prefix, in positions."""
-
-CACHE_COPY_COST = 1 / 40
-"""Cost of handing one cached position to one more call, in positions."""
-Picks = Mapping[int, tuple[int, ...]]
-"""By the number of a sequence, the indexes of its wanted positions among those of a row or of a batch, in order."""
+MOST_COMPILED = 256
+"""Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
+CHUNK = 1 << 23
+"""Most logits that are held at once where only sums over the vocabulary are wanted: 32 MiB in float32."""
+PAIR_COST = 2.0
+"""How much slower attention handles a floating-point operation than a matrix product does. Used for planning only."""
+ADAPTERS = ("_active_adapter", "_disable_adapters", "merged_adapters")
+"""Attributes of modules with adapters of peft that say which of them are used."""
+TRANSFORMS: dict[str, Callable[[Any, float], Any]] = {
+    "final_logit_softcapping": lambda logits, cap: (logits / cap).tanh() * cap,
+    "logit_scale": lambda logits, scale: logits * scale,
+    "logits_scaling": lambda logits, divisor: logits / divisor,
+}
+"""What models are known to do to their logits after the product with the output matrix, by the name of the setting in
+the configuration that says how much."""
+STRETCHED_ROPES = ("dynamic", "longrope", "su")
+"""Kinds of rotary positions whose frequencies depend on the length of the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,285 +72,8 @@ class TokenLogits:
     log_totals: list[float] | None
 
 
-@dataclass(frozen=True, slots=True)
-class TrieRow:
-    """A part of the trie, laid out depth first.
-
-    Attributes:
-        tokens: The token at each position of the row.
-        depths: Position number of each token in its sequence, from 0.
-        picks: By the number of a sequence, the indexes in this row of its wanted positions, in order.
-        prefix: Tokens before the row, whose keys and values are cached; empty for rows that start at the beginning.
-    """
-
-    tokens: Sequence[int]
-    depths: Sequence[int]
-    picks: Picks
-    prefix: tuple[int, ...] = ()
-
-    @property
-    def chain(self) -> int:
-        """Number of positions at the beginning that are one plain sequence, for which causal attention is right."""
-        plain = enumerate(self.depths, start=len(self.prefix))
-        return next((index for index, (place, depth) in enumerate(plain) if depth != place), len(self.depths))
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether the row is one plain sequence."""
-        return self.chain == len(self.tokens)
-
-    def subtree_ends(self) -> list[int]:
-        """For each index, the first index after its subtree: ``j`` is ``i`` or above it iff ``j <= i < end[j]``."""
-        ends, path = [len(self.depths)] * len(self.depths), list[int]()
-        for index, depth in enumerate(self.depths):
-            while path and self.depths[path[-1]] >= depth:
-                ends[path.pop()] = index
-            path.append(index)
-        return ends
-
-
-def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Length of the common prefix of two sequences.
-
-    Example:
-        >>> shared_length((1, 2, 3), (1, 2, 4, 5))
-        2
-    """
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    # Slices compare in C, so halving beats a loop over thousands of tokens.
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def without_last(sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return sequences without their last tokens, of which no state is wanted unless it is the first wanted one."""
-    return [row[: max(len(row) - 1, start + 1)] for row, start in zip(sequences, wanted_from, strict=True)]
-
-
-def distinct_positions(sequences: Sequence[Any]) -> int:
-    """Number of distinct non-empty prefixes (of tuples or texts): what any exact computation must do at least.
-
-    Example:
-        >>> distinct_positions([(1, 2, 3), (1, 2, 4), (1, 2, 3)])
-        4
-    """
-    ordered = sorted(set(sequences))
-    total = sum(len(sequence) for sequence in ordered)
-    return total - sum(shared_length(a, b) for a, b in pairwise(ordered))
-
-
-def lay_out(
-    sequences: Sequence[tuple[int, ...]],
-    numbers: Mapping[tuple[int, ...], Sequence[int]],
-    wanted_from: Sequence[int],
-    prefix: tuple[int, ...],
-) -> TrieRow:
-    """One row of sequences, which are sorted and distinct, after their prefix; ``numbers``: those of each sequence."""
-    tokens, depths, path, before = list[int](), list[int](), list[int](), prefix
-    picks: dict[int, tuple[int, ...]] = {}
-    for sequence in sequences:
-        kept = shared_length(before, sequence)
-        path[kept - len(prefix) :] = range(len(tokens), len(tokens) + len(sequence) - kept)
-        tokens += sequence[kept:]
-        depths += range(kept, len(sequence))
-        picks |= {number: tuple(path[wanted_from[number] - len(prefix) :]) for number in numbers[sequence]}
-        before = sequence
-    return TrieRow(tokens, depths, picks, prefix)
-
-
-def joined(
-    sequences: Sequence[tuple[int, ...]], base: int, row_tokens: int, attention_weight: float, call_cost: float
-) -> list[Sequence[tuple[int, ...]]]:
-    """Which neighbours of a sorted pool go into one row."""
-    sizes = [len(sequence) - base for sequence in sequences]
-    left = list(range(len(sequences)))  # row that begins at i: where it ends; a cut-down union-find on a path
-    right = list(range(len(sequences)))
-    shares = [(shared_length(a, b) - base, i + 1) for i, (a, b) in enumerate(pairwise(sequences))]
-    call = call_cost + (CALL_COST + base * CACHE_COPY_COST if base else 0.0)
-    for shared, boundary in sorted(shares, key=lambda pair: (-pair[0], pair[1])):
-        if shared <= 0 and not call:
-            break
-        first, last = left[boundary - 1], right[boundary]
-        size, other_size = sizes[first], sizes[boundary]
-        both = size + other_size - shared
-        # Attention to the prefix is the same for every position, so only the saved positions count there.
-        gain = shared + call + attention_weight * (size * size + other_size * other_size - both * both + shared * base)
-        if both <= row_tokens and gain > 0:
-            sizes[first] = both
-            right[first] = last
-            left[last] = first
-    # Only the ends of a row are kept up to date: a row begins where the end's row begins.
-    return [sequences[index : end + 1] for index, end in enumerate(right) if left[end] == index]
-
-
-MOST_COMPILED = 256
-"""Maximum number of variants of one layer's code in a process: for number types, sizes, and settings of models."""
-CHUNK = 1 << 23
-"""Most logits that are held at once where only sums over the vocabulary are wanted."""
-LEAST_PACKED_ROWS = 8
-"""Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
-
-
-@functools.cache
-def uses_onednn() -> bool:
-    """Whether float32 products are given to oneDNN: on processors with AVX-512, if they or PyTorch are not Intel's."""
-    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
-        return False
-    linux = Path("/proc/cpuinfo")
-    processor = linux.read_text("utf-8", "replace") if linux.exists() else platform.processor()
-    suits = "GenuineIntel" not in processor or not torch.backends.mkl.is_available()
-    return suits and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-@functools.cache
-def _redirection() -> Any:
-    """A class of contexts that replace functions (made late, because its base class needs torch)."""
-    from torch.overrides import TorchFunctionMode
-
-    class Redirection(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
-        """Calls other functions instead of some of torch."""
-
-        def __init__(self, replacements: Mapping[Any, Callable[..., Any]]) -> None:
-            super().__init__()
-            self.replacements = replacements
-
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return self.replacements.get(func, func)(*args, **(kwargs or {}))
-
-    return Redirection
-
-
-@functools.cache
-def _products() -> dict[Any, Callable[..., Any]]:
-    """Matrix products that oneDNN computes where it can, by the functions of torch that they replace."""
-    operator, linear, addmm = torch.ops.mkldnn._linear_pointwise, torch.nn.functional.linear, torch.addmm
-
-    def product(inputs: Any, weight: Any, bias: Any) -> Any:
-        return operator(inputs, weight, bias, "none", [], "")
-
-    def usable(inputs: Any, *weights: Any) -> bool:
-        tensors = [tensor for tensor in (inputs, *weights) if tensor is not None]
-        plain = all(t.dtype is torch.float32 and t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
-        fits = [tensor.dim() for tensor in tensors[1:]] in ([2], [2, 1])
-        return (
-            plain
-            and fits
-            and type(inputs) is torch.Tensor
-            and inputs.numel() >= LEAST_PACKED_ROWS * inputs.shape[-1] > 0
-        )
-
-    def fast_layer(inputs: Any, weight: Any, bias: Any = None) -> Any:
-        return product(inputs, weight, bias) if usable(inputs, weight, bias) else linear(inputs, weight, bias)
-
-    def fast_addmm(bias: Any, inputs: Any, weight: Any, **kwargs: Any) -> Any:
-        # GPT-2 keeps its weights the other way round.
-        if not kwargs and inputs.dim() == 2 and usable(inputs, weight, bias):
-            return product(inputs, weight.t(), bias)
-        return addmm(bias, inputs, weight, **kwargs)
-
-    return {linear: fast_layer, addmm: fast_addmm}
-
-
-_SCHEMA = (
-    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, "
-    "float? scale=None, bool enable_gqa=False) -> Tensor"
-)
-"""That of ``scaled_dot_product_attention``."""
-
-_current = threading.local()
-"""The mask and the segments of the thread."""
-
-
-Segment = tuple[int, int, int, Any]
-"""``start``, ``first``, ``end`` and a mask: positions ``first`` to ``end - 1`` attend to positions from ``start`` on,
-by an additive mask of shape (end - first, end - start), or None for causal attention, with ``first == start``."""
-
-
-def _attend(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    **more: Any,
-) -> Any:
-    """``scaled_dot_product_attention``, by segments where the mask is that of the thread."""
-    attention = torch.nn.functional.scaled_dot_product_attention
-    mask, segments = _current.work
-    ours = attn_mask is not None and attn_mask.data_ptr() == mask.data_ptr()
-    sizes = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *(attn_mask.shape[-2:] if ours else ())}
-    if not ours or is_causal or len(sizes) > 1:
-        return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
-    parts = []
-    for start, first, end, allowed in segments:
-        inputs = query[..., first:end, :], key[..., start:end, :], value[..., start:end, :]
-        part = attention(*inputs, allowed, dropout_p, allowed is None, **more)
-        parts.append(part.transpose(-3, -2))  # the layout in which attention returns its result
-    return torch.cat(parts, -3).transpose(-3, -2)
-
-
-@functools.cache
-def _attention() -> dict[Any, Callable[..., Any]]:
-    """:func:`_attend`, by the function of torch that it replaces."""
-
-    def operator(*args: Any, **kwargs: Any) -> Any:
-        return _attend(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)
-
-    def shape(query: Any, *args: Any, **kwargs: Any) -> Any:
-        return torch.empty_like(query.transpose(-3, -2), memory_format=torch.contiguous_format).transpose(-3, -2)
-
-    is_compiling = torch.compiler.is_compiling  # the compiler follows functions, but not the import of a package
-    compiled: Any = operator
-    if hasattr(torch.library, "custom_op"):  # since torch 2.4; the compiler does not look into it
-        options = {"mutates_args": (), "schema": _SCHEMA}
-        compiled = torch.library.custom_op("staicc::segmented_attention", operator, **options)
-        compiled.register_fake(shape)
-
-    def attention(*args: Any, **kwargs: Any) -> Any:
-        return (compiled if is_compiling() else _attend)(*args, **kwargs)
-
-    return {torch.nn.functional.scaled_dot_product_attention: attention}
-
-
-@contextlib.contextmanager
-def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
-    """Context in which attention with a mask is computed by segments.
-
-    Args:
-        mask: The mask, a tensor of shape (1, 1, positions, positions); its values are not used.
-        segments: The segments, in order.
-    """
-    before = getattr(_current, "work", None)
-    _current.work = mask, segments
-    try:
-        with _redirection()(_attention()):
-            yield
-    finally:
-        _current.work = before
-
-
-PAIR_COST = 2.0
-"""How much slower attention handles a floating-point operation than a matrix product does, for planning only."""
-ADAPTERS = ("_active_adapter", "_disable_adapters", "merged_adapters")
-"""Attributes of modules with adapters of peft that say which of them are used."""
-TRANSFORMS: dict[str, Callable[[Any, float], Any]] = {
-    "final_logit_softcapping": lambda logits, cap: (logits / cap).tanh() * cap,
-    "logit_scale": lambda logits, scale: logits * scale,
-    "logits_scaling": lambda logits, divisor: logits / divisor,
-}
-"""What models are known to do to their logits after the product, by the setting that says how much."""
-
-
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, on any device.
+    """Return whether an exception says that memory ran out, on any device.
 
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("mask"))
@@ -385,26 +81,28 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said)
+    if not isinstance(error, RuntimeError):
+        return False
+    message = str(error).lower()
+    return "out of memory" in message or "can't allocate memory" in message
 
 
 @dataclass(slots=True)
 class Capabilities:
-    """What a model does right; shared by all kernels of the model, and found again when the model changed.
+    """In which ways a model may be run; shared by all kernels of the model, and found again when the model changed.
 
     The default is what every model can do: one plain call for each prompt.
     """
 
     guard: int
-    """What the model looked like when this was found."""
+    """The number of :func:`guard` when this was found."""
     vocabulary: int
     """Number of rows of the output matrix."""
     reason: str = ""
     """Why each prompt is run alone, through the complete model; empty if prompts are batched."""
     head: Literal["rows", "module", "model"] = "model"
-    """``"rows"``: logits are hidden state times rows of a matrix, then ``transform``; ``"module"``: the head has to be
-    called whole; ``"model"``: the whole model has to be run for its logits."""
+    """How logits are computed. ``"rows"``: the hidden state times rows of a matrix, then ``transform``; ``"module"``:
+    the head is called for the whole vocabulary; ``"model"``: the whole model is run."""
     transform: str = ""
     """Name of what is done to the logits after the product, in :data:`TRANSFORMS`; empty for nothing."""
     sharing: bool = False
@@ -420,14 +118,19 @@ class Capabilities:
 
     def run_alone(self, reason: str) -> None:
         """Run each prompt alone from now on."""
-        self.reason, self.head, self.transform = reason, "model", ""
-        self.sharing = self.flat = self.onednn = False
+        self.reason = reason
+        self.head = "model"
+        self.transform = ""
+        self.sharing = False
+        self.flat = False
+        self.onednn = False
 
 
 class Forward:
-    """Runs a model in the ways that return its own numbers, which are found out first.
+    """Runs a model in the ways that return its own numbers. The caller finds out which ones do (``can``).
 
-    What it computes at a position is the last hidden state; where the head is ``"model"``, followed by the logits.
+    What it computes at a position is the last hidden state. Where the head is ``"model"``, the logits of the position
+    follow in the same row.
 
     Args:
         model: A causal language model of ``transformers``.
@@ -435,80 +138,113 @@ class Forward:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        first = next(model.parameters())
-        self.device = first.device
-        self.dtype = first.dtype
-        self.is_exact = first.dtype in (torch.float32, torch.float64)
+        first_parameter = next(model.parameters())
+        self.device = first_parameter.device
+        self.dtype = first_parameter.dtype
+        self.is_exact = self.dtype in (torch.float32, torch.float64)
         self.body: Any = _body(model)
         self.compiled: list[tuple[Any, Any]] | None = None
         """The layers with their compiled code."""
-        accepted = inspect.signature((model if self.body is None else self.body).forward).parameters
+        called = model if self.body is None else self.body
+        accepted_arguments = inspect.signature(called.forward).parameters
         # transformers 5.24 has a new name, and warns of the old one.
-        self._cache_name = "cache" if "cache" in accepted else "past_key_values"
+        self._cache_name = "cache" if "cache" in accepted_arguments else "past_key_values"
         self.exact_to, self.same_to = limits(model)
         text = text_config(model.config)
         self.transforms = [name for name in TRANSFORMS if getattr(text, name, None)]
         self.stretching = [module for module in model.modules() if getattr(module, "rope_type", None) == "dynamic"]
-        self.can = Capabilities(0, int(getattr(text, "vocab_size", 0) or 50_000))
+        # Where the configuration states no size, the size is found in the first call; this one is a usual one.
+        vocabulary = int(getattr(text, "vocab_size", 0) or 50_000)
+        self.can = Capabilities(guard=0, vocabulary=vocabulary)
         self.can.onednn = self.device.type == "cpu" and self.dtype is torch.float32 and uses_onednn()
 
     # Rows in, hidden states out
 
     def padded(self, rows: Sequence[TrieRow], cache: Any = None) -> Any:
-        """Plain or packed batch; states of shape (rows, longest row, width), meaningless at padding.
+        """Run rows one below the other, filled up to the longest one: a plain or a packed batch.
 
         Args:
             rows: Rows without a prefix, all of them plain sequences or none; or one row that continues a cached prefix.
             cache: The cache of the prefix, which grows by the row's positions.
+
+        Returns:
+            States of shape (rows, longest row, width), meaningless at padding.
         """
-        self.ends = range(len(rows)), [len(row.tokens) - 1 for row in rows]
+        last_indexes = [len(row.tokens) - 1 for row in rows]
+        self.ends = range(len(rows)), last_indexes
         longest = max(len(row.tokens) for row in rows)
-
-        def filled(lists: Iterable[Sequence[int]], padding: Sequence[int]) -> list[list[int]]:
-            return [[*values, *padding[len(values) :]] for values in lists]
-
-        ids = filled((row.tokens for row in rows), [0] * longest)
-        if cache is None and rows[0].is_chain:  # no mask is needed
+        no_padding = [0] * longest
+        ids = [_filled(row.tokens, no_padding) for row in rows]
+        is_plain_batch = cache is None and rows[0].is_chain
+        if is_plain_batch:  # no mask is needed
             return self.call(ids)
-        # Padding attends to itself.
-        allowed = self.tree_mask(filled((row.subtree_ends() for row in rows), range(1, longest + 1)))
+
+        # A padding position is a subtree of its own: it attends to itself.
+        ends_of_padding = range(1, longest + 1)
+        subtree_ends = [_filled(row.subtree_ends(), ends_of_padding) for row in rows]
+        allowed = self.tree_mask(subtree_ends)
+        # Each position attends to the whole prefix.
         allowed = torch.nn.functional.pad(allowed, (len(rows[0].prefix), 0), value=True)
-        depths = filled((row.depths for row in rows), [0] * longest)
+        depths = [_filled(row.depths, no_padding) for row in rows]
         return self.call(ids, self.additive(allowed[:, None]), depths, cache)
 
     def flat(self, rows: Sequence[TrieRow]) -> Any:
-        """Rows without a prefix, one after the other in one sequence; states of shape (1, positions, width)."""
+        """Run rows without a prefix one after the other in one sequence: a packed batch without padding.
+
+        Returns:
+            States of shape (1, positions, width).
+        """
+        ids: list[int] = []
+        depths: list[int] = []
         segments: list[Segment] = []
-        total = sum(len(row.tokens) for row in rows)
-        start = 0
         for row in rows:
-            end, chain = start + len(row.tokens), start + row.chain
-            segments.append((start, start, chain, None))
-            if chain < end:
+            start = len(ids)
+            chain_end = start + row.chain
+            ids += row.tokens
+            depths += row.depths
+            end = len(ids)
+            segments.append(Segment(start=start, first=start, end=chain_end, mask=None))
+            if chain_end < end:
                 allowed = self.tree_mask(row.subtree_ends())[None, None, row.chain :]
-                segments.append((start, chain, end, self.additive(allowed)))
-            start = end
-        ids = [token for row in rows for token in row.tokens]
-        positions = [depth for row in rows for depth in row.depths]
+                segments.append(Segment(start=start, first=chain_end, end=end, mask=self.additive(allowed)))
+
         # One position alone needs no segments, and transformers takes the heads of a group for positions there.
-        value = torch.nan if total > 1 else 0.0
-        every = torch.full((1, 1, 1, 1), value, dtype=self.dtype, device=self.device).expand(1, 1, total, total)
-        with segmented_attention(every, segments), contextlib.ExitStack() as stack:
-            for layer, code in self.compiled or []:
+        fill = torch.nan if len(ids) > 1 else 0.0
+        one_entry = torch.full((1, 1, 1, 1), fill, dtype=self.dtype, device=self.device)
+        whole_mask = one_entry.expand(1, 1, len(ids), len(ids))
+        with segmented_attention(whole_mask, segments), self._compiled_layers():
+            return self.call([ids], whole_mask, [depths])
+
+    @contextlib.contextmanager
+    def _compiled_layers(self) -> Iterator[None]:
+        """Let the layers run their compiled code, if they are compiled, and restore them afterwards."""
+        if not self.compiled:
+            yield
+            return
+        with contextlib.ExitStack() as stack:
+            for layer, code in self.compiled:
                 stack.callback(setattr, layer, "_compiled_call_impl", layer._compiled_call_impl)
                 layer._compiled_call_impl = code
-            if self.compiled:
-                stack.enter_context(torch._dynamo.config.patch(recompile_limit=MOST_COMPILED))
-            return self.call([ids], every, [positions])
+            stack.enter_context(torch._dynamo.config.patch(recompile_limit=MOST_COMPILED))
+            yield
 
     def tree_mask(self, ends: Sequence[Any]) -> Any:
-        """Which position of a row may attend to which, from the ends of their subtrees (..., positions)."""
-        places = torch.tensor(ends, device=self.device)
-        index = torch.arange(places.shape[-1], device=self.device)
-        return (index <= index[:, None]) & (index[:, None] < places[..., None, :])
+        """Return which position of a row may attend to which: to itself and to its ancestors.
+
+        Args:
+            ends: For each position the end of its subtree (:meth:`TrieRow.subtree_ends`), of shape (..., positions).
+
+        Returns:
+            A boolean tensor of shape (..., positions, positions); the attending position comes first.
+        """
+        subtree_ends = torch.tensor(ends, device=self.device)
+        index = torch.arange(subtree_ends.shape[-1], device=self.device)
+        is_not_later = index <= index[:, None]
+        is_in_subtree = index[:, None] < subtree_ends[..., None, :]
+        return is_not_later & is_in_subtree
 
     def additive(self, allowed: Any) -> Any:
-        """A boolean mask as what is added to the attention scores."""
+        """Return a boolean mask as what is added to the attention scores: 0, or the lowest number of the type."""
         mask = torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
         return mask.masked_fill_(~allowed.to(self.device), torch.finfo(self.dtype).min)
 
@@ -523,13 +259,18 @@ class Forward:
             positions: The position numbers, with a mask.
             cache: What the tokens continue; it grows by them.
         """
-        embedding = getattr(self.model, "get_input_embeddings", lambda: None)()
+        embedding = None
+        if hasattr(self.model, "get_input_embeddings"):
+            embedding = self.model.get_input_embeddings()
         if embedding is not None and hasattr(embedding, "weight"):
             check_range([max(row) for row in ids], len(embedding.weight))
-        tensor = functools.partial(torch.tensor, device=self.device)
-        arguments: dict[str, Any] = {"input_ids": tensor(ids), "use_cache": cache is not None}
+        arguments: dict[str, Any] = {
+            "input_ids": torch.tensor(ids, device=self.device),
+            "use_cache": cache is not None,
+        }
         if mask is not None:
-            arguments |= {"attention_mask": mask, "position_ids": tensor(positions)}
+            arguments["attention_mask"] = mask
+            arguments["position_ids"] = torch.tensor(positions, device=self.device)
         if cache is not None:
             arguments[self._cache_name] = cache
         with torch.inference_mode(), self.fast():
@@ -538,35 +279,59 @@ class Forward:
         return hidden[:, -len(ids[0]) :]
 
     def _run(self, arguments: dict[str, Any]) -> Any:
+        """Call the body, or the whole model if its head cannot be separated.
+
+        Returns:
+            The last hidden states, (rows, positions, width), of the whole model with the logits behind each state.
+        """
         self._forget_length()
         if self.can.head != "model":
             return self.body(**arguments).last_hidden_state
-        # The last hidden states are the input of the output matrix, whatever hooks do.
-        inputs: list[Any] = []
-        head = getattr(self.model, "get_output_embeddings", lambda: None)()
-        handle = head and head.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
-        try:
+        with self._inputs_of_head() as head_inputs:
             output = self.model(**arguments, output_hidden_states=True)
-        finally:
-            if handle:
-                handle.remove()
         logits = output.logits
-        fits = inputs and inputs[-1].shape[:2] == logits.shape[:2]
-        states = inputs[-1] if fits else output.hidden_states[-1]  # a model's own class may return none
+        # The input of the output matrix is the last hidden state, whatever hooks do. A model's own class may have no
+        # output matrix, and may return no hidden states.
+        if head_inputs and head_inputs[-1].shape[:2] == logits.shape[:2]:
+            states = head_inputs[-1]
+        else:
+            states = output.hidden_states[-1]
         self.can.vocabulary = logits.shape[-1]
         return torch.cat([states.to(logits.device), logits], -1)
 
+    @contextlib.contextmanager
+    def _inputs_of_head(self) -> Iterator[list[Any]]:
+        """Collect what the output matrix of the model gets while the context is open; nothing if there is none."""
+        inputs: list[Any] = []
+        head = None
+        if hasattr(self.model, "get_output_embeddings"):
+            head = self.model.get_output_embeddings()
+        if head is None:
+            yield inputs
+            return
+        handle = head.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
+        try:
+            yield inputs
+        finally:
+            handle.remove()
+
     def _forget_length(self) -> None:
-        """Stretch positions for the next input alone; such models remember the longest one since a short one."""
+        """Set stretching positions back, so that they are stretched for the next input alone.
+
+        Such models remember the longest input since a short one.
+        """
         for module in self.stretching:
-            module.inv_freq, module.max_seq_len_cached = module.original_inv_freq, module.original_max_seq_len
+            module.inv_freq = module.original_inv_freq
+            module.max_seq_len_cached = module.original_max_seq_len
 
     def states(self, hidden: Any) -> Any:
         """Return the hidden states at the given positions, a float32 tensor (positions, width) on the CPU."""
-        return (hidden[..., : -self.can.vocabulary] if self.can.head == "model" else hidden).float().cpu()
+        if self.can.head == "model":
+            hidden = hidden[..., : -self.can.vocabulary]
+        return hidden.float().cpu()
 
     def plain_logits(self, tokens: Sequence[int]) -> Any:
-        """Logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
+        """Return the logits of one plain call, ``model(input_ids)``: a float32 tensor (positions, vocabulary)."""
         self._forget_length()
         with torch.inference_mode():
             ids = torch.tensor([list(tokens)], device=self.device)
@@ -574,11 +339,14 @@ class Forward:
 
     def fast(self) -> AbstractContextManager[Any]:
         """Return a context in which matrix products use the library that suits the processor."""
-        # Compiled code has its own.
-        return _redirection()(_products()) if self.can.onednn and self.compiled is None else nullcontext()
+        is_compiled = self.compiled is not None  # compiled code has products of its own
+        if self.can.onednn and not is_compiled:
+            context: AbstractContextManager[Any] = fast_products()
+            return context
+        return nullcontext()
 
     def logits(self, hidden: Any, tokens: Sequence[int] | None = None) -> Any:
-        """Logits at the given positions, in float32.
+        """Return the logits at the given positions, in float32.
 
         Args:
             hidden: What was computed at the positions, (positions, width).
@@ -588,27 +356,36 @@ class Forward:
             Tensor (positions, tokens).
         """
         with torch.inference_mode(), self.fast():
-            head = None if self.can.head == "model" else self.model.get_output_embeddings()
-            if head is None or self.can.head == "module" or tokens is None:
-                whole = hidden[..., -self.can.vocabulary :] if head is None else head(hidden)
-                whole = self.transformed(whole.float())
-                if tokens is None:
-                    return whole
-                check_range(tokens, whole.shape[-1])
-                return whole[:, list(tokens)]
-            check_range(tokens, len(head.weight))
-            rows = torch.tensor(list(tokens), device=head.weight.device)
-            product = hidden.float() @ head.weight[rows].float().t()
-            return self.transformed(product if head.bias is None else product + head.bias[rows].float())
+            if self.can.head == "rows" and tokens is not None:
+                return self._logits_by_rows(hidden, tokens)
+            if self.can.head == "model":
+                vocabulary_logits = hidden[..., -self.can.vocabulary :]
+            else:
+                vocabulary_logits = self.model.get_output_embeddings()(hidden)
+            vocabulary_logits = self.transformed(vocabulary_logits.float())
+            if tokens is None:
+                return vocabulary_logits
+            check_range(tokens, vocabulary_logits.shape[-1])
+            return vocabulary_logits[:, list(tokens)]
+
+    def _logits_by_rows(self, hidden: Any, tokens: Sequence[int]) -> Any:
+        """Return the logits of some tokens, computed with their rows of the output matrix only."""
+        head = self.model.get_output_embeddings()
+        check_range(tokens, len(head.weight))
+        rows = torch.tensor(list(tokens), device=head.weight.device)
+        logits = hidden.float() @ head.weight[rows].float().t()
+        if head.bias is not None:
+            logits = logits + head.bias[rows].float()
+        return self.transformed(logits)
 
     def pieces(self, hidden: Any) -> Iterator[tuple[int, Any]]:
-        """Logits of the whole vocabulary in pieces that fit into memory, with the index where each begins."""
-        step = max(1, CHUNK // self.can.vocabulary)
-        for start in range(0, len(hidden), step):
-            yield start, self.logits(hidden[start : start + step])
+        """Yield logits of the whole vocabulary in pieces that fit into memory, with the position where each begins."""
+        positions_at_once = max(1, CHUNK // self.can.vocabulary)
+        for start in range(0, len(hidden), positions_at_once):
+            yield start, self.logits(hidden[start : start + positions_at_once])
 
     def whole(self, hidden: Any) -> Any:
-        """Logits of the whole vocabulary, a float32 tensor (positions, vocabulary) on the CPU."""
+        """Return the logits of the whole vocabulary, a float32 tensor (positions, vocabulary) on the CPU."""
         with torch.inference_mode():
             return torch.cat([logits.cpu() for _, logits in self.pieces(hidden)])
 
@@ -617,23 +394,30 @@ class Forward:
         with torch.inference_mode():
             rows = self.logits(hidden, tokens).double().tolist()
             if not totals:
-                return TokenLogits(rows, None)
+                return TokenLogits(rows, log_totals=None)
             log_totals = [logits.logsumexp(-1).double() for _, logits in self.pieces(hidden)]
-            return TokenLogits(rows, torch.cat(log_totals).tolist())
+            return TokenLogits(rows, log_totals=torch.cat(log_totals).tolist())
 
     def transformed(self, logits: Any) -> Any:
-        """Do to the product what the model does."""
+        """Return logits after what the model does to them behind the product with the output matrix."""
         name = self.can.transform
-        return TRANSFORMS[name](logits, getattr(text_config(self.model.config), name)) if name else logits
+        if not name:
+            return logits
+        amount = getattr(text_config(self.model.config), name)
+        return TRANSFORMS[name](logits, amount)
 
     def attention_weight(self) -> float:
-        """Cost of an attended pair over that of a position, from the sizes of the model."""
-        text = _layer_configs(self.model.config)[0]
-        sizes = {"hidden_size": 1024, "num_hidden_layers": 1}
-        width, layers = (getattr(text, name, None) or usual for name, usual in sizes.items())
-        inside = sum(weight.numel() for weight in self.body.parameters())
-        inside -= self.body.get_input_embeddings().weight.numel()
-        return float(PAIR_COST * 4.0 * width * layers / max(2.0 * inside, 1.0))
+        """Return the cost of an attended pair of positions over that of a position, from the sizes of the model.
+
+        An attended pair costs ``4 * width`` floating-point operations in each layer (a product with the key and one
+        with the value), and a position two operations for each weight outside the embedding.
+        """
+        config = _layer_configs(self.model.config)[0]
+        width = getattr(config, "hidden_size", None) or 1024
+        layers = getattr(config, "num_hidden_layers", None) or 1
+        weights = sum(weight.numel() for weight in self.body.parameters())
+        weights -= self.body.get_input_embeddings().weight.numel()
+        return float(PAIR_COST * 4.0 * width * layers / max(2.0 * weights, 1.0))
 
     def compile(self) -> None:
         """Compile the layers. The first batch of a run compares them with plain calls of the model.
@@ -641,23 +425,33 @@ class Forward:
         Raises:
             RunEndingError: They cannot be compiled.
         """
-        kinds = set(getattr(self.model, "_no_split_modules", None) or ())
-        layers = [module for module in self.model.modules() if type(module).__name__ in kinds]
+        layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
+        layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]
         try:
-            if self.can.reason or not (self.can.flat and layers):
+            if self.can.reason:
+                raise RuntimeError(self.can.reason)
+            if not self.can.flat or not layers:
                 attention = getattr(self.model.config, "_attn_implementation", None)
-                needed = f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
-                raise RuntimeError(self.can.reason or needed)
+                raise RuntimeError(
+                    f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
+                )
             self.compiled = [(layer, torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers]
-            self.flat([TrieRow((5, 6, 8, 9), (0, 1, 2, 2), {})])
+            # A row of four tokens with two branches, for a trial: faults show in the first call.
+            self.flat([TrieRow(tokens=(5, 6, 8, 9), depths=(0, 1, 2, 2), picks={})])
         except Exception as error:
             self.compiled = None
             if is_out_of_memory(error):
                 raise
-            name, reason = type(self.model).__name__, str(error).strip().partition("\n")[0]
+            name = type(self.model).__name__
+            reason = str(error).strip().partition("\n")[0]
             raise RunEndingError(
                 f"got compile=True, but {name} cannot be compiled here ({reason}). Leave the option out"
             ) from error
+
+
+def _filled(values: Sequence[int], padding: Sequence[int]) -> list[int]:
+    """Return values that are continued by the padding from the position where they end."""
+    return [*values, *padding[len(values) :]]
 
 
 def check_range(tokens: Sequence[int], size: int) -> None:
@@ -675,60 +469,103 @@ def check_range(tokens: Sequence[int], size: int) -> None:
 
 
 def _body(model: Any) -> Any:
-    """Return the part of a model below its output head, or None."""
-    unwrap = getattr(model, "get_base_model", None)  # of peft: the model into which adapters were put
-    if callable(unwrap):
-        model = unwrap()
+    """Return the part of a model below its output head; None if it cannot be told apart."""
+    if callable(getattr(model, "get_base_model", None)):
+        model = model.get_base_model()  # of peft: the model into which adapters were put
     body = getattr(model, "base_model", None)
     if body is None or body is model:
-        get = getattr(model, "get_decoder", None)
-        body = get() if callable(get) else None
-    return None if body is model else body
+        body = None
+        if callable(getattr(model, "get_decoder", None)):
+            body = model.get_decoder()
+    if body is model:
+        return None
+    return body
 
 
 def guard(model: Any) -> int:
-    """A cheap number that changes with what a model is made of, its hooks, adapters, and recorded changes of weights.
+    """Return a cheap number that changes with a model's modules, hooks, adapters, and recorded changes of weights.
 
     It does not show changes of weights that bypass torch's version counters (through ``.data``). The identity, which is
     computed for every run, shows them, and cached prefixes are protected by a checksum of the weights.
     """
-    parts: list[Any] = [getattr(model.config, "_attn_implementation", None), limits(model)]
-    for holder in (text_config(model.config), model):  # some models copy them from the configuration
-        parts += [getattr(holder, name, None) for name in TRANSFORMS]
+    facts: list[Any] = [getattr(model.config, "_attn_implementation", None), limits(model)]
+    # Some models copy these settings from the configuration.
+    for holder in (text_config(model.config), model):
+        for name in TRANSFORMS:
+            facts.append(getattr(holder, name, None))
     for module in model.modules():
         state = module.__dict__
-        parts += [id(module), "forward" in state, *(str(state.get(name)) for name in ADAPTERS)]
-        parts += [(kind, key) for kind in HOOKS for key, hook in state[kind].items() if not is_library_code(hook)]
+        facts.append(id(module))
+        facts.append("forward" in state)
+        for name in ADAPTERS:
+            facts.append(str(state.get(name)))
+        for kind in HOOKS:
+            for key, hook in state[kind].items():
+                if not is_library_code(hook):
+                    facts.append((kind, key))
         for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
             if tensor is not None:
+                # Tensors of the inference mode have no version counter.
                 version = tensor.is_inference() or tensor._version
-                parts.append((id(tensor), version, tensor.dtype, tensor.device))
-    return hash(tuple(parts))
+                facts.append((id(tensor), version, tensor.dtype, tensor.device))
+    return hash(tuple(facts))
 
 
 def _layer_configs(config: Any) -> list[Any]:
-    """The configuration of each layer where they differ (Gemma 4); otherwise the one of all layers."""
+    """Return the configuration of each layer where they differ (Gemma 4); otherwise the one of all layers."""
     text = text_config(config)
-    return list(text.per_layer_config) if getattr(text, "is_heterogeneous", False) else [text]
+    if getattr(text, "is_heterogeneous", False):
+        return list(text.per_layer_config)
+    return [text]
 
 
 def limits(model: Any) -> tuple[float, float]:
-    """Lengths up to which sharing is exact (windows) and up to which batching is (positions that are stretched)."""
+    """Return up to which length of a sequence the ways of running a model are exact.
+
+    Returns:
+        The length up to which sharing positions is exact: that of the shortest window of attention, or the second
+        length if that is shorter. Then the length up to which batching is exact, because positions are not stretched.
+        Both are infinite where nothing limits them.
+    """
     text = text_config(model.config)
-    window = math.inf
-    for layer in _layer_configs(model.config):
-        for name in ("sliding_window", "attention_chunk_size", "window_size"):
-            value = getattr(layer, name, None)
-            if isinstance(value, int) and value > 0 and getattr(layer, "use_sliding_window", True):
-                window = min(window, value)
+    window = _shortest_window(model.config)
+    unstretched = _unstretched_length(text)
+    return min(window, unstretched), unstretched
+
+
+def _shortest_window(config: Any) -> float:
+    """Return the number of positions that the shortest window of attention covers; infinite if there is none."""
+    text = text_config(config)
     # GPT-Neo counts its windows, and Llama 4 scales its queries, by places in the row instead of position numbers.
     if "local" in getattr(text, "attention_layers", ()) or getattr(text, "attn_temperature_tuning", False):
-        window = 0
-    stretched = math.inf
-    for rope in (getattr(text, "rope_scaling", None), getattr(text, "rope_parameters", None)):
-        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) in ("dynamic", "longrope", "su"):
-            original = rope.get("original_max_position_embeddings") or getattr(
-                text, "original_max_position_embeddings", None
-            )
-            stretched = min(stretched, original or getattr(text, "max_position_embeddings", 0) or 0)
-    return min(window, stretched), stretched
+        return 0
+    shortest = math.inf
+    for layer in _layer_configs(config):
+        if not getattr(layer, "use_sliding_window", True):
+            continue
+        for name in ("sliding_window", "attention_chunk_size", "window_size"):
+            size = getattr(layer, name, None)
+            if isinstance(size, int) and size > 0:
+                shortest = min(shortest, size)
+    return shortest
+
+
+def _unstretched_length(text: Any) -> float:
+    """Return the length from which on rotary positions are stretched to the length of an input; infinite if never.
+
+    Args:
+        text: The configuration of the model's text part.
+    """
+    shortest = math.inf
+    for name in ("rope_scaling", "rope_parameters"):
+        rope = getattr(text, name, None)
+        if not isinstance(rope, dict):
+            continue
+        kind = rope.get("rope_type", rope.get("type"))
+        if kind not in STRETCHED_ROPES:
+            continue
+        length = rope.get("original_max_position_embeddings")
+        length = length or getattr(text, "original_max_position_embeddings", None)
+        length = length or getattr(text, "max_position_embeddings", 0)
+        shortest = min(shortest, length or 0)
+    return shortest

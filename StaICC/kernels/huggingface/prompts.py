@@ -37,9 +37,9 @@ from typing import Any, Literal
 
 from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
-from StaICC.kernels.huggingface.forward import shared_length
 from StaICC.kernels.huggingface.label_rules import LABEL_RULES, LabelRule, LabelScoring, Tokens
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
+from StaICC.kernels.huggingface.token_trie import shared_length
 from StaICC.kernels.huggingface.tokenizer_check import check_reply_begins, check_special_tokens, refuse_damage
 from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_blank
 from StaICC.kernels.registry import check_types

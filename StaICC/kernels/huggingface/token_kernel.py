@@ -18,8 +18,9 @@ from StaICC.errors import ArgumentError, OutputError, PromptError
 from StaICC.inference.contract import ScoredLabels, Text
 from StaICC.inference.forecast import PROBABILITIES, Forecast
 from StaICC.kernels.huggingface.batching import Tokens
-from StaICC.kernels.huggingface.forward import TokenLogits, distinct_positions, without_last
+from StaICC.kernels.huggingface.forward import TokenLogits
 from StaICC.kernels.huggingface.prompts import KernelOptions, KernelVariant, LabelIssue, PromptFormat, Reading
+from StaICC.kernels.huggingface.token_trie import distinct_positions, without_last
 from StaICC.kernels.huggingface.tokenizer_check import COMPARED, loss_warning, spread
 from StaICC.kernels.protocol import (
     TEXT_SCORES,

@@ -22,10 +22,10 @@ from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.identity import identity_of
 from StaICC.inference.recheck import tolerance_of
 from StaICC.kernels.huggingface import batching, live_state
-from StaICC.kernels.huggingface.forward import TrieRow
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import NEUTRAL, KernelOptions
 from StaICC.kernels.huggingface.source import ModelSource, digest_of_file
+from StaICC.kernels.huggingface.token_trie import TrieRow
 from StaICC.kernels.protocol import can_call_directly
 from StaICC.prefabricate_inference import model_kernel
 

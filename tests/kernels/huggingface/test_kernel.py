@@ -11,9 +11,9 @@ from StaICC import Dataset, Normal, Suite
 from StaICC.errors import OutputError
 from StaICC.kernels.huggingface import token_kernel
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending
-from StaICC.kernels.huggingface.forward import distinct_positions
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.source import GGUF_SHA256
+from StaICC.kernels.huggingface.token_trie import distinct_positions
 from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")

@@ -10,9 +10,10 @@ import pytest
 
 from StaICC.errors import RunEndingError
 from StaICC.kernels.huggingface import batching
-from StaICC.kernels.huggingface import forward as operators
-from StaICC.kernels.huggingface.forward import Forward, TrieRow, segmented_attention
+from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
+from StaICC.kernels.huggingface.token_trie import TrieRow
+from StaICC.kernels.huggingface.torch_replacements import Segment, fast_products, segmented_attention
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -68,7 +69,7 @@ def test_all_other_uses_of_the_mask_give_nan():
     query, key, value, mask = attention_inputs(4)
     attention = torch.nn.functional.scaled_dot_product_attention
     assert attention(query, key, value, mask).isnan().all()
-    with segmented_attention(mask, [(0, 0, 4, None)]), ThreadPoolExecutor(1) as pool:
+    with segmented_attention(mask, [Segment(start=0, first=0, end=4, mask=None)]), ThreadPoolExecutor(1) as pool:
         assert pool.submit(attention, query, key, value, mask).result().isnan().all()
         assert attention(query[:, :, :3], key, value, mask[:, :, :3]).isnan().all()
         twice = torch.cat([mask, mask], -1)
@@ -101,7 +102,7 @@ def redirected():
     """Inside, products are redirected whatever the processor is."""
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this build of torch has no oneDNN")
-    return operators._redirection()(operators._products())
+    return fast_products()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.kernels.huggingface.batching import BatchRunner
-from StaICC.kernels.huggingface.forward import distinct_positions
+from StaICC.kernels.huggingface.token_trie import distinct_positions
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=14)
 

@@ -1,0 +1,226 @@
+"""Which token positions to compute, in which rows: every shared prefix once.
+
+A causal language model computes the same hidden states for the same prefix, whatever follows. The token sequences of a
+run therefore form a *trie* (a prefix tree) with one node per distinct prefix, and a node needs to be computed only
+once. Two ways of sharing are used, both of them exact:
+
+- **Packing.** A part of the trie is laid out depth first in one row. Position ``i`` may attend to itself and to its
+  ancestors only (a tree-shaped attention mask), and its position number is its depth. Prompts that differ in their ends
+  (the labels of a noisy channel; Normal, contextual and domain queries over the same demonstrations) thus cost one row
+  of distinct positions.
+- **Caching.** A long prefix in front of more than fits in one row (a LongICL context in front of 500 queries) is a
+  *stage*: its keys and values are computed once and kept, and the rows of the stage continue from there.
+
+Packing makes attention look at pairs of positions that are masked out, so it pays only where enough positions are
+shared. With ``N`` positions in a row and ``w`` for the cost of one attended pair (in units of the cost of one position
+outside attention), a row costs ``N + w N (N + prefix)``. Rows are joined while that makes the sum of the costs
+smaller, beginning with those that share most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+CALL_COST = 48
+"""Cost of one more call of the model over a cached prefix, in positions. Used for planning only."""
+CACHE_COPY_COST = 1 / 40
+"""Cost of handing one cached position to one more call, in positions. Used for planning only."""
+
+Picks = Mapping[int, tuple[int, ...]]
+"""By the number of a sequence, the indexes of its wanted positions among those of a row or of a batch, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrieRow:
+    """A part of the trie, laid out depth first.
+
+    Attributes:
+        tokens: The token at each position of the row.
+        depths: Position number of each token in its sequence, from 0.
+        picks: By the number of a sequence, the indexes in this row of its wanted positions, in order.
+        prefix: Tokens before the row, whose keys and values are cached; empty for rows that start at the beginning.
+    """
+
+    tokens: Sequence[int]
+    depths: Sequence[int]
+    picks: Picks
+    prefix: tuple[int, ...] = ()
+
+    @property
+    def chain(self) -> int:
+        """The length of the chain with which the row begins: positions that are one plain sequence.
+
+        Causal attention is right for these positions. They end where a second branch of the trie begins.
+        """
+        for index, depth in enumerate(self.depths):
+            if depth != len(self.prefix) + index:
+                return index
+        return len(self.depths)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether the row is one plain sequence."""
+        return self.chain == len(self.tokens)
+
+    def subtree_ends(self) -> list[int]:
+        """Return for each position of the row the index that follows the last position of its subtree.
+
+        Position ``j`` is position ``i`` or an ancestor of it if, and only if, ``j <= i < ends[j]``.
+        """
+        position_count = len(self.depths)
+        ends = [position_count] * position_count
+        ancestors: list[int] = []
+        for index, depth in enumerate(self.depths):
+            # The row is laid out depth first, so a position that is no deeper ends the subtrees of the ones before.
+            while ancestors and self.depths[ancestors[-1]] >= depth:
+                ends[ancestors.pop()] = index
+            ancestors.append(index)
+        return ends
+
+
+def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return the length of the common prefix of two sequences.
+
+    Example:
+        >>> shared_length((1, 2, 3), (1, 2, 4, 5))
+        2
+    """
+    # The sequences agree before ``low``; they differ somewhere before ``high``, unless one is a prefix of the other.
+    low = 0
+    high = min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    # Slices are compared in C, so bisection is faster than a loop over thousands of tokens.
+    while high - low > 1:
+        middle = (low + high) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def without_last(sequences: Sequence[tuple[int, ...]], wanted_from: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return sequences without their last token, whose hidden state predicts nothing that is scored.
+
+    A sequence keeps its last token if that is the first position whose state is wanted.
+
+    Args:
+        sequences: Token sequences.
+        wanted_from: For each sequence, the first position whose hidden state is wanted.
+    """
+    shortened = []
+    for sequence, first_wanted in zip(sequences, wanted_from, strict=True):
+        length = max(len(sequence) - 1, first_wanted + 1)
+        shortened.append(sequence[:length])
+    return shortened
+
+
+def distinct_positions(sequences: Sequence[Any]) -> int:
+    """Return the number of distinct non-empty prefixes of sequences: the nodes of their trie.
+
+    An exact computation has to compute each of them at least once.
+
+    Args:
+        sequences: Tuples of tokens, or texts.
+
+    Example:
+        >>> distinct_positions([(1, 2, 3), (1, 2, 4), (1, 2, 3)])
+        4
+    """
+    ordered = sorted(set(sequences))
+    total = sum(len(sequence) for sequence in ordered)
+    # In sorted order, a sequence shares most with the one before it.
+    shared_total = sum(shared_length(first, second) for first, second in pairwise(ordered))
+    return total - shared_total
+
+
+def lay_out(
+    sequences: Sequence[tuple[int, ...]],
+    numbers: Mapping[tuple[int, ...], Sequence[int]],
+    wanted_from: Sequence[int],
+    prefix: tuple[int, ...],
+) -> TrieRow:
+    """Return one row with the positions of sequences after a prefix that they share, each distinct position once.
+
+    Args:
+        sequences: Token sequences, sorted and distinct. All of them begin with the prefix.
+        numbers: By sequence, its numbers: equal sequences are computed once.
+        wanted_from: By number, the first position whose hidden state is wanted, which is not in the prefix.
+        prefix: The tokens before the row.
+    """
+    tokens: list[int] = []
+    depths: list[int] = []
+    picks: dict[int, tuple[int, ...]] = {}
+    # The indexes in the row of the current sequence's positions, which are a path from the root of the trie to a leaf.
+    path: list[int] = []
+    previous_sequence = prefix
+    for sequence in sequences:
+        shared = shared_length(previous_sequence, sequence)
+        new_tokens = sequence[shared:]
+        first_index = len(tokens)
+        path[shared - len(prefix) :] = range(first_index, first_index + len(new_tokens))
+        tokens += new_tokens
+        depths += range(shared, len(sequence))
+        for number in numbers[sequence]:
+            picks[number] = tuple(path[wanted_from[number] - len(prefix) :])
+        previous_sequence = sequence
+    return TrieRow(tokens, depths, picks, prefix)
+
+
+def joined(
+    sequences: Sequence[tuple[int, ...]], base: int, row_tokens: int, attention_weight: float, call_cost: float
+) -> list[Sequence[tuple[int, ...]]]:
+    """Return the sequences of each row: neighbours are joined in one row where that makes the cost smaller.
+
+    This is a greedy search. It visits the boundaries between neighbours, first the one where they share most, and joins
+    the two rows on its sides if the joined row fits and costs less.
+
+    Args:
+        sequences: Token sequences, sorted and distinct.
+        base: Length of the cached prefix with which all of them begin.
+        row_tokens: Most positions of a row.
+        attention_weight: Cost of one attended pair of positions, in units of one position outside attention.
+        call_cost: Cost of one more row, in positions, where rows cannot be batched.
+    """
+    boundaries = []
+    for index, (left, right) in enumerate(pairwise(sequences), start=1):
+        boundaries.append((shared_length(left, right) - base, index))
+    boundaries.sort(key=lambda boundary: (-boundary[0], boundary[1]))
+    saved_call = call_cost
+    if base:
+        saved_call += CALL_COST + base * CACHE_COPY_COST
+
+    # Rows are ranges of neighbours, and each sequence is a row at first. ``last_of_row[i]`` is the last sequence of the
+    # row that begins with sequence i, ``first_of_row[j]`` the first one of the row that ends with sequence j, and
+    # ``sizes[i]`` the number of positions of the row that begins with sequence i. All are up to date only at the ends
+    # of rows, where they are read.
+    first_of_row = list(range(len(sequences)))
+    last_of_row = list(range(len(sequences)))
+    sizes = [len(sequence) - base for sequence in sequences]
+    for shared, boundary in boundaries:
+        if shared <= 0 and not saved_call:
+            break
+        first = first_of_row[boundary - 1]
+        last = last_of_row[boundary]
+        left_size = sizes[first]
+        right_size = sizes[boundary]
+        size = left_size + right_size - shared
+        # A row of N positions costs N + w N (N + base), with w for the weight of attention. All positions of both rows
+        # attend to the prefix, so only the shared ones, which are computed once, make a difference there.
+        saved_pairs = left_size * left_size + right_size * right_size - size * size + shared * base
+        gain = shared + saved_call + attention_weight * saved_pairs
+        if size <= row_tokens and gain > 0:
+            sizes[first] = size
+            last_of_row[first] = last
+            first_of_row[last] = first
+
+    rows = []
+    for index, last in enumerate(last_of_row):
+        # The entry of a sequence inside a row was not kept up to date, but the first sequence of the row was.
+        if first_of_row[last] == index:
+            rows.append(sequences[index : last + 1])
+    return rows

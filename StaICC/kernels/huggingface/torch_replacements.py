@@ -1,0 +1,247 @@
+"""Operators that replace those of torch inside a context, in one thread: nothing is patched.
+
+**Matrix products.** On a CPU, PyTorch multiplies float32 matrices with the library that it was built with, usually MKL,
+which uses AVX2 on processors of other makers even where they have AVX-512. oneDNN, which PyTorch ships too, generates
+code for the current processor. The arithmetic is the same (float32, only the order of additions differs), the speed
+differs by 6 to 15 % of a run. On Intel's processors MKL is the faster one, by 10 to 15 % for 512 rows and more. Inside
+:func:`fast_products`, calls of ``torch.nn.functional.linear`` and ``torch.addmm`` are redirected where the operands are
+plain float32 tensors on the CPU. This is decided by the processor's maker and instruction set (AVX-512), not by a
+timing trial: results must not depend on how busy the machine is.
+
+**Attention** over rows that follow each other in one sequence is computed row by row, without padding. Each row attends
+to itself only, so most pairs of positions would be masked out. Inside :func:`segmented_attention`, calls of
+``torch.nn.functional.scaled_dot_product_attention`` with its mask are computed segment by segment instead. All entries
+of the mask are NaN: in a model that computes attention in another way, or changes the mask, the result is NaN, never a
+wrong number, and the trial finds that such a model cannot be run in this way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import platform
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from StaICC.kernels.huggingface import torch
+
+LEAST_PACKED_ROWS = 8
+"""Fewer rows than this are left to the default: laying out the weights would cost more than the product."""
+
+
+@functools.cache
+def uses_onednn() -> bool:
+    """Return whether float32 products are given to oneDNN.
+
+    They are on processors with AVX-512, unless both the processor and PyTorch's library (MKL) are Intel's.
+    """
+    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
+        return False
+    linux_description = Path("/proc/cpuinfo")
+    if linux_description.exists():
+        processor = linux_description.read_text("utf-8", "replace")
+    else:
+        processor = platform.processor()
+    if "GenuineIntel" in processor and torch.backends.mkl.is_available():
+        return False
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@functools.cache
+def _redirection() -> Any:
+    """Return a class of contexts that replace functions. It is made late, because its base class needs torch."""
+    from torch.overrides import TorchFunctionMode
+
+    class Redirection(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
+        """Inside this context, other functions are called instead of some of torch."""
+
+        def __init__(self, replacements: Mapping[Any, Callable[..., Any]]) -> None:
+            super().__init__()
+            self.replacements = replacements
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            function = self.replacements.get(func, func)
+            if kwargs is None:
+                return function(*args)
+            return function(*args, **kwargs)
+
+    return Redirection
+
+
+# Matrix products
+
+
+def fast_products() -> Any:
+    """Return a context in which oneDNN computes matrix products where it can."""
+    return _redirection()(_products())
+
+
+@functools.cache
+def _products() -> dict[Any, Callable[..., Any]]:
+    """Return functions that use oneDNN where it can compute a product, by the functions of torch that they replace."""
+    onednn_product = torch.ops.mkldnn._linear_pointwise
+    linear = torch.nn.functional.linear
+    addmm = torch.addmm
+
+    def fast_linear(inputs: Any, weight: Any, bias: Any = None) -> Any:
+        if _fits_onednn(inputs, weight, bias):
+            return onednn_product(inputs, weight, bias, "none", [], "")
+        return linear(inputs, weight, bias)
+
+    def fast_addmm(bias: Any, inputs: Any, weight: Any, **kwargs: Any) -> Any:
+        if not kwargs and inputs.dim() == 2 and _fits_onednn(inputs, weight, bias):
+            # GPT-2 keeps its weights the other way round: (inputs, outputs).
+            return onednn_product(inputs, weight.t(), bias, "none", [], "")
+        return addmm(bias, inputs, weight, **kwargs)
+
+    return {linear: fast_linear, addmm: fast_addmm}
+
+
+def _fits_onednn(inputs: Any, weight: Any, bias: Any) -> bool:
+    """Return whether oneDNN can compute a product, and is worth its cost.
+
+    Args:
+        inputs: The rows, of shape (..., inputs).
+        weight: The matrix, in two dimensions.
+        bias: A vector, or None.
+    """
+    if not _is_plain_float32(inputs) or not _is_plain_float32(weight) or weight.dim() != 2:
+        return False
+    if bias is not None and not (_is_plain_float32(bias) and bias.dim() == 1):
+        return False
+    # A subclass of the user's or of a library may compute the product in its own way.
+    if type(inputs) is not torch.Tensor:
+        return False
+    width = inputs.shape[-1]
+    return bool(width > 0 and inputs.numel() >= LEAST_PACKED_ROWS * width)
+
+
+def _is_plain_float32(tensor: Any) -> bool:
+    """Return whether a tensor is in float32, in the memory of the CPU, and neither sparse nor packed."""
+    return tensor.dtype is torch.float32 and tensor.device.type == "cpu" and tensor.layout is torch.strided
+
+
+# Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Neighbouring positions of a sequence that attend to positions of their own row only.
+
+    Attributes:
+        start: The first position that they attend to: the beginning of their row.
+        first: The first of these positions.
+        end: The position after the last one.
+        mask: What is added to the attention scores, a tensor of shape (end - first, end - start) behind further
+            dimensions; None for causal attention, with ``first == start``.
+    """
+
+    start: int
+    first: int
+    end: int
+    mask: Any
+
+
+_current = threading.local()
+"""The mask and the segments of the thread: the attribute ``work``, while :func:`segmented_attention` is open."""
+
+
+@contextlib.contextmanager
+def segmented_attention(mask: Any, segments: Sequence[Segment]) -> Iterator[None]:
+    """Open a context in which attention with a mask is computed by segments.
+
+    Args:
+        mask: The mask, a tensor of shape (1, 1, positions, positions); its values are not used.
+        segments: The segments, in order. Together they have all positions.
+    """
+    work_before = getattr(_current, "work", None)
+    _current.work = mask, segments
+    try:
+        with _redirection()(_attention()):
+            yield
+    finally:
+        _current.work = work_before
+
+
+def _attend(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **more: Any,
+) -> Any:
+    """Return ``scaled_dot_product_attention``, which is computed by segments if its mask is that of the thread."""
+    attention = torch.nn.functional.scaled_dot_product_attention
+    mask, segments = _current.work
+    if is_causal or not _is_whole_mask(attn_mask, mask, query, key):
+        return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
+
+    outputs = []
+    for segment in segments:
+        output = attention(
+            query[..., segment.first : segment.end, :],
+            key[..., segment.start : segment.end, :],
+            value[..., segment.start : segment.end, :],
+            segment.mask,
+            dropout_p,
+            segment.mask is None,
+            **more,
+        )
+        # Attention returns its result in this layout, (..., positions, heads, width).
+        outputs.append(output.transpose(-3, -2))
+    return torch.cat(outputs, -3).transpose(-3, -2)
+
+
+def _is_whole_mask(attn_mask: Any, mask: Any, query: Any, key: Any) -> bool:
+    """Return whether the mask of a call of attention is that of the thread, for all of its positions.
+
+    Args:
+        attn_mask: The mask of the call, or None.
+        mask: The mask of the thread.
+        query: The queries of the call, (..., positions, width).
+        key: The keys of the call.
+    """
+    if attn_mask is None or attn_mask.data_ptr() != mask.data_ptr():
+        return False
+    sizes = {query.shape[-2], key.shape[-2], *mask.shape[-2:], *attn_mask.shape[-2:]}
+    return len(sizes) == 1
+
+
+_SCHEMA = (
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, "
+    "float? scale=None, bool enable_gqa=False) -> Tensor"
+)
+"""The schema of ``scaled_dot_product_attention``."""
+
+
+@functools.cache
+def _attention() -> dict[Any, Callable[..., Any]]:
+    """Return :func:`_attend`, by the function of torch that it replaces; inside compiled code as an operator."""
+
+    def attend_contiguously(*args: Any, **kwargs: Any) -> Any:
+        return _attend(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)
+
+    def output_shape(query: Any, *args: Any, **kwargs: Any) -> Any:
+        return torch.empty_like(query.transpose(-3, -2), memory_format=torch.contiguous_format).transpose(-3, -2)
+
+    # The compiler follows functions, but not the import of a package, so this one is looked up here.
+    is_compiling = torch.compiler.is_compiling
+    operator: Any = attend_contiguously
+    if hasattr(torch.library, "custom_op"):
+        # Since torch 2.4. The compiler does not look into such an operator.
+        operator = torch.library.custom_op(
+            "staicc::segmented_attention", attend_contiguously, mutates_args=(), schema=_SCHEMA
+        )
+        operator.register_fake(output_shape)
+
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return operator(*args, **kwargs)
+        return _attend(*args, **kwargs)
+
+    return {torch.nn.functional.scaled_dot_product_attention: attention}
