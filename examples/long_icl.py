@@ -94,8 +94,9 @@ result.save("long_icl.json")
 # ## Predictions as text
 #
 # In the published runs, the model generates text, which must equal the label exactly. `parsing="library"`, the
-# default of own data and experiments, reads sentences and ignores a full stop or quotation marks. This function copies the label of the demonstration that shares the most
-# words with the query (with the cues of BANKING77), which is easy with synthetic rows. Then it adds a full stop.
+# default of own data and experiments, reads sentences and ignores a full stop or quotation marks. This function
+# copies the label of the demonstration that shares the most words with the query (with the cues of BANKING77), which is
+# easy with synthetic rows. Then it adds a full stop.
 
 
 # %%

@@ -15,7 +15,7 @@ from StaICC.errors import ArgumentError
 LONG_ICL = "long-icl"
 """Name of the benchmark LongICL and its data on the command line."""
 
-_EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed")
+_EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed", "share")
 """The arguments that become an experiment."""
 
 _OWN_ARGUMENTS = ("data_dir", "rounds", "instruct", "experiment", "parsing")
@@ -53,7 +53,7 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--experiment",
         metavar="NAME",
-        help="instead of rounds: context, length, shots, order, position, controls, retrieval, or helmet",
+        help="instead of rounds: context, length, shots, order, position, controls, retrieval, budget, or helmet",
     )
     group.add_argument(
         "--levels",
@@ -67,6 +67,12 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
         "--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)"
     )
     group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
+    group.add_argument(
+        "--share",
+        type=float,
+        metavar="X",
+        help="share of the shortest context's score that counts as kept in the effective length (default 0.85)",
+    )
     group.add_argument(
         "--parsing", help="of generated text: published (default), or library: the parser of all benchmarks"
     )

@@ -13,7 +13,7 @@ from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
 from StaICC.cli.foreign_options import flag
 from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of
-from StaICC.cli.output import STDOUT, add_prices, check_output, write_text
+from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.errors import ArgumentError
@@ -22,7 +22,7 @@ from StaICC.layout import Block, Line
 from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
 
-_FORECAST_OPTIONS = ("prices", "currency", "probe_seconds", "tokenizer")
+_FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
 """The options that only a forecast reads."""
 
 _EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
@@ -241,7 +241,7 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
         "store": args.store,
         "model_name": args.model_name,
         "chunk_size": args.chunk_size,
-        "prices": args.prices,
+        "prices": prices_of(args),
         "currency": args.currency,
         "probe_seconds": args.probe_seconds,
         "tokenizer": args.tokenizer,

@@ -12,6 +12,7 @@ from StaICC.cli.output import saved_result_digest
 from StaICC.errors import ArgumentError
 from StaICC.files.output import StrPath
 from StaICC.logs.reading import is_log, logs_in_folder, read_found_logs, stated_metrics
+from StaICC.logs.result_of_scores import with_stated_metrics
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
@@ -124,13 +125,17 @@ def load_named(
     logs = [file for file in files if is_log(file)]
     saved_files = [file for file in files if file not in logs]
     has_distinct_stems = len({file.stem for file in saved_files}) == len(saved_files)
+    stated = stated_metrics(value_range, higher_is_better)
     results: dict[str, Result | ResultGroup] = {}
     for file in saved_files:
         name = file.stem if has_distinct_stems else str(file)
-        results[name] = load(file)
+        result = load(file)
+        if isinstance(result, Result):
+            result = with_stated_metrics(result, stated)
+        results[name] = result
     if logs:
         optional_logs = {*found_logs, *_found_logs(files, paths)}
-        of_logs = read_found_logs(logs, optional_logs, stated_metrics(value_range, higher_is_better))
+        of_logs = read_found_logs(logs, optional_logs, stated)
         for name, result in of_logs.items():
             unused_name = f"{name} (log)" if name in results else name
             results[unused_name] = result

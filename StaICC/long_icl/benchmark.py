@@ -66,8 +66,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor], ReadsItsData):
         unparsed: How a response without a label, or one that the server withheld, counts: ``wrong`` as published,
             ``excluded`` with bounds on the score, or ``error``, which ends the run.
         experiment: An :class:`~StaICC.long_icl.experiments.Experiment`, or the name of one with its default options:
-            ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``, ``helmet``. Its
-            conditions replace the rounds.
+            ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``, ``budget``,
+            ``helmet``. Its conditions replace the rounds.
         verify: Refuse files whose digest is not the published one.
         statistics: Options of the confidence intervals and baselines.
         announce: Called with the licence notice of each data set before its files are opened; by default, the notice is
@@ -149,6 +149,8 @@ class LongICL(BaseBenchmark[LongICLExperimentor], ReadsItsData):
         """The skipped data sets, without scores."""
         queries = self.experimentor[0].queries
         names = [*map(round_name, queries.rounds), *queries.unavailable, "mean", "uniform", "majority"]
+        if self.experimentor[0].options.experiment is None:
+            names.append("nearest")
         values: dict[str, float | None] = dict.fromkeys(names)
         counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
         empty = DatasetDetails(**counts, prompts="", query_digests="", conditions=())

@@ -312,7 +312,7 @@ class LongICLExperimentor(BaseExperimentor):
         """Return what the result has next to the scores: the rounds, the settings, the analysis of an experiment."""
         values: dict[str, Any] = {
             "metric": self.card.scoring.metric,
-            "rounds": {outcome.condition.name: outcome.record() for outcome in outcomes},
+            "rounds": {outcome.condition.name: self._record_of(outcome) for outcome in outcomes},
             "settings": self.settings(),
         }
         majority_label = self.task.guessing[2]
@@ -330,6 +330,10 @@ class LongICLExperimentor(BaseExperimentor):
                 self.options.experiment, self.card, self.test_items, contexts, tallies, level
             )
         return values
+
+    def _record_of(self, outcome: LongICLOutcome) -> dict[str, Any]:
+        """Return the record of a round: its counts and scores, with the score of the baseline ``nearest``."""
+        return {**outcome.record(), "nearest": self.task.nearest_scores[outcome.number]}
 
     def _bounded_scores(self, outcomes: Sequence[LongICLOutcome]) -> list[str]:
         """Return the keys of the scores that have bounds, because replies without a label are left out."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from StaICC import benchmark_names
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Answers, Assumed, Condition, Scorer, Scores, Scoring
 from StaICC.long_icl.condition_scores import METHOD, score_part
+from StaICC.long_icl.nearest_baseline import nearest_score
 from StaICC.long_icl.options import LongICLOptions
 from StaICC.long_icl.outcome import LongICLOutcome
 from StaICC.long_icl.queries import LongICLQueries
@@ -43,6 +44,7 @@ class LongICLTask(Scorer):
         self._queries = queries
         self._options = options
         self.guessing = guessing_scores(queries.card, queries.test_items)
+        self._nearest_scores: Mapping[int | str, float | None] | None = None
 
     @property
     def _is_experiment(self) -> bool:
@@ -77,7 +79,30 @@ class LongICLTask(Scorer):
         values |= {"mean": overall, "uniform": uniform, "majority": majority}
         if uniform is None or majority is None:
             missing |= dict.fromkeys(("uniform", "majority"), "a random guess of entities is not defined")
+        if (
+            not self._is_experiment
+        ):  # Each condition of an experiment has its own baseline of the nearest demonstration.
+            values["nearest"] = self._mean_nearest_score()
+            if values["nearest"] is None:
+                missing["nearest"] = "demonstrations have several labels"
         return Scores(values, values, missing)
+
+    @property
+    def nearest_scores(self) -> Mapping[int | str, float | None]:
+        """For each round the score of the baseline ``nearest`` (:mod:`StaICC.long_icl.nearest_baseline`)."""
+        if self._nearest_scores is None:
+            card, items = self._queries.card, self._queries.test_items
+            self._nearest_scores = {
+                number: nearest_score(card, items, contexts) for number, contexts in self._queries.contexts.items()
+            }
+        return self._nearest_scores
+
+    def _mean_nearest_score(self) -> float | None:
+        """Return the mean of the baseline ``nearest`` over the rounds; ``None`` if it is undefined."""
+        scores = [score for score in self.nearest_scores.values() if score is not None]
+        if not scores:
+            return None
+        return mean(scores)
 
     def intervals(self, outcomes: Sequence[Any], scoring: Scoring) -> Intervals:
         """Return the intervals of the rounds and of their mean, with the row as the unit."""

@@ -16,6 +16,7 @@ from StaICC.benchmarks.verify import verify, verify_file
 from StaICC.cli import main
 from StaICC.errors import ArgumentError
 from StaICC.logs.reading import read_logs
+from StaICC.logs.result_of_scores import StatedMetrics, with_stated_metrics
 from StaICC.results.result import Result
 from tests.logs.made_logs import write_evaluation
 
@@ -51,6 +52,25 @@ def test_range_and_direction_are_those_of_the_metric(folder: Path, capsys: pytes
     (tested,) = json.loads(capsys.readouterr().out)
     assert tested["comparisons"][0]["higher_is_better"] is False
     assert tested["comparisons"][0]["mean"]["p_value"] <= 1
+
+
+def test_a_range_is_stated_for_saved_results_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("small", "large"):
+        read_logs(f"out/org__{name}")[f"org/{name}"].save(f"{name}.json")
+    stated = ["--metric", "points", "--range", "0", "10", "--direction", "lower", "--json"]
+    assert main(["compare", "small.json", "large.json", *stated]) == 0
+    of_saved = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
+    assert main(["compare", "out/org__small", "out/org__large", *stated]) == 0
+    of_logs = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
+    assert of_saved["p_value"] is not None
+    assert of_saved == of_logs
+
+
+def test_a_stated_range_gives_a_saved_result_its_intervals(folder: Path) -> None:
+    stated = {"points": (0.0, 10.0)}
+    again = with_stated_metrics(one(folder), StatedMetrics(ranges=stated, directions={}))
+    assert again == read_logs("out/org__small", value_range=stated)["org/small"]
+    assert "points" in again.details["sums"].intervals
 
 
 def test_a_margin_is_less_than_the_width_of_the_range(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,6 +147,13 @@ def test_a_repeated_sample_is_refused(folder: Path) -> None:
     values["samples"]["sums"]["documents"] = documents
     with pytest.raises(ValueError, match="a document twice"):
         Result.from_dict(values)
+
+
+def test_scores_of_logs_are_exported_and_labels_are_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "scores", "out/org__small", "-o", "scores.csv"]) == 0
+    assert "org/small,lm_eval" in Path("scores.csv").read_text("utf-8")
+    assert main(["export", "queries", "out/org__small", "-o", "queries.csv"]) != 0
+    assert "no labels to export" in capsys.readouterr().err
 
 
 def test_logs_and_runs_of_this_library_are_not_compared(folder: Path) -> None:

@@ -142,6 +142,12 @@ def test_the_logs_of_each_version_are_read(tmp_path: Path, version: str) -> None
     assert result.signature.fields["datasets"] == "kinds@1.0+sums@1.0"
 
 
+def test_old_files_of_tasks_with_similar_names_are_told_apart(tmp_path: Path) -> None:
+    tasks = {"arc": {"acc": [1.0] * 9}, "my_arc": {"acc": [0.0] * 9}}
+    result = only(read_logs(write_evaluation(tmp_path, tasks, model="a", version="0.4.2")))
+    assert (result.divided["arc"]["acc"], result.divided["my_arc"]["acc"]) == (1.0, 0.0)
+
+
 def test_logs_of_two_versions_have_the_same_documents(tmp_path: Path) -> None:
     """Version 0.4.4 made all targets texts. Rendered prompts and hashes are not part of the digests."""
     results = read_logs(
@@ -183,6 +189,29 @@ def test_groups_of_tasks_are_data_sets_whose_mean_gives_each_the_same_weight(tmp
     means = [sum(tasks["group_a"]["acc"]) / 50, sum(tasks["group_b"]["acc"]) / 150]
     assert result.averaged["acc"] == pytest.approx(sum(means) / 2)
     assert "same weight" in str(result)
+
+
+def test_demonstrations_version_and_decoding_are_in_the_provenance(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path, {"sums": {"acc": coins(1, 0.5)}}, model="a", fewshot=3, task_version=2.0)
+    file = results_file(folder)
+    values = json.loads(file.read_text("utf-8"))
+    values["configs"]["sums"]["generation_kwargs"] = {"do_sample": False, "until": ["."]}
+    file.write_text(json.dumps(values), "utf-8")
+    (predictor,) = only(read_logs(folder)).provenance.predictors
+    assert predictor.who["model"] == "a"
+    assert (predictor.how["k"], predictor.how["task version"]) == ("3", "2.0")
+    assert predictor.how["generation_kwargs"] == "do_sample=False, until=['.']"
+
+
+def test_tasks_with_other_batch_sizes_are_one_result(tmp_path: Path) -> None:
+    for task, batch_size in (("sums", 8), ("kinds", 16)):
+        date = f"2026-01-0{batch_size // 8}T00-00-00.0"
+        folder = write_evaluation(tmp_path, {task: {"acc": coins(1, 0.5)}}, model="a", date=date)
+        file = folder / f"results_{date}.json"
+        values = json.loads(file.read_text("utf-8"))
+        values["config"]["batch_size"] = batch_size
+        file.write_text(json.dumps(values), "utf-8")
+    assert sorted(only(read_logs(tmp_path)).divided) == ["kinds", "sums"]
 
 
 def test_a_metric_of_some_tasks_has_no_mean(tmp_path: Path) -> None:
