@@ -27,6 +27,9 @@ from StaICC.version import __version__
 LEVEL = 0.95
 """Nominal coverage of the intervals, the default of this library."""
 
+_LEAST_DOCUMENTS = 2
+"""Fewest documents with a score of which an interval is computed."""
+
 _RESERVED = frozenset(
     {"metric", "rounds", "settings", "experiment", "distribution", "sensitivity", "uniform", "majority"}
 )
@@ -407,14 +410,15 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
 
 
 def _interval(run: LoggedRun, metric: _Metric) -> Interval | None:
-    """Return the interval of a metric of a task; ``None`` if its range is not known, or if the task lacks it.
+    """Return the interval of a metric of a task; ``None`` if its range is not known, or too few documents have it.
 
     The unit is the document: the samples of one document depend on each other.
     """
     scored = [sample for sample in run.samples if metric.name in sample.values]
     values = [sample.values[metric.name] for sample in scored]
     statistic = metric.statistic(values)
-    if statistic is None or not values:
+    n_documents = len({sample.document for sample in scored})
+    if statistic is None or n_documents < _LEAST_DOCUMENTS:
         return None
     number_of_document: dict[str, int] = {}
     for sample in scored:
@@ -440,6 +444,9 @@ def _notes(run: LoggedRun, metrics: Sequence[_Metric]) -> Iterator[str]:
     for metric in metrics:
         if metric.note is not None and metric.name in run.metrics:
             yield metric.note
+        n_documents = len({sample.document for sample in run.samples if metric.name in sample.values})
+        if 0 < n_documents < _LEAST_DOCUMENTS:
+            yield f"{metric.name} has no interval: one document has a score, expected at least {_LEAST_DOCUMENTS}"
 
 
 def _data_digest(run: LoggedRun) -> str | None:
@@ -482,6 +489,10 @@ def _mean_details(
             missing[name] = f"{count} of {len(divided)} tasks have this metric"
         elif metric.range is not None:
             values = [scores[name] for scores in divided.values()]
+            tasks_without = [task for task in divided if name not in details[task].intervals]
+            if tasks_without:
+                missing[name] = f"{tasks_without[0]} has no interval"
+                continue
             intervals_of_tasks = [details[task].intervals[name] for task in divided]
             low, high = metric.range
             intervals[name] = mean_interval_in_range(values, intervals_of_tasks, low=low, high=high)
