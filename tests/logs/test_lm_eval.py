@@ -142,6 +142,12 @@ def test_the_logs_of_each_version_are_read(tmp_path: Path, version: str) -> None
     assert result.signature.fields["datasets"] == "kinds@1.0+sums@1.0"
 
 
+def test_old_files_of_tasks_with_similar_names_are_told_apart(tmp_path: Path) -> None:
+    tasks = {"arc": {"acc": [1.0] * 9}, "my_arc": {"acc": [0.0] * 9}}
+    result = only(read_logs(write_evaluation(tmp_path, tasks, model="a", version="0.4.2")))
+    assert (result.divided["arc"]["acc"], result.divided["my_arc"]["acc"]) == (1.0, 0.0)
+
+
 def test_logs_of_two_versions_have_the_same_documents(tmp_path: Path) -> None:
     """Version 0.4.4 made all targets texts. Rendered prompts and hashes are not part of the digests."""
     results = read_logs(
