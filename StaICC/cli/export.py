@@ -100,7 +100,7 @@ def _add_lm_eval(actions: Any) -> None:
     parser = add_command(actions, "lm-eval", _export_tasks, "write a benchmark as tasks of lm-evaluation-harness")
     parser.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
     options.add_benchmark_option(parser)
-    options.add_prompt_options(parser)
+    options.add_benchmark_prompt_options(parser)
 
 
 def _export_tasks(args: argparse.Namespace) -> output.Printed:
@@ -115,7 +115,7 @@ def _add_batch(actions: Any, provider: str) -> None:
     parser = add_command(actions, f"{provider}-batch", _export_batch, text)
     parser.set_defaults(provider=provider)
     options.add_benchmark_option(parser)
-    options.add_prompt_options(parser)
+    options.add_benchmark_prompt_options(parser)
     model_options.add_model(
         parser, "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
     )
@@ -123,14 +123,41 @@ def _add_batch(actions: Any, provider: str) -> None:
 
 
 def _export_batch(args: argparse.Namespace) -> None:
-    from StaICC.kernels.server.batch_files import batch_requests
+    from StaICC.kernels.server.batch_files import batch_requests, limit_remark
 
     model = model_options.model_of(args)
     if not model:
         raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
     output.check_output(args.output, inputs=options.inputs_of(args))
     requests = batch_requests(args.provider, model, exchange.batch_prompts(options.make(args)))
-    output.write_text(args.output, json_lines(requests))
+    lines = _CountedLines(json_lines(requests))
+    output.write_text(args.output, lines)
+    remark = limit_remark(args.provider, lines.count, lines.size)
+    if remark is not None:
+        print(remark, file=sys.stderr)
+
+
+class _CountedLines:
+    """Lines with their number and their size in bytes, counted while they are read.
+
+    Args:
+        lines: The lines.
+
+    Attributes:
+        count: The number of lines that were read.
+        size: Their bytes in UTF-8.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.count = 0
+        self.size = 0
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.count += 1
+            self.size += len(line.encode("utf-8", "surrogatepass"))
+            yield line
 
 
 # Saved results, as tables and metadata.

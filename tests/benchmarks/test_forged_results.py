@@ -193,8 +193,8 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     # LongICL
     "LongICL under another name": ("longicl", called("MyLongICL")),
     "score of a round": ("longicl", {"D/intents/1R": 0.9}),
-    "variant": ("longicl", {"D/intents/settings/variant": "strict"}),
-    "option in the signature": ("longicl", {"signature/options": "variant=strict,rounds=1+2"}),
+    "parsing": ("longicl", {"D/intents/settings/parsing": "published"}),
+    "option in the signature": ("longicl", {"signature/options": "parsing=published,rounds=1+2"}),
     "round in the arguments": ("longicl", {"arguments/rounds": [5, 2]}),
     # data sets and scores
     "additional data set": ("normal", {f"{at}/subjective": Copied(f"normal/{at}/mini") for at in ("D", "details")}),
@@ -311,6 +311,13 @@ def given_predictions_of_another_digest(documents: Documents) -> Any:
     return documents["given"]
 
 
+def given_predictions_as_those_of_a_model(documents: Documents) -> Any:
+    """The name of a model does not make given predictions those of a model."""
+    predicted_by(documents["given"], model="a better model")
+    documents["given"]["provenance"]["predictors"][0]["name"] = "a better model"
+    return documents["given"]
+
+
 def part_of_a_race(documents: Documents) -> Any:
     return documents["race"]["parts"]["first"]
 
@@ -370,6 +377,7 @@ def rounds_renamed_in_the_arguments_too(documents: Documents) -> Any:
 FORGERS: list[Callable[[Documents], Any]] = [
     part_of_another_identity,
     given_predictions_of_another_digest,
+    given_predictions_as_those_of_a_model,
     part_of_a_race,
     unknown_data_set,
     name_of_a_built_in_data_set,
