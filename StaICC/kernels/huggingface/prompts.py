@@ -6,13 +6,6 @@ it may be empty. All four are errors that name the prompt. So is an end token th
 that it drops or changes (:mod:`~StaICC.kernels.huggingface.tokenizer_check`). Nothing is cut off: a prompt that is too
 long can only be shortened by whole demonstrations, from the front, if the user says so.
 
-**Shared beginnings.** Prompts with long contexts begin with the same thousands of tokens; scoring whole labels repeats
-them for each label. They are tokenized once. Tokenizers are not made to be cut, so a cut is made only
-
-* after a line feed before a character that is no white space, where the tokenizer's own pre-tokenizer splits too (no
-  token spans such a place), well inside of what all texts share;
-* if two of the texts, the first and the last in order, give the same tokens whole and in two parts.
-
 **Labels.** A rule says which tokens of a label score it (:mod:`~StaICC.kernels.huggingface.label_rules`). Labels may
 share the token that decides, or it may be a special one that a tokenizer adds at the end: :meth:`PromptFormat.audit`
 finds these before anything is run.
@@ -32,12 +25,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from os.path import commonprefix
 from typing import Any, Literal
 
 from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.label_rules import LABEL_RULES, LabelRule, LabelScoring, Tokens
+from StaICC.kernels.huggingface.shared_encoding import encode
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
 from StaICC.kernels.huggingface.token_trie import shared_length
 from StaICC.kernels.huggingface.tokenizer_check import check_reply_begins, check_special_tokens, refuse_damage
@@ -45,14 +38,6 @@ from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_
 from StaICC.kernels.registry import check_types
 from StaICC.prompting.prompt_text import PromptText, parts_of, question_only
 
-LEAST_SAVING = 100_000
-"""Characters that must be saved before texts are looked at for a common beginning."""
-WHOLE = 3
-"""Texts that are tokenized whole in any case: two to compare with, and the shared beginning."""
-MARGIN = 32
-"""Characters that must follow a cut within what all texts share."""
-WINDOW = 400
-"""Characters on each side of a cut that are shown to the pre-tokenizer."""
 NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass"})
 """Options that change no prediction beyond rounding, only speed, memory, or what is reported in addition."""
 UNNAMED = frozenset({("last_blank", "prompt")})
@@ -212,55 +197,6 @@ class Reading:
     def before(self, shared: int = 0) -> list[Tokens]:
         """Return the tokens of queries of one prompt each, without those at the end that belong to the labels."""
         return [row[: len(row) - shared] for (row,) in self.ids]
-
-
-# Tokens of texts that begin alike
-
-
-def _whole(tokenizer: Any, texts: Sequence[str], special: bool) -> list[Tokens]:
-    return [tuple(row) for row in tokenizer(list(texts), add_special_tokens=special)["input_ids"]]
-
-
-def _splits_at(tokenizer: Any, text: str, place: int) -> bool:
-    """Whether the tokenizer's pre-tokenizer ends a piece at this place."""
-    splitter = getattr(getattr(tokenizer, "backend_tokenizer", None), "pre_tokenizer", None)
-    start = max(0, place - WINDOW)
-    pieces = splitter.pre_tokenize_str(text[start : place + WINDOW]) if splitter is not None else ()
-    return any(start + begin == place for _, (begin, _) in pieces)
-
-
-def _cut(tokenizer: Any, shared: str) -> int:
-    """The last place of a shared beginning at which it may be cut; 0 if there is none."""
-    place = len(shared) - MARGIN
-    while (place := shared.rfind("\n", 0, max(place, 0)) + 1) > 0:
-        if not shared[place].isspace():
-            return place if _splits_at(tokenizer, shared, place) else 0
-        place -= 1
-    return 0
-
-
-def encode(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[Tokens]:
-    """Tokenize texts, what they all begin with once.
-
-    Args:
-        tokenizer: A tokenizer of ``transformers``.
-        texts: The texts.
-        special: Whether the tokenizer adds its special tokens.
-
-    Returns:
-        Token ids of each text, equal to those of the complete text.
-    """
-    if len(texts) <= WHOLE:
-        return _whole(tokenizer, texts, special) if texts else []
-    ends = [min(texts), max(texts)]  # what these two share, all share
-    shared = commonprefix(ends)  # noqa: RUF071 - characters are meant
-    place = _cut(tokenizer, shared) if (len(texts) - WHOLE) * len(shared) >= LEAST_SAVING else 0
-    if place:
-        *expected, head = _whole(tokenizer, [*ends, shared[:place]], special)
-        rows = [head + tail for tail in _whole(tokenizer, [text[place:] for text in texts], False)]
-        if [rows[texts.index(end)] for end in ends] == expected:
-            return rows
-    return _whole(tokenizer, texts, special)
 
 
 @dataclass(frozen=True, slots=True)
