@@ -542,13 +542,12 @@ def _loading_options(source: ModelSource) -> dict[str, Any]:
     return options
 
 
-def _repository_options(source: ModelSource) -> dict[str, Any]:
-    """Return the arguments of ``from_pretrained`` that say which files are read, and whether their code may run."""
+def _revision_option(source: ModelSource) -> dict[str, str]:
+    """Return the argument of ``from_pretrained`` that names the revision; none if there is no revision."""
     _, _, revision = source.where()
-    options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
-    if revision:
-        options["revision"] = revision
-    return options
+    if not revision:
+        return {}
+    return {"revision": revision}
 
 
 def _read_parts(source: ModelSource, options: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -562,9 +561,12 @@ def _read_parts(source: ModelSource, options: Mapping[str, Any]) -> tuple[Any, A
     if kind == "gguf":
         return _read_gguf(source.gguf_file(), options)
     transformers = require("transformers", "hf", FEATURE)
-    repository = _repository_options(source)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(name, **repository)
-    model = transformers.AutoModelForCausalLM.from_pretrained(name, **repository, **options)
+    revision = _revision_option(source)
+    trusts_code = source.trust_remote_code
+    tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trusts_code, **revision)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        name, trust_remote_code=trusts_code, **revision, **options
+    )
     return tokenizer, model
 
 
@@ -580,9 +582,11 @@ def _read_tokenizer_and_config(source: ModelSource) -> tuple[Any, Any]:
         with without_bars():
             if kind == "gguf":
                 return _tokenizer_and_config_of_gguf(source)
-            repository = _repository_options(source)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **repository)
-            return tokenizer, transformers.AutoConfig.from_pretrained(name, **repository)
+            revision = _revision_option(source)
+            trusts_code = source.trust_remote_code
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trusts_code, **revision)
+            config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=trusts_code, **revision)
+            return tokenizer, config
     except _LOADING_ERRORS as error:
         raise StaICCError(f"the tokenizer of {source.spec!r} could not be loaded: {error}") from error
 
