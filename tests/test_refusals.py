@@ -24,8 +24,8 @@ from StaICC.datasets.records import TableFile
 from StaICC.datasets.source import HubSource
 from StaICC.datasets.table_files import labelled_records
 from StaICC.errors import StaICCError
-from StaICC.inference.forecast import token_cost
 from StaICC.inference.identity import identity_of
+from StaICC.inference.prices import token_cost
 from StaICC.inference.runner import RunOptions
 from StaICC.inference.store import BoundStore, PredictionStore, query_key
 from StaICC.inference.workers import WorkerPool, worker_processes
@@ -145,7 +145,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "requires=[<Capability": lambda: MethodSpec("m", "M", f, [Capability.TEXT]),  # type: ignore[arg-type]
     "requires=frozenset({'text'})": lambda: MethodSpec("m", "M", f, frozenset({"text"})),  # type: ignore[arg-type]
     "options {}, expected a dataclass": lambda: MethodSpec("m", "M", f, options={}),  # type: ignore[arg-type]
-    "prices: got (1.0, 2.0, 3.0)": lambda: token_cost(1, 1, (1.0, 2.0, 3.0)),
+    "prices: got (1.0, 2.0, 3.0, 4.0)": lambda: token_cost(1, 1, (1.0, 2.0, 3.0, 4.0)),
     "prices: got (1.0, -2.0)": lambda: token_cost(1, 1, (1.0, -2.0)),
     # early stopping
     "wrong precision: got 0.5": lambda: early(precision=0.5),

@@ -5,22 +5,34 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.inference.contract import Answer, Inference, tokens_used
-from StaICC.inference.forecast import Forecast, forecast_prompts, token_cost
+from StaICC.inference.contract import Answer, Inference, planned_checks, planned_requests, tokens_used
+from StaICC.inference.forecast import COUNTED_IN_PROBE, Forecast, forecast_prompts
+from StaICC.inference.planned_requests import (
+    CACHED_BLOCK,
+    ESTIMATE,
+    LEAST_CACHED,
+    PlannedRequest,
+    RequestCounter,
+    TokenCounter,
+    byte_size,
+)
+from StaICC.inference.prices import Prices, prices_of
 from StaICC.inference.prompt_key import PromptKey, characters
+from StaICC.inference.recheck import may_cost_money
 from StaICC.inference.replies import Chunk, Failure, solver
 from StaICC.inference.runner import RunOptions, chunks_of, distinct_keys
 from StaICC.inference.store import PredictionStore, refuse_stray_log
 from StaICC.prompting.prompt_writer import Query
+from StaICC.registry import import_reference
 
 PROBE_SECONDS = 4.0
-"""Duration of the probe by default, in seconds."""
+"""Duration of the probe in seconds by default, if its requests cost nothing."""
 CLOCK = time.perf_counter
 """Returns the time in seconds."""
 PROBED_CHUNKS = 16
@@ -45,18 +57,52 @@ class ForecastOptions:
     """The queries of a chunk of the run."""
     recheck: bool | None = None
     """Whether the run computes some of the stored predictions again."""
-    probe_seconds: float = PROBE_SECONDS
-    """Duration of the probe, in seconds; 0 predicts nothing."""
-    prices: tuple[float, float] | None = None
-    """Cost of a million tokens that the model reads, and of a million that it generates."""
+    probe_seconds: float | None = None
+    """Duration of the probe in seconds; 0 predicts nothing. ``None`` for :data:`PROBE_SECONDS`, or for 0 if requests of
+    the function may cost money."""
+    prices: Sequence[float] | None = None
+    """Cost of a million tokens that the model reads, of a million that it generates, and maybe of a million that it
+    reads from the provider's prompt cache."""
+    currency: str = ""
+    """The currency of the prices, as costs show it."""
+    tokenizer: str | Callable[[str], int] | None = None
+    """Counts the tokens of a function that does not count them before a run, such as a served model: the name of a
+    local model, or a function of a text. ``None`` estimates those of a served model by bytes."""
 
     def __post_init__(self) -> None:
         seconds = self.probe_seconds
-        is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-        if not is_number or not 0 <= seconds < 1e6:
-            raise ArgumentError(f"probe_seconds: got {seconds!r}, expected a number of seconds of at least 0")
+        if seconds is not None:
+            is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+            if not is_number or not 0 <= seconds < 1e6:
+                raise ArgumentError(f"probe_seconds: got {seconds!r}, expected a number of seconds of at least 0")
         if self.prices is not None:
-            token_cost(0, 0, self.prices)  # It raises an error for wrong prices, before the probe takes time.
+            prices_of(self.prices)  # It raises an error for wrong prices, before the probe takes time.
+        if self.currency and self.prices is None:
+            raise ArgumentError(f"currency: got {self.currency!r} without prices, expected both")
+
+    def seconds_of_probe(self, function: Inference) -> float:
+        """Return the duration of the probe of a function; 0 if nothing is predicted."""
+        if self.probe_seconds is not None:
+            return self.probe_seconds
+        if may_cost_money(function):
+            return 0.0
+        return PROBE_SECONDS
+
+    def token_counter(self, function: Inference) -> TokenCounter | None:
+        """Return what counts the tokens of a function that does not count them before a run.
+
+        Returns:
+            The tokenizer that the user names, or the estimate by bytes for a served model. ``None`` for other
+            functions, because nothing is known of a model that they may have.
+        """
+        if self.tokenizer is not None:
+            # This room does not know the kernels, so the function is named.
+            named_counter = import_reference("StaICC.kernels.token_counter:token_counter")
+            counter: TokenCounter = named_counter(self.tokenizer)
+            return counter
+        if may_cost_money(function) or planned_requests(function) is not None:
+            return ESTIMATE
+        return None
 
     def context(self) -> RunContext:
         """Return the context of the forecast, which has the settings of the run.
@@ -82,6 +128,8 @@ class ForecastOptions:
 
 def forecast(parts: Iterable[Sequence[Query]], function: Inference, grouped: bool = False, **options: Any) -> Forecast:
     """Return the forecast of a run: its prompts, tokens, seconds and cost. Nothing is stored.
+
+    Nothing is sent to a server whose requests may cost money, unless ``probe_seconds`` says so.
 
     Args:
         parts: The queries of each part of the run.
@@ -123,6 +171,17 @@ class _Call:
         label_space = self.chunk[0][1]
         return forecast_prompts(self.function, prompts, label_space, kept=kept)
 
+    def requests(self) -> Iterable[PlannedRequest]:
+        """Yield the requests for the prompts, as a served model sends them; other functions read the prompt."""
+        plan = planned_requests(self.function)
+        for prompt, label_space in self.chunk:
+            if plan is not None:
+                yield from plan(prompt, label_space)
+            elif isinstance(prompt, str):
+                yield PlannedRequest(prompt)
+            else:  # one text for each label, in the noisy channel
+                yield PlannedRequest("".join(prompt))
+
     def work(self, forecast: Forecast) -> int:
         """Return the work of the call: a number to which its duration is assumed to be proportional.
 
@@ -135,6 +194,57 @@ class _Call:
         if forecast.positions is None:
             return sum(characters(prompt) for prompt, _ in self.chunk)
         return forecast.positions + (forecast.output_tokens or 0)
+
+
+class _Counting:
+    """Counts the tokens of calls: by the inference function where it can, otherwise of the requests that it will send.
+
+    Args:
+        token_counter: Counts the tokens of requests; ``None`` leaves those unknown that the function does not count.
+
+    Attributes:
+        counted_by: The name of the token counter, if it counted any tokens.
+    """
+
+    def __init__(self, token_counter: TokenCounter | None) -> None:
+        self.counted_by: str | None = None
+        self._token_counter = token_counter
+        self._request_counter: RequestCounter | None = None
+        if token_counter is not None:
+            self._request_counter = RequestCounter(token_counter)
+
+    def forecast(self, call: _Call, kept: tuple[int, ...]) -> Forecast:
+        """Return the forecast of a call; ``kept`` as for :meth:`_Call.forecast`."""
+        forecast = call.forecast(kept=kept)
+        if forecast.tokens is not None or self._token_counter is None or self._request_counter is None:
+            return forecast
+        self.counted_by = self._token_counter.name
+        return _requested(call.requests(), self._request_counter)
+
+    def forecast_checks(self, checks: Sequence[PlannedRequest]) -> Forecast:
+        """Return the forecast of the requests that check a server; of none, if the function counts its tokens."""
+        if self.counted_by is None or self._token_counter is None:
+            return Forecast()
+        # Checks have random digits at their beginning, so that nothing of them is cached.
+        return replace(_requested(checks, RequestCounter(self._token_counter)), longest_prompt=None)
+
+
+def _requested(requests: Iterable[PlannedRequest], counter: RequestCounter) -> Forecast:
+    """Return the forecast of requests to a served model: their tokens."""
+    total = Forecast(positions=None)
+    for request in requests:
+        tokens = counter.count(request)
+        longest_prompt = None
+        if request.output_tokens is not None:
+            longest_prompt = tokens.read + request.output_tokens
+        total += Forecast(
+            tokens=tokens.read,
+            cached_tokens=tokens.cached,
+            positions=None,
+            output_tokens=request.output_tokens,
+            longest_prompt=longest_prompt,
+        )
+    return total
 
 
 def _fits(forecast: Forecast) -> bool:
@@ -166,6 +276,8 @@ class Tasks:
         self.cached_count = 0
         self.new_calls: list[_Call] = []
         self._rechecked_calls: list[_Call] = []
+        self._checks: list[PlannedRequest] = []
+        self._longest_checked = ""
         self._kernel = kernel
 
     def add(
@@ -197,9 +309,26 @@ class Tasks:
             self._rechecked_calls.append(_Call(function, chunk))
         for chunk in chunks_of(keys, stored, function, options):
             self.new_calls.append(_Call(function, chunk))
+        self._add_checks(function, [prompt for prompt, label_space in keys if (prompt, label_space) not in stored])
         self.distinct_count += len(keys)
         self.cached_count += len(stored)
         return stored
+
+    def _add_checks(self, function: Inference, prompts: Sequence[Any]) -> None:
+        """Add the requests that a served model sends before the prompts of a part, to check the server.
+
+        Args:
+            function: The inference function.
+            prompts: The prompts that it predicts.
+        """
+        plan = planned_checks(function)
+        if plan is None or not prompts:
+            return
+        texts = ["".join(prompt) for prompt in prompts if not isinstance(prompt, str)]
+        texts += [prompt for prompt in prompts if isinstance(prompt, str)]
+        longest = max(texts, key=byte_size)
+        self._checks += plan(longest, self._longest_checked)
+        self._longest_checked = max(self._longest_checked, longest, key=byte_size)
 
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
         """Return the forecast of all calls: tokens, seconds and cost.
@@ -219,8 +348,9 @@ class Tasks:
         total_work = 0
         fitting_calls: list[_Call] = []
         calls = [*self._rechecked_calls, *self.new_calls]
+        counting = _Counting(options.token_counter(self._kernel))
         for number, call in enumerate(calls):
-            forecast = call.forecast(kept=total.kept)
+            forecast = counting.forecast(call, kept=total.kept)
             total_work += call.work(forecast)
             if _fits(forecast):
                 fitting_calls.append(call)
@@ -228,16 +358,22 @@ class Tasks:
             if is_recheck:
                 forecast = replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
             total += forecast
-
+        total += counting.forecast_checks(self._checks)
         total = replace(
             total,
-            exact=certain and total.tokens is not None,
+            exact=certain and total.tokens is not None and counting.counted_by is None,
+            cached_tokens=None if counting.counted_by is None else total.cached_tokens,
+            tokenizer=counting.counted_by,
             seconds=None if calls else 0.0,
         )
-        if options.probe_seconds and fitting_calls:
-            total = self._with_probe(total, total_work, fitting_calls, options.probe_seconds)
-        if options.prices is not None and total.tokens is not None and total.output_tokens is not None:
-            total = replace(total, cost=token_cost(total.tokens, total.output_tokens, options.prices))
+
+        probe_seconds = options.seconds_of_probe(self._kernel)
+        if probe_seconds and fitting_calls:
+            total = self._with_probe(total, total_work, fitting_calls, probe_seconds)
+        elif calls and may_cost_money(self._kernel):
+            total = _with_remark(total, _NOTHING_SENT)
+        if options.prices is not None:
+            total = _with_cost(total, prices_of(options.prices), options.currency)
         return total
 
     def _with_probe(self, total: Forecast, total_work: int, calls: Sequence[_Call], seconds: float) -> Forecast:
@@ -257,8 +393,9 @@ class Tasks:
         probe = _probe(calls, seconds)
         tokens_after = tokens_used(self._kernel)
         with_seconds = replace(total, seconds=probe.seconds * total_work / probe.measured_work)
-        if total.tokens is not None:
-            return with_seconds  # The function counted the tokens of all prompts exactly.
+        is_counted = total.tokens is not None and total.tokenizer != ESTIMATE.name
+        if is_counted:
+            return with_seconds
         if not tokens_before or not tokens_after:
             return with_seconds
         read_tokens = tokens_after[0] - tokens_before[0]
@@ -266,11 +403,62 @@ class Tasks:
         if read_tokens <= 0:
             return with_seconds
         predicted_share = probe.predicted_work / total_work
+        tokens = round(read_tokens / predicted_share)
+        cached_tokens = total.cached_tokens
+        if total.tokens and total.cached_tokens:
+            cached_tokens = round(total.cached_tokens * tokens / total.tokens)
         return replace(
             with_seconds,
-            tokens=round(read_tokens / predicted_share),
+            tokens=tokens,
+            cached_tokens=cached_tokens,
             output_tokens=round(generated_tokens / predicted_share),
+            tokenizer=COUNTED_IN_PROBE,
         )
+
+
+_NOTHING_SENT = (
+    "Nothing was sent to the server, whose requests may cost money: the time is unknown. With probe_seconds "
+    "(--probe-seconds) some prompts are predicted to measure it."
+)
+
+
+def _with_remark(forecast: Forecast, remark: str) -> Forecast:
+    """Return a forecast with one more remark."""
+    return replace(forecast, remarks=(*forecast.remarks, remark))
+
+
+def _with_cost(forecast: Forecast, prices: Prices, currency: str) -> Forecast:
+    """Return a forecast with the cost of its tokens, and with a remark about the provider's cache.
+
+    Args:
+        forecast: The forecast.
+        prices: The prices.
+        currency: Their currency.
+    """
+    tokens = forecast.tokens
+    output_tokens = forecast.output_tokens
+    if tokens is None or output_tokens is None:
+        return forecast
+    full_cost = prices.cost(tokens, output_tokens)
+    forecast = replace(forecast, cost=full_cost, currency=currency)
+    if forecast.cached_tokens is None:
+        if prices.cached is None:
+            return forecast
+        return _with_remark(forecast, "Nothing is known about caching: all tokens are counted at the full price.")
+    if forecast.cached_tokens == 0:
+        return forecast
+    if prices.cached is None:
+        return _with_remark(
+            forecast,
+            f"Nothing is known about the price of cached tokens: {forecast.cached_tokens:,} tokens with which a prompt "
+            "begins as the prompt before have the full price here. Give theirs as the third price (--cached-price).",
+        )
+    cost = prices.cost(tokens, output_tokens, forecast.cached_tokens)
+    return _with_remark(
+        replace(forecast, cost=cost, cost_without_cache=full_cost),
+        f"The cost assumes that the provider caches equal beginnings of at least {LEAST_CACHED:,} tokens in blocks of "
+        f"{CACHED_BLOCK}, and keeps them for the run. Providers do not promise this.",
+    )
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from StaICC.cli.output import Printed, add_prices, table
+from StaICC.cli.output import Printed, add_prices, prices_of, table
 from StaICC.cli.parser import add_arguments
 from StaICC.cli.saved_results import add_results, load_named
 from StaICC.comparing.comparison import compare as compare_results
@@ -15,7 +15,7 @@ from StaICC.comparing.generalisation import compare_generalising, variance_compo
 from StaICC.comparing.planning import SampleDesign, components_of
 from StaICC.comparing.planning import plan as plan_run
 from StaICC.errors import ArgumentError
-from StaICC.inference.forecast import token_cost
+from StaICC.inference.prices import cost_text, token_cost
 from StaICC.layout import Block, Line, TextTable
 from StaICC.results.result import Result
 
@@ -115,6 +115,7 @@ def plan(args: argparse.Namespace) -> Printed:
       python -m StaICC plan first.json second.json --difference 0.2 --max-datasets 10
     """
     pilots = list(_load_runs(args).values())
+    prices = prices_of(args)
     if min(args.tokens) < 0:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
     goals = {name: getattr(args, name) for name in _GOALS}
@@ -123,9 +124,9 @@ def plan(args: argparse.Namespace) -> Printed:
     records = []
     rows = []
     for design in planned.designs:
-        usage = _usage(design, args.tokens, args.prices)
+        usage = _usage(design, args.tokens, prices)
         records.append({**dataclasses.asdict(design), **usage})
-        rows.append(_design_row(design, usage))
+        rows.append(_design_row(design, usage, args.currency))
     blocks: list[Block] = [table(rows), Line(f"sources of variance: {planned.components.source}")]
     blocks += _commands(planned.designs[0], pilots)
     return Printed({**dataclasses.asdict(planned), "designs": records}, blocks)
@@ -149,8 +150,8 @@ def _usage(design: SampleDesign, tokens_of_query: Sequence[int], prices: Sequenc
     return usage
 
 
-def _design_row(design: SampleDesign, usage: Mapping[str, float]) -> dict[str, object]:
-    """Return a design as a row of the table, by column."""
+def _design_row(design: SampleDesign, usage: Mapping[str, float], currency: str) -> dict[str, object]:
+    """Return a design as a row of the table, by column; the cost is in this currency."""
     row: dict[str, object] = {
         "data sets": design.datasets,
         "rows": design.rows,
@@ -163,7 +164,7 @@ def _design_row(design: SampleDesign, usage: Mapping[str, float]) -> dict[str, o
     if design.power is not None:
         row["power"] = f"{design.power:.2f}"
     if "cost" in usage:
-        row["cost"] = f"{usage['cost']:.2f}"
+        row["cost"] = cost_text(usage["cost"], currency)
     return row
 
 

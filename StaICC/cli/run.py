@@ -11,16 +11,9 @@ from typing import Any
 
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
-from StaICC.cli.foreign_options import ADVICE, flag
-from StaICC.cli.long_icl_options import (
-    LONG_ICL_ARGUMENTS,
-    add_long_icl_options,
-    long_icl_benchmark,
-    long_icl_files,
-    refuse_options_without_long_icl,
-)
-from StaICC.cli.options import LONG_ICL
-from StaICC.cli.output import STDOUT, add_prices, check_output, write_text
+from StaICC.cli.foreign_options import flag
+from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of
+from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.errors import ArgumentError
@@ -29,12 +22,8 @@ from StaICC.layout import Block, Line
 from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
 
-_BENCHMARK_OF_OPTION = {
-    "draws": "generalisation",
-    "templates": "generalisation",
-    **dict.fromkeys(LONG_ICL_ARGUMENTS, LONG_ICL),
-}
-"""The options that only one benchmark reads, each with its benchmark."""
+_FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
+"""The options that only a forecast reads."""
 
 _EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
 """The scores that are means over test rows."""
@@ -49,12 +38,12 @@ _NO_METHOD = "vanilla"
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    options.add_benchmark(parser, LONG_ICL)
+    options.add_benchmark(parser)
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     model_options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", default="ppm")
     model_options.add_text_options(parser)
     _add_method_options(parser)
-    options.add_prompt_options(parser, several=True)
+    options.add_benchmark_prompt_options(parser, several=True)
     options.add_scoring_options(parser)
     _add_early_stopping_options(parser)
     _add_run_options(parser)
@@ -62,7 +51,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_forecast_options(parser)
     _add_generalisation_options(parser)
     add_result_outputs(parser)
-    add_long_icl_options(parser)
+    parser.add_argument(
+        "--published", action="store_true", default=None, help="compare with the published figures too (long-icl)"
+    )
 
 
 def _add_method_options(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +107,22 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def _add_forecast_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("forecast")
     group.add_argument(
-        "--dry-run", action="store_true", help="forecast queries, tokens, time and cost after a probe of 4 seconds"
+        "--dry-run",
+        action="store_true",
+        help="forecast queries, tokens, time and cost, after a probe of 4 seconds; nothing is sent to a server whose "
+        "requests may cost money",
+    )
+    group.add_argument(
+        "--probe-seconds",
+        type=float,
+        metavar="SECONDS",
+        help="duration of the probe of --dry-run, also with requests that may cost money; 0 for none",
+    )
+    group.add_argument(
+        "--tokenizer",
+        metavar="NAME",
+        help="counts the tokens of a served model for --dry-run: a local model, such as hf:NAME or a folder, or "
+        "package.module:name of a function (default: an estimate by bytes)",
     )
     add_prices(group)
 
@@ -160,8 +166,9 @@ def _check_options(args: argparse.Namespace, early_stopping: dict[str, Any]) -> 
     """
     if str(args.records) == STDOUT:
         raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
-    if args.prices is not None and not args.dry_run:
-        raise ArgumentError("--prices belongs to a forecast. Add --dry-run")
+    for name in _FORECAST_OPTIONS:
+        if getattr(args, name) not in (None, "") and not args.dry_run:
+            raise ArgumentError(f"{flag(name)} belongs to a forecast. Add --dry-run")
     if args.records is not None and args.dry_run:
         raise ArgumentError("--records is for a run: got --dry-run, which keeps no predictions")
     if args.method is None and _has_method_options(args):
@@ -203,30 +210,29 @@ def _check_early_stopping(args: argparse.Namespace, setting: str, option: str) -
         raise ArgumentError(f"--dry-run is for a complete run: got {option}, which ends one early")
 
 
-def _refuse_options_of_other_benchmarks(args: argparse.Namespace) -> None:
-    """Refuse an option that only another benchmark reads.
-
-    Raises:
-        ArgumentError: Such an option was given.
-    """
-    for name, benchmark in _BENCHMARK_OF_OPTION.items():
-        if benchmark == args.benchmark or getattr(args, name) is None:
-            continue
-        message = f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument"
-        if flag(name) in ADVICE:
-            message += f"; {ADVICE[flag(name)]}"
-        raise ArgumentError(message)
-
-
 # The run.
 
 
 def _benchmark_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark and the inference function; ``None`` for the benchmark if there is one for each k."""
-    if args.benchmark == LONG_ICL:
-        return long_icl_benchmark(args)
+    if options.is_long_icl(args):
+        return _long_icl_and_function(args)
     benchmark = None if _is_many_shot(args) else options.make(args)
     return benchmark, model_options.load_model(args).function
+
+
+def _long_icl_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the benchmark LongICL and the inference function.
+
+    By default, it generates text if the model can; methods need a function that scores labels.
+    """
+    model = model_options.load_model(
+        args, prefers_text=args.method is None, as_published=parsing_of(args) == "published"
+    )
+    changes = {}
+    if not model.generates_text and args.experiment is None:
+        changes["datasets"] = datasets_for_label_scores(options.datasets_of(args))
+    return options.make(args, **changes), model.function
 
 
 def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
@@ -235,7 +241,10 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
         "store": args.store,
         "model_name": args.model_name,
         "chunk_size": args.chunk_size,
-        "prices": None if args.prices is None else tuple(args.prices),
+        "prices": prices_of(args),
+        "currency": args.currency,
+        "probe_seconds": args.probe_seconds,
+        "tokenizer": args.tokenizer,
         "recheck": args.recheck,
     }
     if args.method is None and benchmark is not None:
@@ -332,8 +341,7 @@ def run(args: argparse.Namespace) -> int | None:
     args.model = model_options.model_of(args)
     early_stopping = _early_stopping_settings(args)
     _check_options(args, early_stopping)
-    _refuse_options_of_other_benchmarks(args)
-    refuse_options_without_long_icl(args)
+    options.refuse_options_of_other_benchmarks(args)
 
     input_files = _input_files(args)
     if args.dry_run:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from StaICC.cli.output import saved_result_digest
 from StaICC.errors import ArgumentError
 from StaICC.files.output import StrPath
-from StaICC.logs.reading import is_log, logs_in_folder, read_logs
+from StaICC.logs.reading import is_log, logs_in_folder, read_found_logs, stated_metrics
+from StaICC.logs.result_of_scores import with_stated_metrics
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
@@ -35,7 +36,9 @@ class _StoreResultFiles(argparse.Action):
     """Stores the files of results, those in folders included; ``const`` is ``skip`` of :func:`result_files`."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        setattr(namespace, self.dest, result_files(values, skip=bool(self.const)))
+        files = result_files(values, skip=bool(self.const))
+        setattr(namespace, self.dest, files)
+        namespace.found_logs = _found_logs(files, values)
 
 
 def add_metric_options(parser: argparse.ArgumentParser) -> None:
@@ -57,13 +60,22 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
 def load_of_command(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
     """Load the results of a command that has the options of :func:`add_metric_options`, by name."""
     value_range, higher_is_better = _stated_in_options(args)
-    return load_named(args.results, value_range=value_range, higher_is_better=higher_is_better)
+    return load_named(
+        args.results, value_range=value_range, higher_is_better=higher_is_better, found_logs=args.found_logs
+    )
 
 
 def read_logs_of_command(logs: Sequence[StrPath], args: argparse.Namespace) -> dict[str, Result]:
-    """Read the logs of a command that has the options of :func:`add_metric_options`, by name."""
+    """Read the logs of a command that has the options of :func:`add_metric_options`, by name.
+
+    Args:
+        logs: The logs. One that cannot be read is left out with a warning, unless the command names it.
+        args: The arguments of the command.
+    """
     value_range, higher_is_better = _stated_in_options(args)
-    return read_logs(*logs, value_range=value_range, higher_is_better=higher_is_better)
+    paths = [Path(log) for log in logs]
+    optional_logs = _found_logs(paths, args.results)
+    return read_found_logs(paths, optional_logs, stated_metrics(value_range, higher_is_better))
 
 
 def _stated_in_options(args: argparse.Namespace) -> tuple[Any, Any]:
@@ -83,7 +95,10 @@ def _stated_in_options(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def load_named(
-    paths: Sequence[StrPath], value_range: Any = None, higher_is_better: Any = None
+    paths: Sequence[StrPath],
+    value_range: Any = None,
+    higher_is_better: Any = None,
+    found_logs: Collection[Path] = (),
 ) -> dict[str, Result | ResultGroup]:
     """Load saved results and logs, with the shortest names that distinguish them.
 
@@ -91,6 +106,8 @@ def load_named(
         paths: Their files, without duplicates, and folders with such files.
         value_range: The range of metrics of logs, as for :func:`~StaICC.logs.reading.read_logs`.
         higher_is_better: The direction of metrics of logs, as for :func:`~StaICC.logs.reading.read_logs`.
+        found_logs: The logs among the files that were found in folders before. One that cannot be read, such as that of
+            a run that failed, is left out with a warning.
 
     Returns:
         The saved results, in order, by file name without suffix, or by path if two files have the same name. Then the
@@ -108,16 +125,27 @@ def load_named(
     logs = [file for file in files if is_log(file)]
     saved_files = [file for file in files if file not in logs]
     has_distinct_stems = len({file.stem for file in saved_files}) == len(saved_files)
+    stated = stated_metrics(value_range, higher_is_better)
     results: dict[str, Result | ResultGroup] = {}
     for file in saved_files:
         name = file.stem if has_distinct_stems else str(file)
-        results[name] = load(file)
+        result = load(file)
+        if isinstance(result, Result):
+            result = with_stated_metrics(result, stated)
+        results[name] = result
     if logs:
-        of_logs = read_logs(*logs, value_range=value_range, higher_is_better=higher_is_better)
+        optional_logs = {*found_logs, *_found_logs(files, paths)}
+        of_logs = read_found_logs(logs, optional_logs, stated)
         for name, result in of_logs.items():
             unused_name = f"{name} (log)" if name in results else name
             results[unused_name] = result
     return results
+
+
+def _found_logs(files: Iterable[Path], named: Iterable[StrPath]) -> list[Path]:
+    """Return the logs that were found in folders: those of the files that were not named."""
+    named_paths = {Path(path) for path in named}
+    return [file for file in files if file not in named_paths and is_log(file)]
 
 
 def result_files(given: Iterable[StrPath], skip: bool = False, needs_results: bool = True) -> list[Path]:

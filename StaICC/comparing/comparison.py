@@ -27,6 +27,7 @@ from StaICC.comparing.comparison_results import (
     DatasetComparison,
     NonInferiority,
 )
+from StaICC.comparing.interactions import interactions_of
 from StaICC.comparing.missing_queries import (
     RunDifference,
     detectable_difference,
@@ -101,7 +102,11 @@ def compare_runs(
     if metric is None and _are_experiments(results):
         return _compare_conditions(results, margin, reference)
 
-    aligned = align(results, metric, reference)
+    return _compare_aligned(align(results, metric, reference), margin, reference)
+
+
+def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str | None) -> BenchmarkComparison:
+    """Return the comparisons of aligned runs; arguments as for :func:`compare_runs`."""
     pairs, chosen_from = compared_pairs(aligned, reference)
     differences = [_difference_of_pair(aligned, first, second) for first, second in pairs]
     mean_outcomes = corrected(
@@ -340,18 +345,21 @@ def _compare_conditions(
     """Compare experiments of LongICL condition by condition.
 
     Conditions such as "zero shots" and "random labels" ask different questions, so their mean is no score. The p-values
-    are corrected for the number of conditions (Bonferroni).
+    are corrected for the number of conditions (Bonferroni). Each pair of runs has its interactions, too: whether the
+    change from one condition to another differs between the runs.
     """
     conditions: dict[str, None] = {}
     for result in results.values():
         conditions |= dict.fromkeys(metrics_of(result))
 
+    aligned: dict[str, AlignedRuns] = {}
     compared: dict[str, BenchmarkComparison] = {}
     # Why a condition, or something in it, is not compared. A reason of all conditions is listed without their names.
     conditions_by_reason: dict[str, list[str]] = {}
     for condition in conditions:
         try:
-            compared[condition] = compare_runs(results, condition, margin=margin, reference=reference)
+            aligned[condition] = align(results, condition, reference)
+            compared[condition] = _compare_aligned(aligned[condition], margin, reference)
         except (ArgumentError, UnknownNameError) as error:
             conditions_by_reason.setdefault(str(error), []).append(condition)
     if not compared:
@@ -369,7 +377,13 @@ def _compare_conditions(
             left_out.append(f"{', '.join(conditions_of_reason)}: {reason}")
 
     pairs = _by_pair(compared)
-    comparisons = [_joined_conditions(of_pair, len(conditions), left_out) for of_pair in pairs.values()]
+    # Pairs that were chosen by their values are corrected for all pairs.
+    chosen_from = max(compared_pairs(of_condition, reference)[1] for of_condition in aligned.values())
+    interactions = interactions_of(aligned, list(pairs), COVERAGE, chosen_from * len(conditions))
+    comparisons = []
+    for pair, of_pair in pairs.items():
+        joined = _joined_conditions(of_pair, len(conditions), left_out)
+        comparisons.append(replace(joined, interactions=interactions.get(pair, ())))
     return BenchmarkComparison(
         comparisons[0].benchmark, comparisons[0].metric, tuple(comparisons), ranking=(), left_out=tuple(left_out)
     )

@@ -10,6 +10,7 @@ from typing import Any
 from StaICC.comparing.alignment import (
     MOST_RUNS,
 )
+from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.ranking import Rank, rank_table
 from StaICC.comparing.setting_differences import Difference, shown_value
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
@@ -154,6 +155,8 @@ class Comparison(Displayed):
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
     by_condition: bool = False
     """Whether the lines are the conditions of an experiment, which have no common mean."""
+    interactions: tuple[Interaction, ...] = ()
+    """Of an experiment: whether the change from one condition to another differs between the runs."""
 
     @property
     def overall(self) -> DatasetComparison:
@@ -255,6 +258,7 @@ class Comparison(Displayed):
             if isinstance(line.outcome, Untested):
                 texts.append(f"untested: {line.dataset} ({line.outcome.reason})")
         texts += [str(claim) for claim in self.non_inferiority]
+        texts += [str(interaction) for interaction in self.interactions]
         return texts
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
@@ -291,7 +295,7 @@ class Comparison(Displayed):
         """
         plain = dataclasses.asdict(self)
         plain["differences"] = [difference._asdict() for difference in self.differences]
-        lines = list(plain["datasets"])
+        lines = [*plain["datasets"], *plain["interactions"]]
         if plain["mean"] is not None:
             lines.append(plain["mean"])
         for line in lines:
@@ -302,13 +306,22 @@ class Comparison(Displayed):
             line["reason"] = outcome.get("reason")
         return plain
 
+    def interaction_table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the column heads and the rows of the table of interactions, as text."""
+        cells_by_head = [interaction.cells() for interaction in self.interactions]
+        head = list(cells_by_head[0])
+        return head, [list(cells.values()) for cells in cells_by_head]
+
     def display_blocks(self) -> list[Block]:
         """Return the title, the introduction, the table, the conclusion, and the signature of the first run."""
-        head, rows = self.table()
+        tables: list[Block] = [TextTable(*self.table())]
+        if self.interactions:
+            tables.append(Line("Changes from one condition to another, and whether they differ between the runs:"))
+            tables.append(TextTable(*self.interaction_table()))
         return [
             Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
             *[Line(text) for text in self.introduction()],
-            TextTable(head, rows),
+            *tables,
             *[Line(text) for text in self.conclusion()],
             Line(f"The signature of {self.first}:", "code"),
             Line(self.signature, "code"),
@@ -386,6 +399,10 @@ _MEANING_OF_CONDITIONS = (
     "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
     "experiment have no common mean"
 )
+_MEANING_OF_INTERACTIONS = (
+    "interaction: the change of the score from one condition to the other of the first run, minus that of the second "
+    "run, with its interval over test rows; p (corrected): for all interactions and directions (Holm)"
+)
 
 
 def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
@@ -409,6 +426,8 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
         blocks.append(Line(_MEANING_OF_MISSING))
     if any(pair.by_condition for pair in pairs):
         blocks.append(Line(_MEANING_OF_CONDITIONS))
+    if any(pair.interactions for pair in pairs):
+        blocks.append(Line(_MEANING_OF_INTERACTIONS))
     return blocks
 
 

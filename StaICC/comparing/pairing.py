@@ -41,7 +41,7 @@ from StaICC.metrics.statistics import (
 from StaICC.results.details import LoggedSamples, QueryPosition
 from StaICC.results.result import Result
 
-_WeightedContributions = list[tuple[float, Contributions]]
+WeightedContributions = list[tuple[float, Contributions]]
 """A score as a weighted sum over conditions: of each condition the weight, and the contributions of the test rows to
 the metric in this condition."""
 
@@ -71,6 +71,8 @@ class PairedRecords:
         self.queries = sum(len(condition_positions) for condition_positions in positions.values())
         """Number of compared queries of a run; it is the same for all runs."""
         row_numbers = _row_numbers(positions)
+        self.row_numbers: Mapping[int, int] = row_numbers
+        """The number of each test row with a compared query: its place among the contributions."""
         self.rows = len(row_numbers)
         """Number of test rows with a compared query."""
 
@@ -216,6 +218,17 @@ class PairedRecords:
 
     # -- contributions of the test rows
 
+    def contributions(self, run: str, missing_at: RangeEnd) -> WeightedContributions:
+        """Return the weighted contributions of a run to its score.
+
+        Args:
+            run: The run. Its missing queries must not make it incomparable (:meth:`why_not_comparable`).
+            missing_at: Whether missing queries make the score as low or as high as possible.
+        """
+        if missing_at == "lowest":
+            return self._lowest_contributions[run]
+        return self._highest_contributions[run]
+
     def _inputs(self, run: str) -> Mapping[str, list[Any]]:
         """Return the inputs of the metric for the compared queries of a run, by condition (:func:`metric_inputs`)."""
         return metric_inputs(self.statistic, self._predictions[run])
@@ -229,7 +242,7 @@ class PairedRecords:
             return (1.0,)
         return self.runs[run].weights
 
-    def _weighted_contributions(self, run: str, other: str) -> _WeightedContributions:
+    def _weighted_contributions(self, run: str, other: str) -> WeightedContributions:
         """Return for each condition its weight in the score of a run, and the contribution of each test row.
 
         Args:
@@ -246,21 +259,21 @@ class PairedRecords:
         return weighted_contributions
 
     @cached_property
-    def _own_contributions(self) -> dict[str, _WeightedContributions]:
+    def _own_contributions(self) -> dict[str, WeightedContributions]:
         """The weighted contributions of each run that has no missing queries, compared with itself."""
         return {run: self._weighted_contributions(run, run) for run in self.runs if self.missing[run] == 0}
 
     @cached_property
-    def _lowest_contributions(self) -> dict[str, _WeightedContributions]:
+    def _lowest_contributions(self) -> dict[str, WeightedContributions]:
         """The weighted contributions of each run if its missing queries make its score as low as possible."""
         return {run: self._contributions_with_missing(run, "lowest") for run in self.runs}
 
     @cached_property
-    def _highest_contributions(self) -> dict[str, _WeightedContributions]:
+    def _highest_contributions(self) -> dict[str, WeightedContributions]:
         """The weighted contributions of each run if its missing queries make its score as high as possible."""
         return {run: self._contributions_with_missing(run, "highest") for run in self.runs}
 
-    def _contributions_with_missing(self, run: str, end: RangeEnd) -> _WeightedContributions:
+    def _contributions_with_missing(self, run: str, end: RangeEnd) -> WeightedContributions:
         """Return the weighted contributions of a run to a mean, if missing queries make it as low or high as possible.
 
         Args:

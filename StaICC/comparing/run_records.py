@@ -105,6 +105,8 @@ def read_records(result: Result, dataset: str, metric: str, statistic: Statistic
         # Of a round with failed queries, the score is undefined. They are missing queries.
         may_be_undefined = details.failed > 0
     elif dataset in result.samples:
+        if metric not in scores:
+            raise NotComparableError(_reason_for_missing_in_log(details, metric))
         records = _read_samples(result, dataset, metric)
         may_be_undefined = False
     else:
@@ -115,6 +117,14 @@ def read_records(result: Result, dataset: str, metric: str, statistic: Statistic
     if undefined and not _lacks_queries(records, statistic):
         raise NotComparableError(_reason_for_missing(details, metric))
     return records
+
+
+def _reason_for_missing_in_log(details: DatasetDetails, metric: str) -> str:
+    """Return why the log of a task has no metric: the note about this metric, if there is one."""
+    for note in details.notes:
+        if note.startswith(f"{metric} "):
+            return note
+    return f"the task has no {metric}"
 
 
 def _reason_for_missing(details: DatasetDetails, metric: str) -> str:

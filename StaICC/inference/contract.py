@@ -23,10 +23,13 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from StaICC.arguments import whole_number
 from StaICC.errors import OutputError
+
+if TYPE_CHECKING:
+    from StaICC.inference.planned_requests import PlannedRequest
 
 Inference = Callable[..., Any]
 """The user's function."""
@@ -630,6 +633,23 @@ def tokens_used(function: object) -> tuple[int, int] | None:
     ``None`` if it does not count them, or does not after all, such as a server.
     """
     return _own_or_kernels(function, "tokens_used")  # type: ignore[no-any-return]
+
+
+def planned_requests(function: object) -> Callable[[Any, Sequence[str]], Sequence[PlannedRequest]] | None:
+    """Return what tells the requests that a served model will send for a prompt and its label space.
+
+    ``None`` if the function, and the kernel that it wraps, sends none, or does not tell.
+    """
+    return _own_or_kernels(function, "planned_requests")  # type: ignore[no-any-return]
+
+
+def planned_checks(function: object) -> Callable[[Any, str], Sequence[PlannedRequest]] | None:
+    """Return what tells the requests that a served model sends before the prompts of a part, to check its server.
+
+    It takes the longest prompt of the part, and the longest prompt of the parts before (empty before the first part).
+    ``None`` if the function, and the kernel that it wraps, sends none, or does not tell.
+    """
+    return _own_or_kernels(function, "planned_checks")  # type: ignore[no-any-return]
 
 
 def announce_prompts(function: object, prompts: Sequence[Any]) -> None:

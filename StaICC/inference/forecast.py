@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from StaICC.errors import ArgumentError
 from StaICC.inference.contract import own_attribute
+from StaICC.inference.prices import cost_text
 
 PROBABILITIES = frozenset({"probabilities"})
 """What is computed of prompts unless a method says otherwise."""
@@ -21,10 +19,21 @@ _SUMMED_FIELDS = (
     "rechecked",
     "recheck_tokens",
     "tokens",
+    "cached_tokens",
     "positions",
     "output_tokens",
 )
 """The fields that are sums over the calls of a run."""
+COUNTED_IN_PROBE = "counted by the function in the probe"
+"""The value of :attr:`Forecast.tokenizer` if the tokens are those of a probe, extrapolated."""
+
+_COSTS = ("cost", "cost_without_cache")
+_NOT_IN_TABLE = frozenset({"exact", "currency", "remarks"})
+"""The fields that are no row of the table: they say how other fields are shown, or follow the table."""
+_ESTIMATES = frozenset({"tokens", "cached_tokens", "recheck_tokens", "output_tokens", "longest_prompt", *_COSTS})
+"""The fields that are shown with "about" unless the tokens are exact."""
+_ROW_NAMES = {"cost_without_cache": "without a cache"}
+"""The names of rows that are not those of their fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,9 @@ class Forecast:
     """Tokens that the model reads for these; they are among :attr:`tokens`. Which ones a run chooses is random."""
     tokens: int | None = 0
     """Tokens that the model reads; exact if ``exact``, else estimated."""
+    cached_tokens: int | None = 0
+    """Tokens among them that a provider may read from its prompt cache, at a lower price: a prompt begins with them as
+    the prompt before does. ``None`` where nothing is known about a cache, such as for local models."""
     positions: int | None = 0
     """Positions that the model computes for the prompts. A shared prefix is computed once where that pays, and is not
     computed again while the model keeps it."""
@@ -56,9 +68,17 @@ class Forecast:
     """Duration of the predictions in this process, without loading the model, at the rate of a probe; ``None`` without
     one."""
     cost: float | None = None
-    """Cost of the tokens for the given prices."""
+    """Cost of the tokens for the given prices. With a price of cached tokens, the provider caches all that it may."""
+    cost_without_cache: float | None = None
+    """Cost if the provider caches nothing; ``None`` if that is :attr:`cost`."""
+    currency: str = ""
+    """The currency of the prices; empty if it is not named."""
+    tokenizer: str | None = None
+    """What counted the tokens: the name of a tokenizer, the estimate by bytes, or the server in a probe."""
     exact: bool = False
     """Whether the tokens were counted by the model's own tokenizer, in prompts that do not depend on predictions."""
+    remarks: tuple[str, ...] = ()
+    """What was assumed, and what is unknown, in sentences."""
     kept: tuple[int, ...] = ()
     """Tokens whose states the model keeps for the next prompts."""
 
@@ -75,24 +95,35 @@ class Forecast:
         )
 
     def __str__(self) -> str:
-        """Return the values as a table."""
+        """Return the values as a table, and the remarks below it."""
         rows = []
         for name, value in self.to_dict().items():
-            if name != "exact":
-                rows.append(f"{name.replace('_', ' '):15} {self._shown(name, value)}")
+            is_unknown_detail = value is None and name in ("cost_without_cache", "cached_tokens", "tokenizer")
+            if name not in _NOT_IN_TABLE and not is_unknown_detail:
+                rows.append(f"{_ROW_NAMES.get(name, name.replace('_', ' ')):15} {self._shown(name, value)}")
         if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
             rows.append("The longest prompt does not fit: the run will fail there.")
+        rows += self.remarks
         return "\n".join(rows)
 
-    def _shown(self, name: str, value: float | None) -> str:
+    def _shown(self, name: str, value: float | str | None) -> str:
         """Return the value of a field as the table shows it."""
         if value is None:
             return "unknown"
-        text = f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-        is_estimate = name in ("tokens", "output_tokens") and not self.exact
-        if is_estimate:
-            return f"about {text}"
-        return text
+        if isinstance(value, str):
+            return value
+        if name in _COSTS:
+            text = cost_text(value, self.currency or "(in the currency of the prices)")
+        elif isinstance(value, float):
+            text = f"{value:,.2f}"
+        else:
+            text = f"{value:,}"
+        if self.exact or value == 0 or name not in _ESTIMATES:
+            return text
+        is_planned = self.tokenizer not in (None, COUNTED_IN_PROBE)
+        if name == "output_tokens" and is_planned:
+            return f"at most {text}"
+        return f"about {text}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values by name."""
@@ -117,29 +148,8 @@ def _larger_if_known(first: int | None, second: int | None) -> int | None:
     return max(first, second)
 
 
-UNKNOWN = Forecast(tokens=None, positions=None, output_tokens=None)
+UNKNOWN = Forecast(tokens=None, cached_tokens=None, positions=None, output_tokens=None)
 """The forecast of prompts for a function without a tokenizer."""
-
-
-def token_cost(tokens: float, output_tokens: float, prices: Sequence[float]) -> float:
-    """Return the cost of tokens.
-
-    Args:
-        tokens: Those that the model reads.
-        output_tokens: Those that it generates.
-        prices: Cost of a million of each.
-
-    Raises:
-        ArgumentError: The prices are not two numbers of at least 0.
-
-    Example:
-        >>> token_cost(2_000_000, 500_000, (0.1, 0.4))
-        0.4
-    """
-    if len(prices) != 2 or not all(0 <= price < math.inf for price in prices):
-        raise ArgumentError(f"prices: got {prices!r}, expected two numbers of at least 0, for a million tokens each")
-    input_price, output_price = prices
-    return (tokens * input_price + output_tokens * output_price) / 1e6
 
 
 def forecast_prompts(function: object, *prompts: Any, kept: tuple[int, ...] = ()) -> Forecast:

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, TypeVar
 
 from StaICC.errors import ArgumentError, OutputError, PromptTooLongError, WithheldReplyError
 from StaICC.inference.called_kernels import warning_methods
-from StaICC.inference.contract import Text, queries_at_once, served_function, stop_requests
+from StaICC.inference.contract import Text, planned_requests, queries_at_once, served_function, stop_requests
 from StaICC.inference.forecast import Forecast, forecast_prompts
 from StaICC.inference.identity import Identity, combined, identity_of
+from StaICC.inference.planned_requests import PlannedRequest
 from StaICC.inference.recheck import TOLERANCE, tolerance_of
 from StaICC.inference.reply_parser import is_cut_thought
 from StaICC.kernels.protocol import Capability, capabilities_of, check_generation, stable_seed, without_blank
@@ -210,6 +211,14 @@ def _message_text(message: Mapping[str, Any]) -> object:
     return content
 
 
+def _text_of_content(content: object) -> str:
+    """Return the text of a message that is sent: a text, or parts with one (:attr:`ReplySettings.cache_control`)."""
+    if isinstance(content, str):
+        return content
+    assert isinstance(content, list)
+    return "".join(part["text"] for part in content)
+
+
 def with_thoughts(
     replies: Sequence[str | OutputError], prompts: Sequence[str], again: Callable[[list[str]], Sequence[Any]]
 ) -> Sequence[str | OutputError]:
@@ -284,6 +293,26 @@ class ReplyKernel(ReplySettings):
         limit = f"{name}={getattr(self, name)}"
         if self._repeats_cut_thoughts(None):
             return limit + _THINKING_NOTE
+        return limit
+
+    def planned_requests(self, prompt: str, label_space: Sequence[str]) -> list[PlannedRequest]:
+        """Return the request that this kernel will send for a prompt, for forecasts.
+
+        Args:
+            prompt: The prompt.
+            label_space: The labels.
+        """
+        return [self._planned_chat(prompt, self._reply_limit())]
+
+    def _planned_chat(self, prompt: str, output_tokens: int | None) -> PlannedRequest:
+        """Return the chat for a prompt, as a forecast counts it."""
+        messages = self.messages(prompt)
+        text = "\n".join(_text_of_content(message["content"]) for message in messages)
+        return PlannedRequest(text, message_count=len(messages), output_tokens=output_tokens)
+
+    def _reply_limit(self) -> int | None:
+        """Return the maximum number of tokens of a reply; ``None`` if the server decides."""
+        limit: int | None = getattr(self, self._limit_option())
         return limit
 
     def batch(self, prompts: Sequence[str], label_space: Sequence[str]) -> Sequence[Any]:
@@ -396,6 +425,19 @@ class TextInference:
     ) -> Forecast:
         """Return the forecast of generating the texts."""
         return forecast_prompts(self.kernel, self._read(prompts), label_space, self.max_new_tokens, kept=kept)
+
+    @property
+    def planned_requests(self) -> Callable[[Any, Sequence[str]], Sequence[PlannedRequest]] | None:
+        """Returns the requests for a prompt, if a server runs the kernel's model."""
+        plan = planned_requests(self.kernel)
+        if plan is None:
+            return None
+
+        def with_this_limit(prompt: Any, label_space: Sequence[str]) -> list[PlannedRequest]:
+            (read_prompt,) = self._read([prompt])
+            return [replace(request, output_tokens=self.max_new_tokens) for request in plan(read_prompt, label_space)]
+
+        return with_this_limit
 
     def prompt_warnings(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[str]:
         """Return the warnings of the kernel about what it reads of prompts; no label is scored here."""

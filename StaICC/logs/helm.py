@@ -24,7 +24,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.logs.metric_ranges import KnownMetric, known_metric
-from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, shortened_setting
 
 HARNESS = "HELM"
 STATS = "per_instance_stats.json"
@@ -216,7 +216,8 @@ def _settings(adapter: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, s
         value = adapter.get(name)
         if value is None or value == "" or value == []:
             continue
-        settings[name] = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        settings[name] = shortened_setting(text)
     return settings
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.files.zip_reading import MAX_MEMBERS, open_archive, read_member
-from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, shortened_setting
 
 HARNESS = "inspect_ai"
 VERSIONS = (1, 2, 3)
@@ -648,7 +648,7 @@ def _named_options(items: Any, name_key: str, options_keys: tuple[str, ...]) -> 
             options = options or _object(item, key)
         name = str(item.get(name_key))
         if options:
-            inner = ", ".join(f"{key}={_json_text(value)}" for key, value in sorted(options.items()))
+            inner = ", ".join(f"{key}={shortened_setting(_json_text(value))}" for key, value in sorted(options.items()))
             name = f"{name}({inner})"
         texts.append(name)
     return texts
@@ -689,8 +689,8 @@ def _setting_text(value: Any) -> str | None:
     if value is None or value == "" or value == [] or value == {}:
         return None
     if isinstance(value, str):
-        return value
-    return _json_text(value)
+        return shortened_setting(value)
+    return shortened_setting(_json_text(value))
 
 
 def _json_text(value: Any) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from StaICC.datasets.table_files import format_suffix
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
-from StaICC.logs import helm, inspect_ai, lm_eval, score_tables
+from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, score_tables
 from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
 from StaICC.logs.samples import LoggedRun, LogReading
 from StaICC.results.result import Result
@@ -26,6 +26,9 @@ _LM_EVAL_SAMPLE = re.compile(rb'\s*(?:\[\s*)?\{\s*"doc_id"\s*:')
 """How a file of samples of lm_eval begins: in JSON Lines, or in the JSON array of versions before 0.4.3."""
 _INSPECT_LOG = re.compile(rb'\s*\{\s*(?:"version"\s*:\s*[^,]{1,20},\s*)?"status"\s*:')
 """How a log of inspect_ai in one JSON file begins."""
+
+_EVERY_EVAL_EVER = re.compile(rb'\s*\{\s*"schema_version"\s*:\s*"0\.')
+"""How files of Every Eval Ever begin, those of scores and those of samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,15 @@ def _is_helm_run(path: Path, beginning: bytes) -> bool:
     return path.name == helm.STATS
 
 
+def _is_every_eval_ever_scores(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".json" and _EVERY_EVAL_EVER.match(beginning) is not None
+
+
+def _is_every_eval_ever_samples(path: Path, beginning: bytes) -> bool:
+    has_name = path.name.endswith(every_eval_ever.SAMPLES_ENDING)
+    return has_name and _EVERY_EVAL_EVER.match(beginning) is not None
+
+
 def _is_score_table(path: Path, beginning: bytes) -> bool:
     return format_suffix(path) in score_tables.SUFFIXES
 
@@ -71,6 +83,11 @@ _FORMATS = (
     _Format("log of inspect_ai (.eval)", _is_inspect_archive, inspect_ai.read_archive, in_folders=True),
     _Format("log of inspect_ai (JSON)", _is_inspect_json, inspect_ai.read_json_log, in_folders=True),
     _Format("scores of HELM", _is_helm_run, helm.read_helm_run, in_folders=True),
+    _Format("scores of Every Eval Ever", _is_every_eval_ever_scores, every_eval_ever.read_evaluation, in_folders=True),
+    # The samples in a folder are read with their file of scores.
+    _Format(
+        "samples of Every Eval Ever", _is_every_eval_ever_samples, every_eval_ever.read_samples_file, in_folders=False
+    ),
     _Format("table of scores", _is_score_table, score_tables.read_table, in_folders=False),
 )
 """The formats, in the order in which they are tried."""
@@ -199,15 +216,38 @@ def read_logs(
         >>> {name: result["Averaged results"]["acc"] for name, result in results.items()}
         {'a': 0.5, 'b': 1.0}
     """
+    stated = stated_metrics(value_range, higher_is_better)
+    return read_found_logs([Path(path) for path in paths], (), stated)
+
+
+def read_found_logs(
+    paths: Sequence[Path], optional_paths: Collection[Path], stated: StatedMetrics
+) -> dict[str, Result]:
+    """Read logs as :func:`read_logs` does, of which some were not named by the user, but found in a folder.
+
+    Args:
+        paths: The logs, and folders with logs.
+        optional_paths: Those that are left out with a warning if they cannot be read, unless none can be read.
+        stated: What the user states about metrics.
+    """
     if not paths:
         raise ArgumentError("read_logs: got no path, expected a log or a folder of logs")
-    stated = stated_metrics(value_range, higher_is_better)
     runs: list[LoggedRun] = []
-    for path in dict.fromkeys(Path(path) for path in paths):
-        reading = read_log(path)
-        for problem in reading.problems:
-            _log.warning("left out: %s", one_line(problem))
+    problems: list[str] = []
+    for path in dict.fromkeys(paths):
+        try:
+            reading = read_log(path)
+        except SchemaError as error:
+            if path not in optional_paths:
+                raise
+            problems.append(str(error))
+            continue
+        problems += reading.problems
         runs += reading.runs
+    if not runs:
+        raise SchemaError(f"no log can be read: {'; '.join(problems)}")
+    for problem in problems:
+        _log.warning("left out: %s", one_line(problem))
 
     results = {}
     for name, runs_of_result in _named_groups(runs).items():
@@ -293,7 +333,9 @@ def _settings_of(run: LoggedRun) -> str:
 
 
 def _evaluation_of(run: LoggedRun) -> str:
-    return run.evaluation or run.path
+    if run.evaluation:
+        return run.evaluation
+    return run.path
 
 
 def _repeated_task(runs: Sequence[LoggedRun]) -> str:

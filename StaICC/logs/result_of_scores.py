@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.identity import Identity
@@ -27,10 +27,16 @@ from StaICC.version import __version__
 LEVEL = 0.95
 """Nominal coverage of the intervals, the default of this library."""
 
+_LEAST_DOCUMENTS = 2
+"""Fewest documents with a score of which an interval is computed."""
+
 _RESERVED = frozenset(
     {"metric", "rounds", "settings", "experiment", "distribution", "sensitivity", "uniform", "majority"}
 )
 """Keys of scores that have another meaning in results; a metric cannot have such a name."""
+
+_WITHOUT_RANGE = " has no interval and is untested: "
+"""What the note about a metric without a known range says after its name, before the reason."""
 
 Range = tuple[float, float]
 """The lowest and the highest possible value of a metric for one sample."""
@@ -95,17 +101,24 @@ def _metric_of(name: str, runs: Sequence[LoggedRun], stated: StatedMetrics) -> _
     if stated_range is None and documented is None:
         stated_range = stated.other_range
     if stated_range is not None:
-        low, high = stated_range
-        if lowest < low or highest > high:
-            outside = lowest if lowest < low else highest
-            raise ArgumentError(
-                f"{name}: a sample has the value {outside:g}, which is outside the stated range {low:g} to {high:g}"
-            )
-        return _Metric(name, (float(low), float(high)), direction, note=None)
+        _check_values(name, runs, stated_range)
+        return _Metric(name, stated_range, direction, note=None)
     if documented is not None:
         return _Metric(name, documented, direction, note=None)
-    note = f"{name} has no interval and is untested: {_why_no_range(name, runs, lowest, highest)}"
+    note = f"{name}{_WITHOUT_RANGE}{_why_no_range(name, runs, lowest, highest)}"
     return _Metric(name, None, direction, note)
+
+
+def _check_values(name: str, runs: Sequence[LoggedRun], stated_range: Range) -> None:
+    """Raise an ArgumentError if a sample has a value of a metric outside the range that the user states."""
+    low, high = stated_range
+    for run in runs:
+        for sample in run.samples:
+            value = sample.values.get(name)
+            if value is not None and not low <= value <= high:
+                raise ArgumentError(
+                    f"{name}: a sample has the value {value:g}, which is outside the stated range {low:g} to {high:g}"
+                )
 
 
 def _documented_range(name: str, runs: Sequence[LoggedRun], lowest: float, highest: float) -> Range | None:
@@ -179,9 +192,7 @@ def result_of_runs(runs: Sequence[LoggedRun], stated: StatedMetrics = NOTHING_ST
     for name in _metric_names(runs):
         metrics.append(_metric_of(name, runs, stated))
     if not metrics:
-        reasons = [f"{name}: {reason}" for run in runs for name, reason in run.not_scores.items()]
-        listed = "; ".join(dict.fromkeys(reasons)) or "the log has no metrics"
-        raise ArgumentError(f"{runs[0].path}: no metric has a number for each sample ({listed})")
+        raise _no_metric_error(runs)
 
     details = {run.task: _details(run, metrics) for run in runs}
     divided = {run.task: _values(run, metrics) for run in runs}
@@ -202,6 +213,18 @@ def result_of_runs(runs: Sequence[LoggedRun], stated: StatedMetrics = NOTHING_ST
     )
 
 
+def _no_metric_error(runs: Sequence[LoggedRun]) -> ArgumentError:
+    """Return the error about runs without a metric that has a score for each sample."""
+    reasons: dict[str, None] = {}
+    for run in runs:
+        for name, reason in run.not_scores.items():
+            reasons[f"{name}: {reason}"] = None
+    listed = "; ".join(reasons)
+    if not listed:
+        listed = "the log has no metrics"
+    return ArgumentError(f"{runs[0].path}: no metric has a number for each sample ({listed})")
+
+
 def _metric_names(runs: Sequence[LoggedRun]) -> list[str]:
     """Return the names of the metrics that at least one sample has, in the order of the logs."""
     names: dict[str, None] = {}
@@ -219,7 +242,10 @@ def _why_reserved(name: str) -> str | None:
 
 def _query_scores(metric: _Metric, runs: Sequence[LoggedRun]) -> QueryScores:
     """Return the scores of all samples by a metric, with its range."""
-    low, high = metric.range if metric.range is not None else (None, None)
+    low = None
+    high = None
+    if metric.range is not None:
+        low, high = metric.range
     values = {}
     for run in runs:
         if metric.name in run.metrics:
@@ -272,6 +298,48 @@ def recomputed_scores(result: Result) -> RecomputedScores:
     return RecomputedScores(divided, averaged, details, _mean_details(divided, details, metrics, averaged))
 
 
+def with_stated_metrics(result: Result, stated: StatedMetrics) -> Result:
+    """Return a result of logs with the ranges and directions of metrics that the user states.
+
+    Args:
+        result: A result that was read from logs, such as a saved one. Other results are returned unchanged.
+        stated: What the user states.
+
+    Raises:
+        ArgumentError: A sample has a value outside the stated range.
+    """
+    if not result.samples or stated == NOTHING_STATED:
+        return result
+    runs = [_run_of_dataset(result, dataset) for dataset in result.samples]
+    metrics = []
+    for name, scores in result.query_scores.items():
+        value_range = stated.ranges.get(name)
+        if value_range is None and scores.low is not None and scores.high is not None:
+            value_range = (scores.low, scores.high)
+        elif value_range is None:
+            value_range = stated.other_range
+        direction = stated.directions.get(name, result.higher_is_better.get(name))
+        if direction is None:
+            direction = stated.other_direction
+        if value_range is not None:
+            _check_values(name, runs, value_range)
+        metrics.append(_Metric(name, value_range, direction, note=None))
+
+    details = {}
+    for run in runs:
+        saved = result.details[run.task]
+        known = [f"{metric.name}{_WITHOUT_RANGE}" for metric in metrics if metric.range is not None]
+        notes = tuple(note for note in saved.notes if not note.startswith(tuple(known)))
+        details[run.task] = replace(saved, intervals=_details(run, metrics).intervals, notes=notes)
+    return replace(
+        result,
+        details=details,
+        means=_mean_details(result.divided, details, metrics, result.averaged),
+        higher_is_better={metric.name: metric.higher_is_better for metric in metrics},
+        query_scores={metric.name: _query_scores(metric, runs) for metric in metrics},
+    )
+
+
 def _run_of_dataset(result: Result, dataset: str) -> LoggedRun:
     """Return the samples of a data set of a result with their values, as they were when the log was read.
 
@@ -315,8 +383,12 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
     """Return counts, intervals and notes of a task."""
     failures = []
     for number, sample in enumerate(run.samples):
-        if not sample.values:
-            failures.append(FailedQuery(SAMPLES, number, sample.reason or "the log has no score of this sample"))
+        if sample.values:
+            continue
+        reason = "the log has no score of this sample"
+        if sample.reason is not None:
+            reason = sample.reason
+        failures.append(FailedQuery(SAMPLES, number, reason))
     intervals = {}
     for metric in metrics:
         interval = _interval(run, metric)
@@ -327,7 +399,7 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
         distinct=len({sample.document for sample in run.samples}),
         scored=len(run.samples) - len(failures),
         failed=len(failures),
-        prompts=run.prompts or "",
+        prompts="" if run.prompts is None else run.prompts,
         query_digests="",
         conditions=(),
         notes=tuple(_notes(run, metrics)),
@@ -338,18 +410,20 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
 
 
 def _interval(run: LoggedRun, metric: _Metric) -> Interval | None:
-    """Return the interval of a metric of a task; ``None`` if its range is not known, or if the task lacks it.
+    """Return the interval of a metric of a task; ``None`` if its range is not known, or too few documents have it.
 
     The unit is the document: the samples of one document depend on each other.
     """
     scored = [sample for sample in run.samples if metric.name in sample.values]
     values = [sample.values[metric.name] for sample in scored]
     statistic = metric.statistic(values)
-    if statistic is None or not values:
+    n_documents = len({sample.document for sample in scored})
+    if statistic is None or n_documents < _LEAST_DOCUMENTS:
         return None
     number_of_document: dict[str, int] = {}
     for sample in scored:
-        number_of_document.setdefault(sample.document, len(number_of_document))
+        if sample.document not in number_of_document:
+            number_of_document[sample.document] = len(number_of_document)
     rows = [number_of_document[sample.document] for sample in scored]
     sample_of_rows = Sample(truth=[0] * len(rows), rows=rows, n_rows=len(number_of_document), n_labels=0)
     interval = statistic.interval(sample_of_rows, values, LEVEL)
@@ -370,6 +444,9 @@ def _notes(run: LoggedRun, metrics: Sequence[_Metric]) -> Iterator[str]:
     for metric in metrics:
         if metric.note is not None and metric.name in run.metrics:
             yield metric.note
+        n_documents = len({sample.document for sample in run.samples if metric.name in sample.values})
+        if 0 < n_documents < _LEAST_DOCUMENTS:
+            yield f"{metric.name} has no interval: one document has a score, expected at least {_LEAST_DOCUMENTS}"
 
 
 def _data_digest(run: LoggedRun) -> str | None:
@@ -390,7 +467,9 @@ def _means(divided: Mapping[str, Mapping[str, float]], metrics: Sequence[_Metric
     means: dict[str, float | None] = {}
     for metric in metrics:
         values = [scores[metric.name] for scores in divided.values() if metric.name in scores]
-        means[metric.name] = math.fsum(values) / len(values) if len(values) == len(divided) else None
+        means[metric.name] = None
+        if len(values) == len(divided):
+            means[metric.name] = math.fsum(values) / len(values)
     return means
 
 
@@ -410,6 +489,10 @@ def _mean_details(
             missing[name] = f"{count} of {len(divided)} tasks have this metric"
         elif metric.range is not None:
             values = [scores[name] for scores in divided.values()]
+            tasks_without = [task for task in divided if name not in details[task].intervals]
+            if tasks_without:
+                missing[name] = f"{tasks_without[0]} has no interval"
+                continue
             intervals_of_tasks = [details[task].intervals[name] for task in divided]
             low, high = metric.range
             intervals[name] = mean_interval_in_range(values, intervals_of_tasks, low=low, high=high)
@@ -423,44 +506,69 @@ def _signature(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails])
     """Return the settings of the runs that can change their scores."""
     tasks = []
     for run in runs:
-        version = "" if run.task_version is None else f"@{escaped(run.task_version)}"
-        tasks.append(f"{escaped(run.task)}{version}")
-    failed = sum(of_task.failed for of_task in details.values())
-    data = [[task, of_task.data] for task, of_task in sorted(details.items())]
+        task = escaped(run.task)
+        if run.task_version is not None:
+            task += f"@{escaped(run.task_version)}"
+        tasks.append(task)
+    fields: dict[str, str | None] = {
+        "benchmark": escaped(runs[0].harness),
+        "datasets": "+".join(tasks),
+        "k": common([_shots(run) for run in runs]),
+        "version": __version__,
+    }
+    if all(of_task.data for of_task in details.values()):
+        fields["data"] = short_digest([[task, of_task.data] for task, of_task in sorted(details.items())])
+    if all(of_task.prompts for of_task in details.values()):
+        fields["prompts"] = short_digest([of_task.prompts for of_task in details.values()])
     settings = _common_settings(runs)
-    prompts = [of_task.prompts for of_task in details.values()]
-    return Signature(
-        {
-            "benchmark": escaped(runs[0].harness),
-            "datasets": "+".join(tasks),
-            "data": short_digest(data) if all(of_task.data for of_task in details.values()) else None,
-            "k": common([None if run.fewshot is None else str(run.fewshot) for run in runs]),
-            "scoring": scoring_field(settings) if settings else None,
-            "prompts": short_digest(prompts) if all(prompts) else None,
-            "failed": str(failed) if failed > 0 else None,
-            "version": __version__,
-        }
-    )
+    if settings:
+        fields["scoring"] = scoring_field(settings)
+    failed = sum(of_task.failed for of_task in details.values())
+    if failed > 0:
+        fields["failed"] = str(failed)
+    return Signature(fields)
+
+
+def _shots(run: LoggedRun) -> str | None:
+    """Return the number of demonstrations of a run as text; ``None`` if it is not known."""
+    if run.fewshot is None:
+        return None
+    return str(run.fewshot)
 
 
 def _common_settings(runs: Sequence[LoggedRun]) -> dict[str, str]:
-    """Return the settings of all runs by name. One that differs between tasks has the name of the task after its own.
+    """Return the settings of all runs by name (:func:`_joined_settings`)."""
+    return _joined_settings({run.task: run.settings for run in runs})
 
-    With the tasks a and b of different ``limit``, the names are ``limit (a)`` and ``limit (b)``.
+
+def _joined_settings(settings_by_task: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the settings of all tasks by name. One that differs between tasks has the name of the task after its own.
+
+    If the tasks a and b have different ``limit``, the names are ``limit (a)`` and ``limit (b)``.
     """
     names: dict[str, None] = {}
-    for run in runs:
-        names.update(dict.fromkeys(run.settings))
-    settings = {}
+    for settings in settings_by_task.values():
+        names.update(dict.fromkeys(settings))
+    joined = {}
     for name in names:
-        values = {run.settings.get(name) for run in runs}
+        values = {settings.get(name) for settings in settings_by_task.values()}
         if len(values) == 1:
-            settings[name] = str(values.pop())
+            joined[name] = str(values.pop())
             continue
-        for run in runs:
-            if name in run.settings:
-                settings[f"{name} ({run.task})"] = run.settings[name]
-    return settings
+        for task, settings in settings_by_task.items():
+            if name in settings:
+                joined[f"{name} ({task})"] = settings[name]
+    return joined
+
+
+def _facts_about(run: LoggedRun) -> dict[str, str]:
+    """Return the settings of a run with the number of demonstrations and the version of the task."""
+    facts = dict(run.settings)
+    if run.fewshot is not None:
+        facts["k"] = str(run.fewshot)
+    if run.task_version is not None:
+        facts["task version"] = run.task_version
+    return facts
 
 
 def _harness_version(runs: Sequence[LoggedRun]) -> dict[str, str]:
@@ -481,7 +589,7 @@ def _provenance(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]
     unidentified: tuple[str, ...] = ()
     if not first.model_settings.get("sha"):
         unidentified = ("the log names the model, and does not identify its weights",)
-    settings = _common_settings(runs)
+    settings = _joined_settings({run.task: _facts_about(run) for run in runs})
     dates = sorted({run.date for run in runs if run.date is not None})
     predictor = Predictor(
         name=None,

@@ -96,6 +96,25 @@ class LogReading:
     """Sentences about logs that were found there and cannot be used, each with the reason."""
 
 
+LONGEST_SETTING = 200
+"""Most characters of a setting that are kept as they are."""
+
+
+def shortened_setting(text: str) -> str:
+    """Return the text of a setting; the beginning and the SHA-256 digest of one that is too long for a table.
+
+    Example:
+        >>> shortened_setting("do_sample=False")
+        'do_sample=False'
+        >>> shortened_setting("x" * 1000)
+        'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (SHA-256 44f8354494a5)'
+    """
+    if len(text) <= LONGEST_SETTING:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:40]}... (SHA-256 {digest[:12]})"
+
+
 def document_digest(document: Any, target: Any) -> str:
     """Return the digest of a document with its target: 32 hexadecimal digits of SHA-256 over both as JSON.
 

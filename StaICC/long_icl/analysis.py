@@ -16,10 +16,14 @@ from StaICC.long_icl.condition_scores import (
 )
 from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.designs.orders import blocks_of
+from StaICC.long_icl.effective_length import effective_length, length_conditions_of
 from StaICC.long_icl.experiments import Experiment
+from StaICC.long_icl.nearest_gold import nearest_gold_bins
+from StaICC.long_icl.order_spread import order_spread
 from StaICC.long_icl.position_test import p_value_of_positions, tallies_by_part
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.reference_tokens import byte_size, to_bytes, tokens_of_bytes
+from StaICC.long_icl.scoring import guessing_scores
 from StaICC.metrics.intervals import MetricTerm
 from StaICC.metrics.paired_tests import holm
 
@@ -50,12 +54,26 @@ def analyse(
 
         - ``name``: the experiment.
         - ``compared``: for conditions whose difference is not that from the first condition, the other one.
+        - ``nearest_gold``: for each condition the scores by the distance of the nearest gold demonstration
+          (:mod:`StaICC.long_icl.nearest_gold`).
+        - ``effective_length`` (experiments with lengths only): :mod:`StaICC.long_icl.effective_length`.
+        - ``order_spread`` (``order`` only): :mod:`StaICC.long_icl.order_spread`.
         - ``p_value`` (``position`` only): of the test of positions; ``None`` if a reply is missing.
         - ``conditions``: for each condition (``position``: each part of the context) the record of
           :func:`_condition_record`.
     """
     labels = [item.gold[0] for item in items]
-    analysis: dict[str, Any] = {"name": experiment.name}
+    rows = [item.row for item in items]
+    by_row = ScoredItems(card, labels, units=rows)
+    nearest_gold = {}
+    for name, condition_contexts in contexts.items():
+        nearest_gold[name] = nearest_gold_bins(by_row, items, condition_contexts, tallies[name], level)
+    analysis: dict[str, Any] = {"name": experiment.name, "nearest_gold": nearest_gold}
+    if experiment.has_lengths:
+        analysis["effective_length"] = _effective_length(experiment, by_row, items, tallies, level)
+    if experiment.name == "order":
+        analysis["order_spread"] = order_spread(by_row, tallies, level)
+
     if experiment.name == "position":
         (part_count,) = experiment.levels
         blocks = blocks_of(card.labels, part_count, experiment.seed)
@@ -65,7 +83,7 @@ def analyse(
         # Another sample would draw other labels: the design assigns the parts to labels, not to test items.
         scored_items = ScoredItems(card, labels, units=labels)
     else:
-        scored_items = ScoredItems(card, labels, units=[item.row for item in items])
+        scored_items = by_row
 
     conditions: dict[str, dict[str, Any]] = {}
     for (name, condition_tallies), condition_contexts in zip(tallies.items(), contexts.values(), strict=True):
@@ -80,7 +98,6 @@ def analyse(
         # A failed condition has no tallies. The first condition has no reference.
         has_difference = bool(reference_tallies) and all([condition_tallies, *reference_tallies])
         if has_difference and experiment.name != "position":
-            rows = [item.row for item in items]
             conditions[name]["p_value"] = _p_value_by_row(rows, condition_tallies, reference_tallies[0])
     _correct_p_values(conditions)
 
@@ -90,6 +107,25 @@ def analyse(
             analysis["compared"][name] = contexts[name].compared
     analysis["conditions"] = conditions
     return analysis
+
+
+def _effective_length(
+    experiment: Experiment,
+    scored_items: ScoredItems,
+    items: Sequence[Item],
+    tallies: Mapping[str, Tallies],
+    level: float | None,
+) -> dict[str, Any]:
+    """Return the effective length of an experiment whose conditions are lengths."""
+    uniform, majority, _ = guessing_scores(scored_items.card, items)
+    lengths = length_conditions_of(experiment.name, list(tallies))
+    return effective_length(
+        scored_items,
+        {name: tallies[name] for name in lengths},
+        guessing_score=max(uniform or 0.0, majority or 0.0),
+        share=experiment.share,
+        level=level,
+    )
 
 
 def _references(experiment: Experiment, name: str, contexts: Contexts, names: Sequence[str]) -> list[str]:
@@ -211,7 +247,7 @@ def _limits(term: MetricTerm | None, level: float | None, lowest: float) -> tupl
 
 
 def _p_value_by_row(rows: Sequence[int], tallies: Tallies, reference: Tallies) -> float:
-    """Return the p-value of the exact McNemar test of two conditions, in which each row counts once.
+    """Return the p-value of McNemar's test of two conditions, in which each row counts once.
 
     HELMET may test a row twice.
     """

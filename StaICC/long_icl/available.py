@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
@@ -26,9 +26,16 @@ def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
         UnknownNameError: The data set is unknown.
         ArgumentError: The list is empty or has duplicates.
     """
-    given: Any = cards() if datasets is None else datasets
-    chosen: list[Any] = [given] if isinstance(given, (str, Dataset)) else list(given)
-    names = [dataset.card.name if isinstance(dataset, Dataset) else task_card(dataset).name for dataset in chosen]
+    chosen: list[_Choice]
+    if datasets is None:
+        chosen = list(cards())
+    elif isinstance(datasets, (str, Dataset)):
+        chosen = [datasets]
+    else:
+        chosen = list(datasets)
+    names = []
+    for dataset in chosen:
+        names.append(dataset.card.name if isinstance(dataset, Dataset) else task_card(dataset).name)
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"datasets must have at least one data set, and each data set once, not {names!r}")
     return chosen
@@ -57,13 +64,17 @@ def load_available(
         ArgumentError: The list is empty or has duplicates, or a data set of the user's own cannot be used.
         DataDamagedError: A file is damaged, or not the published one.
     """
-    loaded, skipped = [], []
+    loaded = []
+    skipped = []
     for dataset in wanted(datasets):
         if isinstance(dataset, Dataset):
             loaded.append(load_own(dataset))
-        elif (missing := missing_files(task_card(dataset), data_dir)) is None:
+            continue
+        card = task_card(dataset)
+        missing = missing_files(card, data_dir)
+        if missing is None:
             loaded.append(load(dataset, data_dir, verify=verify, announce=announce))
         else:
             skipped.append(missing)
-            _log.warning("%s is skipped: %s", task_card(dataset).title, missing)
+            _log.warning("%s is skipped: %s", card.title, missing)
     return tuple(loaded), tuple(skipped)

@@ -12,20 +12,30 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from itertools import pairwise
 
-_ENTITIES = (
-    *("&bar;|", "&#124;|", "&lt;<", "&gt;>", "&bra;[", "&ket;]", '&quot;"', "&apos;'", "&#91;[", "&#93;]", "&amp;&"),
-)
-"""Each with its character at the end; replaced in this order."""
+_CHARACTER_OF_ENTITY = {
+    "&bar;": "|",
+    "&#124;": "|",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&bra;": "[",
+    "&ket;": "]",
+    "&quot;": '"',
+    "&apos;": "'",
+    "&#91;": "[",
+    "&#93;": "]",
+    "&amp;": "&",
+}
+"""The character of each escaped one. They are replaced in this order, so that ``&amp;lt;`` becomes ``&lt;``."""
 
 _CJK = re.compile(
     "[\u1100-\u11ff\u2e80-\ua4cf\ua840-\ua87f\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff65-\uffdc\U00020000-\U0002ffff]"
 )
-_OPENING = frozenset("([{\u00bf\u00a1")
-_CLOSING = frozenset(",.?!:;\\%}])")
-_QUOTES = frozenset("'\"\u201e\u201c`")
-_CURLY = frozenset("\u201e\u201c")
+"""A character of a script whose words have no blanks between them, as Moses lists these scripts."""
+_OPENING_BRACKETS = frozenset("([{\u00bf\u00a1")
+_CLOSING_MARKS = frozenset(",.?!:;\\%}])")
+_QUOTATION_MARKS = frozenset("'\"\u201e\u201c`")
+_CURLY_QUOTATION_MARKS = frozenset("\u201e\u201c")
 _TAG = re.compile(r"<.+>")
 
 
@@ -35,11 +45,36 @@ def _is_letter(character: str) -> bool:
     return category.startswith("L") or category in ("Nl", "Mc")
 
 
-def _is_clitic(word: str, before: str) -> bool:
-    """Return whether the word is a clitic, such as the ``'s`` of a genitive."""
-    if word[:1] != "'" or not before or not _is_letter(word[1:2] or " "):
+def _is_clitic(word: str, previous_word: str) -> bool:
+    """Return whether the word is a clitic, such as the ``'s`` of a genitive: an apostrophe, a letter, anything.
+
+    The word before it must end with a letter or a digit.
+    """
+    if len(word) < 2 or not previous_word:
         return False
-    return _is_letter(before[-1]) or unicodedata.category(before[-1]) == "Nd"
+    if word[0] != "'" or not _is_letter(word[1]):
+        return False
+    last_character = previous_word[-1]
+    return _is_letter(last_character) or unicodedata.category(last_character) == "Nd"
+
+
+def _consists_of(word: str, characters: frozenset[str]) -> bool:
+    """Return whether a word that is not empty has only characters of a set."""
+    return word != "" and characters.issuperset(word)
+
+
+def _is_opening(word: str) -> bool:
+    """Return whether a word consists of opening brackets and currency signs, which no blank follows."""
+    if word == "":
+        return False
+    return all(character in _OPENING_BRACKETS or unicodedata.category(character) == "Sc" for character in word)
+
+
+def _kind_of_quotation_mark(word: str) -> str:
+    """Return which mark closes a quotation: all curly marks are one kind, any other mark closes itself."""
+    if _CURLY_QUOTATION_MARKS.issuperset(word):
+        return '"'
+    return word
 
 
 def detokenise(tokens: Iterable[str]) -> str:
@@ -59,27 +94,34 @@ def detokenise(tokens: Iterable[str]) -> str:
     if not line.strip() or _TAG.fullmatch(line):
         return line
     line = f" {line} ".replace(" @-@ ", "-")
-    for entity in _ENTITIES:
-        line = line.replace(entity[:-1], entity[-1])
+    for entity, character in _CHARACTER_OF_ENTITY.items():
+        line = line.replace(entity, character)
 
-    text: list[str] = []
-    gap = " "
-    opened: set[str] = set()
-    words = line.split(" ")
-    for before, word in pairwise(["", *words]):
-        joined, gap_after = False, " "
+    parts: list[str] = []
+    blank = " "  # what separates a word from the one before it, unless it is attached
+    open_quotations: set[str] = set()
+    previous_word = ""
+    for word in line.split(" "):
+        is_attached = False
+        next_blank = " "
         if _CJK.match(word):
-            joined = _CJK.match(before[-1:]) is not None
-        elif word and all(character in _OPENING or unicodedata.category(character) == "Sc" for character in word):
-            gap_after = ""
-        elif (word and _CLOSING.issuperset(word)) or _is_clitic(word, before):
-            joined = True
-        elif word and _QUOTES.issuperset(word):
-            kind = '"' if _CURLY.issuperset(word) else word
-            closing = kind in opened
-            joined = closing or (word == "'" and before.endswith("s"))  # a genitive neither opens nor closes
-            gap_after = " " * joined
-            opened ^= {kind} if closing or not joined else set()
-        text.append(word if joined else gap + word)
-        gap = gap_after
-    return re.sub(" +", " ", "".join(text)).removeprefix(" ").removesuffix(" ")
+            is_attached = _CJK.match(previous_word[-1:]) is not None
+        elif _is_opening(word):
+            next_blank = ""
+        elif _consists_of(word, _CLOSING_MARKS) or _is_clitic(word, previous_word):
+            is_attached = True
+        elif _consists_of(word, _QUOTATION_MARKS):
+            kind = _kind_of_quotation_mark(word)
+            is_genitive = word == "'" and previous_word.endswith("s")
+            if kind in open_quotations:
+                open_quotations.remove(kind)
+                is_attached = True
+            elif is_genitive:  # it neither opens nor closes a quotation
+                is_attached = True
+            else:
+                open_quotations.add(kind)
+                next_blank = ""
+        parts.append(word if is_attached else blank + word)
+        blank = next_blank
+        previous_word = word
+    return re.sub(" +", " ", "".join(parts)).removeprefix(" ").removesuffix(" ")

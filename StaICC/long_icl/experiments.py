@@ -20,9 +20,11 @@ from StaICC.arguments import known_name, set_integers, validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.contexts import Conditions
 from StaICC.long_icl.designs.amounts import context_conditions, length_conditions, shots_conditions
+from StaICC.long_icl.designs.budgets import budget_conditions
 from StaICC.long_icl.designs.controls import controls_conditions
 from StaICC.long_icl.designs.orders import order_conditions, position_conditions
 from StaICC.long_icl.designs.retrieval import retrieval_conditions
+from StaICC.long_icl.effective_length import DEFAULT_SHARE
 from StaICC.long_icl.helmet import helmet_conditions
 from StaICC.long_icl.material import DesignOptions, Material
 from StaICC.long_icl.reference_tokens import BUDGETS
@@ -47,21 +49,34 @@ class ExperimentDesign:
     """Maximum number of levels."""
     has_shots: bool = True
     """Whether ``shots`` and ``seed`` are options."""
+    has_lengths: bool = False
+    """Whether the conditions are lengths, so that there is an effective length and ``share`` is an option."""
     items: int = 100
     """Test items by default: the first of those of the benchmark."""
     suite: str = "LongICLBench"
     """The data sets by default: the cards of this benchmark."""
+    parsing: str = "library"
+    """How responses are parsed by default."""
 
 
 DESIGNS: Mapping[str, ExperimentDesign] = {
-    "context": ExperimentDesign(context_conditions, BUDGETS, has_shots=False),
-    "length": ExperimentDesign(length_conditions, BUDGETS, has_shots=False),
+    "context": ExperimentDesign(context_conditions, BUDGETS, has_shots=False, has_lengths=True),
+    "length": ExperimentDesign(length_conditions, BUDGETS, has_shots=False, has_lengths=True),
     "shots": ExperimentDesign(shots_conditions, (0, 1, 2, 5, 10), least=0, has_shots=False),
     "order": ExperimentDesign(order_conditions, (4,), most=1),
     "position": ExperimentDesign(position_conditions, (5,), least=2, most=1),
     "controls": ExperimentDesign(controls_conditions, most=0),
     "retrieval": ExperimentDesign(retrieval_conditions, (4, 16)),
-    "helmet": ExperimentDesign(helmet_conditions, BUDGETS[1:], has_shots=False, items=500, suite="HELMET"),
+    "budget": ExperimentDesign(budget_conditions, (4 * 1024, 16 * 1024), has_shots=False),
+    "helmet": ExperimentDesign(
+        helmet_conditions,
+        BUDGETS[1:],
+        has_shots=False,
+        has_lengths=True,
+        items=500,
+        suite="HELMET",
+        parsing="published",
+    ),
 }
 """The experiments by name."""
 
@@ -71,8 +86,9 @@ class Experiment:
     """An experiment and its options.
 
     Args:
-        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval`` or ``helmet``.
-        levels: ``context`` and ``length``: budgets in reference tokens
+        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``, ``budget``
+            or ``helmet``.
+        levels: ``context``, ``length`` and ``budget``: budgets in reference tokens
             (:func:`~StaICC.long_icl.reference_tokens.reference_tokens`), such as 4096;
             ``helmet``: lengths of HELMET, 4096 to 131072;
             ``shots``: demonstrations per label; ``order``: the number of rotations, which is also that of shuffles;
@@ -80,6 +96,8 @@ class Experiment:
             for the default.
         shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
         seed: Seed of shuffles and random demonstrations.
+        share: The share of the score of the shortest context that counts as kept in the effective length
+            (:mod:`StaICC.long_icl.effective_length`) of ``context``, ``length`` and ``helmet``.
 
     Raises:
         ArgumentError: An option is invalid.
@@ -90,6 +108,7 @@ class Experiment:
     levels: tuple[int, ...] = ()
     shots: int = _DEFAULT_SHOTS
     seed: int = _DEFAULT_SEED
+    share: float = DEFAULT_SHARE
 
     def __post_init__(self) -> None:
         design = DESIGNS[known_name("experiment", self.name, DESIGNS)]
@@ -98,6 +117,14 @@ class Experiment:
         object.__setattr__(self, "seed", validate_integer("seed", self.seed, 0, _LARGEST_OPTION))
         if not design.has_shots and (self.shots, self.seed) != (_DEFAULT_SHOTS, _DEFAULT_SEED):
             raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
+        object.__setattr__(self, "share", _checked_share(self.share))
+        if not design.has_lengths and self.share != DEFAULT_SHARE:
+            raise ArgumentError(f"the experiment {self.name} has no option share: it has no effective length")
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether the conditions are lengths of the context."""
+        return DESIGNS[self.name].has_lengths
 
     def options(self) -> dict[str, str]:
         """Return the options that the signature contains."""
@@ -107,6 +134,8 @@ class Experiment:
         if DESIGNS[self.name].has_shots:
             options["shots"] = str(self.shots)
             options["seed"] = str(self.seed)
+        if self.share != DEFAULT_SHARE:
+            options["share"] = repr(self.share)
         return options
 
     def conditions(self, material: Material) -> Conditions:
@@ -122,6 +151,18 @@ class Experiment:
                 "label per item"
             )
         return DESIGNS[self.name].write(DesignOptions(self.levels, self.shots, self.seed), material)
+
+
+def _checked_share(share: float) -> float:
+    """Return the share of the effective length.
+
+    Raises:
+        ArgumentError: It is no number above 0 and up to 1.
+    """
+    is_number = isinstance(share, (int, float)) and not isinstance(share, bool)
+    if not is_number or not 0.0 < share <= 1.0:
+        raise ArgumentError(f"share: got {share!r}, expected a number above 0 and up to 1, such as {DEFAULT_SHARE}")
+    return float(share)
 
 
 def _checked_levels(name: str, design: ExperimentDesign, levels: Iterable[int]) -> tuple[int, ...]:

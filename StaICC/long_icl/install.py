@@ -37,6 +37,7 @@ _log = logger(__name__)
 
 
 FOLDER = "long_icl"
+"""The folder of the data in the data home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,31 +71,50 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
         verify: Read the files and compare them with the published ones. A data set whose published digests are not
             known stays ``installed``.
     """
-    folder, statuses = default_folder(home), []
-    for name, own in cards(None).items():
-        files = find(name, folder)
-        state, reason = ("installed", "") if len(files) == len(own.files) else ("missing", own.instructions())
-        digests = "+".join(map(file_digest, files.values())) if verify and not reason else None
-        if digests is not None:
-            try:
-                state = "verified" if load(name, folder, announce=lambda notice: None).verified else state
-            except (DataDamagedError, DataMissingError) as error:
-                state, reason = "damaged", str(error)
-        rows, size = sum(spec.rows for spec in own.files.values()), sum(path.stat().st_size for path in files.values())
-        expected = "+".join((*spec.sha256, "unknown")[0] for spec in own.files.values())
-        statuses.append(TableStatus(name, state, str(folder), rows, size or None, expected, digests, reason))
-    return statuses
+    folder = default_folder(home)
+    return [_status_of(card, folder, verify) for card in cards(None).values()]
+
+
+def _status_of(card: TaskCard, folder: Path, verify: bool) -> TableStatus:
+    """Return whether a data set is installed in a folder; after verification, also whether it is the published one."""
+    files = find(card.name, folder)
+    state = "installed"
+    reason = ""
+    digests = None
+    if len(files) < len(card.files):
+        state = "missing"
+        reason = card.instructions()
+    elif verify:
+        digests = "+".join(file_digest(path) for path in files.values())
+        try:
+            data = load(card.name, folder, announce=lambda notice: None)
+        except (DataDamagedError, DataMissingError) as error:
+            state = "damaged"
+            reason = str(error)
+        else:
+            if data.verified:
+                state = "verified"
+    row_count = sum(spec.rows for spec in card.files.values())
+    byte_count = sum(path.stat().st_size for path in files.values())
+    expected_digests = [spec.sha256[0] if spec.sha256 else "unknown" for spec in card.files.values()]
+    expected = "+".join(expected_digests)
+    return TableStatus(card.name, state, str(folder), row_count, byte_count or None, expected, digests, reason)
 
 
 def _copy(data: LongICLData, folder: Path) -> None:
-    """Copy the files of a data set that was loaded, and so checked, into a folder."""
+    """Copy the files of a data set that was loaded, and so checked, into a folder.
+
+    A file that is already there with the same content is not written again.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for file in (data.train_file, data.test_file):
         target = folder / file.spec.names[0]
-        if not target.is_file() or file_digest(target) != file.sha256:
-            check_outputs([target], [file.path])
-            with open(file.path, "rb") as source:
-                write_output(target, source)
+        is_there = target.is_file() and file_digest(target) == file.sha256
+        if is_there:
+            continue
+        check_outputs([target], [file.path])
+        with open(file.path, "rb") as source:
+            write_output(target, source)
 
 
 def install(
@@ -122,97 +142,183 @@ def install(
         UnknownNameError: A data set is unknown.
         ArgumentError: The list is empty or has duplicates.
     """
+    hub = None
     if from_dir is None:
-        if os.environ.get(OFFLINE, "") not in ("", "0"):
-            raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
-        hub, _ = require("huggingface_hub", EXTRA, FEATURE), require("pyarrow.parquet", EXTRA, FEATURE)
+        hub = _require_hub()
     elif not Path(from_dir).is_dir():
         raise DataMissingError(f"there is no folder {from_dir}; name the folder with the published files")
     folder = default_folder(home)
-    done: list[str] = []
+    installed: list[str] = []
     skipped: list[Skipped] = []
-    for own in map(task_card, wanted(datasets)):
+    for name in wanted(datasets):
+        card = task_card(name)
         try:
             if from_dir is None:
-                _fetch(hub, own, folder, announce)
+                _fetch(hub, card, folder, announce)
             else:
-                _copy(load(own.name, from_dir, announce=announce), folder)
-            done.append(own.name)
+                _copy(load(card.name, from_dir, announce=announce), folder)
         except DataError as error:
-            skipped.append(Skipped(own.name, str(error), own.instructions()))
-            _log.warning("%s is not installed: %s", own.title, error)
+            skipped.append(Skipped(card.name, str(error), card.instructions()))
+            _log.warning("%s is not installed: %s", card.title, error)
+            continue
         except OSError as error:
-            raise DataMissingError(f"{own.title} cannot be installed in {folder}: {error}") from error
-    if not done:
+            raise DataMissingError(f"{card.title} cannot be installed in {folder}: {error}") from error
+        installed.append(card.name)
+    if not installed:
         reasons = "; ".join(f"{data.dataset}: {data.reason}" for data in skipped)
         raise DataMissingError(f"nothing could be installed from {from_dir or 'the hub'}: {reasons}")
-    return Installed(folder, tuple(done), tuple(skipped))
+    return Installed(folder, tuple(installed), tuple(skipped))
 
+
+# -- the hub
 
 REVISION = "refs/convert/parquet"
+"""The revision of the hub's own Parquet conversion."""
 EXTRA = "hub"
+"""The extra of this package that the hub needs."""
 FEATURE = "fetching LongICL data from the hub"
+"""What needs it, for messages."""
+
+
+def _require_hub() -> Any:
+    """Return the module ``huggingface_hub``.
+
+    Raises:
+        DataMissingError: ``STAICC_OFFLINE`` forbids downloads.
+        MissingDependencyError: The extra ``hub`` is not installed.
+    """
+    is_offline = os.environ.get(OFFLINE, "") not in ("", "0")
+    if is_offline:
+        raise DataMissingError(f"{OFFLINE} forbids fetching from the hub; install the files from a folder instead")
+    hub = require("huggingface_hub", EXTRA, FEATURE)
+    require("pyarrow.parquet", EXTRA, FEATURE)
+    return hub
 
 
 def _cells(card: TaskCard, columns: Columns, record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the cells of a line of the published file, from a record of the hub."""
+    """Yield the cells of a line of the published file, from a record of the hub.
+
+    Raises:
+        DataDamagedError: The record lacks a column, has no label of the data set, or a text that the format cannot
+            write.
+    """
     assert card.hub is not None
     for column in card.hub.columns:
-        value = record.get(column)
+        cell = record.get(column)
         if column == card.hub.label:
-            places: Any = value if isinstance(value, list) and columns.labels == "indices" else [value]
-            if not places or any(type(place) is not int or not 0 <= place < len(card.labels) for place in places):
-                expected = f"expected 0 to {len(card.labels) - 1}"
-                raise DataDamagedError(f"the hub's {card.title} has the label {value!r}, {expected}")
-            value = ",".join(map(str, places)) if columns.labels == "indices" else card.labels[places[0]]
-        if not isinstance(value, str):
+            cell = _label_cell(card, columns, cell)
+        if not isinstance(cell, str):
             raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
-        if columns.quoting == csv.QUOTE_NONE and any(mark in value for mark in "\t\n\r"):
-            raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {value!r}")
-        yield value
+        has_separator = any(character in cell for character in "\t\n\r")
+        if columns.quoting == csv.QUOTE_NONE and has_separator:
+            raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {cell!r}")
+        yield cell
+
+
+def _label_cell(card: TaskCard, columns: Columns, value: Any) -> str:
+    """Return the label cell of a line of the published file: a label name, or indexes with commas between them.
+
+    Args:
+        card: Card of the data set.
+        columns: The format of the published file.
+        value: The label of the hub: an index, or a list of indexes.
+
+    Raises:
+        DataDamagedError: The value is no index of a label.
+    """
+    has_indexes = columns.labels == "indices"
+    label_indexes: list[int] = value if has_indexes and isinstance(value, list) else [value]
+    are_valid = [type(index) is int and 0 <= index < len(card.labels) for index in label_indexes]
+    if not label_indexes or not all(are_valid):
+        expected = f"expected 0 to {len(card.labels) - 1}"
+        raise DataDamagedError(f"the hub's {card.title} has the label {value!r}, {expected}")
+    if has_indexes:
+        return ",".join(str(index) for index in label_indexes)
+    return card.labels[label_indexes[0]]
 
 
 def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the records of a split, file by file; any error of another package becomes a ``DataMissingError``."""
+    """Yield the records of a split, file by file.
+
+    Args:
+        hub: The module ``huggingface_hub``.
+        card: Card of the data set.
+        split: The split of the hub.
+
+    Raises:
+        DataMissingError: The hub has no such files, or they cannot be read. Any error of another package becomes this
+            one.
+        DataDamagedError: The hub has other labels.
+    """
     assert card.hub is not None
-    source, parquet = card.hub, require("pyarrow.parquet", EXTRA, FEATURE)
-    start = f"{source.config}/{split}/"
+    repository = card.hub.repository
+    parquet = require("pyarrow.parquet", EXTRA, FEATURE)
     try:
-        listed = sorted(hub.HfApi().list_repo_files(source.repository, repo_type="dataset", revision=REVISION))
-        chosen = [name for name in listed if name.startswith(start) and name.endswith(".parquet")]
-        if not chosen:
-            there = f"it has {', '.join(listed[:20]) or 'nothing'}"
-            raise DataMissingError(f"{source.repository} has no {start}*.parquet on the hub ({REVISION}); {there}")
-        for name in chosen:
-            path = hub.hf_hub_download(source.repository, name, repo_type="dataset", revision=REVISION)
+        for name in _parquet_files(hub, repository, f"{card.hub.config}/{split}/"):
+            path = hub.hf_hub_download(repository, name, repo_type="dataset", revision=REVISION)
             with parquet.ParquetFile(path) as file:
-                about = json.loads((file.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
-                column = about.get("info", {}).get("features", {}).get(source.label, {})
-                labels = column.get("feature", column).get("names")  # of one label, or of a list of labels
-                if labels not in (None, [*card.labels]):
+                labels = _labels_in_schema(file.schema_arrow.metadata, card.hub.label)
+                if labels is not None and labels != list(card.labels):
                     got = f"its labels are {labels}, which are not those of the benchmark"
-                    raise DataDamagedError(f"{source.repository}, {name}: {got}. {card.obtain}")
+                    raise DataDamagedError(f"{repository}, {name}: {got}. {card.obtain}")
                 for batch in file.iter_batches():
                     yield from batch.to_pylist()
     except DataError:
         raise
     except Exception as error:
-        where = f"the hub ({source.repository})"
+        where = f"the hub ({repository})"
         raise DataMissingError(f"{card.title}: {where} cannot be read: {type(error).__name__}: {error}") from error
 
 
+def _parquet_files(hub: Any, repository: str, folder: str) -> list[str]:
+    """Return the names of the Parquet files of a folder of a repository, in order.
+
+    Raises:
+        DataMissingError: The folder has none.
+    """
+    all_files = sorted(hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=REVISION))
+    parquet_files = [name for name in all_files if name.startswith(folder) and name.endswith(".parquet")]
+    if not parquet_files:
+        there = ", ".join(all_files[:20]) or "nothing"
+        raise DataMissingError(f"{repository} has no {folder}*.parquet on the hub ({REVISION}); it has {there}")
+    return parquet_files
+
+
+def _labels_in_schema(metadata: Mapping[bytes, bytes] | None, column: str) -> list[str] | None:
+    """Return the label names that a Parquet file of the hub states for a column; ``None`` if it states none.
+
+    The names are those of the column, or, if it is a column of lists, of the elements of its lists.
+    """
+    facts = json.loads((metadata or {}).get(b"huggingface", b"{}"))
+    feature = facts.get("info", {}).get("features", {}).get(column, {})
+    names: list[str] | None = feature.get("feature", feature).get("names")
+    return names
+
+
 def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Announce) -> None:
-    """Download a data set from the hub, check it, and install it."""
+    """Download a data set from the hub, check it, and install it.
+
+    Args:
+        hub: The module ``huggingface_hub``.
+        card: Card of the data set.
+        folder: Where it is installed.
+        announce: Called with the licence notice before the download.
+
+    Raises:
+        DataError: The hub has no such data set, or another one.
+    """
     if card.hub is None:
         raise DataMissingError(f"{card.title} is not fetched from the hub")
     announce(card.notice())
     folder.mkdir(parents=True, exist_ok=True)
-    with passing_folder(folder) as passing:
+    with passing_folder(folder) as temporary_folder:
         for split, spec in card.files.items():
             columns = COLUMNS[spec.format]
-            with open(passing / spec.names[0], "w", encoding="utf-8", newline="") as file:
+            records = _records(hub, card, spec.split or split)
+            with open(temporary_folder / spec.names[0], "w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, **columns.dialect)
-                writer.writerows([columns.names] * columns.header)
-                records = _records(hub, card, spec.split or split)
-                writer.writerows(_cells(card, columns, record) for record in records)
-        _copy(load(card.name, passing, announce=lambda notice: None), folder)
+                if columns.header:
+                    writer.writerow(columns.names)
+                for record in records:
+                    writer.writerow(_cells(card, columns, record))
+        _copy(load(card.name, temporary_folder, announce=lambda notice: None), folder)

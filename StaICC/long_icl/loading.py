@@ -139,12 +139,13 @@ class LongICLData:
         if not labels_with_few:
             return
         rarest = min(labels_with_few, key=lambda label: counts[label])
-        alternative = "Remove these labels"
-        if number > 1:
-            alternative = "Choose lower rounds"
+        remedy = self.remedy_for_few_rows
+        if self.dataset.card.split.stratified:
+            remedy = f"{remedy} of these labels"
+        alternative = "Choose lower rounds" if number > 1 else "Remove these labels"
         raise ArgumentError(
             f"{self.card.title}: {len(labels_with_few)} of {len(self.card.labels)} labels have fewer than {number} "
-            f"demonstrations, such as {rarest!r} with {counts[rarest]}. {alternative}, or {self.remedy_for_few_rows}"
+            f"demonstrations, such as {rarest!r} with {counts[rarest]}. {alternative}, or {remedy}"
         )
 
     @property

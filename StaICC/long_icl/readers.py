@@ -13,7 +13,6 @@ import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +22,7 @@ from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.detokeniser import detokenise
 from StaICC.long_icl.prompts import Item, dialogue_item, entity_item
 
-_BOM = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def malformed(path: Path, place: int | str, problem: str) -> DataDamagedError:
@@ -33,7 +32,9 @@ def malformed(path: Path, place: int | str, problem: str) -> DataDamagedError:
         >>> str(malformed(Path("train.csv"), 7, "expected 2 columns, found 3"))
         'train.csv, line 7: expected 2 columns, found 3'
     """
-    return DataDamagedError(f"{path}, {f'line {place}' if isinstance(place, int) else place}: {problem}")
+    if isinstance(place, int):
+        place = f"line {place}"
+    return DataDamagedError(f"{path}, {place}: {problem}")
 
 
 def lines(path: Path, *, windows: bool = False) -> Iterator[str]:
@@ -52,11 +53,9 @@ def lines(path: Path, *, windows: bool = False) -> Iterator[str]:
     try:
         with open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
-                if number == 1 and raw.startswith(_BOM):
+                if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
                     raise malformed(path, 1, "the file starts with a byte-order mark; save it as UTF-8 without one")
-                if b"\r" in raw and not (windows and raw.count(b"\r") == 1 and raw.endswith(b"\r\n")):
-                    what = "a Windows line end (CR LF)" if raw.endswith(b"\r\n") else "a stray carriage return"
-                    raise malformed(path, number, f"{what}; copy the published file without conversion")
+                _check_line_end(path, number, raw, windows)
                 try:
                     yield raw.decode("utf-8")
                 except UnicodeDecodeError as error:
@@ -65,6 +64,27 @@ def lines(path: Path, *, windows: bool = False) -> Iterator[str]:
         raise DataMissingError(f"{path} cannot be read: {error}") from error
     if number == 0:
         raise malformed(path, 1, "the file is empty")
+
+
+def _check_line_end(path: Path, number: int, raw: bytes, windows: bool) -> None:
+    """Refuse a line with a carriage return, unless it is part of a Windows line end of a file that may have them.
+
+    Args:
+        path: The file.
+        number: The number of the line.
+        raw: The line with its line end.
+        windows: Lines may end in CR LF.
+
+    Raises:
+        DataDamagedError: The line has such a carriage return.
+    """
+    if b"\r" not in raw:
+        return
+    has_windows_line_end = raw.endswith(b"\r\n")
+    if windows and has_windows_line_end and raw.count(b"\r") == 1:
+        return
+    problem = "a Windows line end (CR LF)" if has_windows_line_end else "a stray carriage return"
+    raise malformed(path, number, f"{problem}; copy the published file without conversion")
 
 
 def json_list(path: Path) -> Iterator[tuple[str, Any]]:
@@ -76,7 +96,8 @@ def json_list(path: Path) -> Iterator[tuple[str, Any]]:
     """
     where = f"{path}, its text"
     try:
-        records = read_value(tuple[object, ...], parse_json("".join(lines(path)), where), f"{where}: it")
+        value = parse_json("".join(lines(path)), where)
+        records = read_value(tuple[object, ...], value, f"{where}: it")
     except SchemaError as error:
         raise DataDamagedError(str(error)) from error
     return ((f"record {number}", record) for number, record in enumerate(records, 1))
@@ -94,10 +115,17 @@ class FileRow:
     """Returns the item."""
 
 
-def _known(path: Path, line: int | str, label: str, card: TaskCard) -> str:
+def _check_label(path: Path, place: int | str, label: str, card: TaskCard) -> None:
+    """Refuse a label that is none of the data set.
+
+    Raises:
+        DataDamagedError: The card has no such label, neither among its labels nor among those that are left out.
+    """
     if label not in card.labels and label not in card.other_labels:
-        raise malformed(path, line, str(unknown_name(f"{card.title} label", label, card.labels)))
-    return label
+        raise malformed(path, place, str(unknown_name(f"{card.title} label", label, card.labels)))
+
+
+# -- files with columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +135,10 @@ class Columns:
     names: tuple[str, ...]
     """The columns: texts, then the label, then others; the file may have more if it has a header."""
     labels: Literal["names", "indices", "both"]
-    """What the column ``names[-1 - others]`` has; ``indices``: one or several, with commas between them."""
+    """What the label column has: label names, indexes into the labels (one or several, with commas between them), or in
+    each row one of both."""
     others: int = 0
+    """Number of the columns after the label."""
     header: bool = True
     windows: bool = False
     delimiter: str = "\t"
@@ -124,109 +154,182 @@ class Columns:
             "quotechar": '"' if self.quoting == csv.QUOTE_MINIMAL else None,
         }
 
+    @property
+    def label_position(self) -> int:
+        """The position of the label column."""
+        return len(self.names) - 1 - self.others
+
 
 def _csv_rows(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a file, each with its first line number."""
-    reader, names, begin = csv.reader(lines(path, windows=columns.windows), **columns.dialect), columns.names, 1
+    """Yield the records of a file, each with its first line number.
+
+    Raises:
+        DataDamagedError: The header is not the expected one, or a record has another number of fields.
+    """
+    reader = csv.reader(lines(path, windows=columns.windows), **columns.dialect)
+    names = columns.names
+    first_line = 1
     try:
         for row in reader:
             if any("\r" in field for field in row):
-                raise malformed(path, begin, "a quoted text holds a Windows line end; copy the file without conversion")
-            if begin == 1 and columns.header:
-                if (*row[: len(names)],) != names:
+                raise malformed(
+                    path, first_line, "a quoted text holds a Windows line end; copy the file without conversion"
+                )
+            is_header = columns.header and first_line == 1
+            if is_header:
+                if tuple(row[: len(names)]) != names:
                     raise malformed(path, 1, f"expected the header {','.join(names)}, found {','.join(row)}")
-                names = (*row,)
+                names = tuple(row)  # the file may have further columns
             elif len(row) != len(names):
-                raise malformed(path, begin, f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}")
+                expected = f"expected {len(names)} columns ({', '.join(names)})"
+                raise malformed(path, first_line, f"{expected}, found {len(row)}")
             else:
-                yield begin, row
-            begin = reader.line_num + 1
+                yield first_line, row
+            first_line = reader.line_num + 1
     except csv.Error as error:
-        raise malformed(path, begin, f"not a row of fields: {error}") from error
+        raise malformed(path, first_line, f"not a row of fields: {error}") from error
 
 
 def _read_columns(columns: Columns, path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of a file with columns; quoted texts may have line feeds."""
-    by_name = {label: place for place, label in enumerate(card.labels)} if columns.labels != "indices" else {}
-    known = by_name | ({str(i): i for i in range(len(card.labels))} if columns.labels != "names" else {})
-    end = len(columns.names) - 1 - columns.others
+    index_of_value = _label_indexes(columns, card)
+    label_position = columns.label_position
     for number, (line, row) in enumerate(_csv_rows(path, columns)):
-        parts = row[end].split(",") if columns.labels == "indices" else [row[end]]
-        for part in parts:
-            if part not in known:
-                raise malformed(path, line, str(unknown_name(f"{card.title} label", part, by_name or known)))
-        places, texts = [known[part] for part in parts], row[:end]
-        label = card.labels[places[0]]
-        form = [*texts, places if columns.labels == "indices" else places[0], *row[end + 1 : len(columns.names)]]
-        item = partial(Item, card.kind, number, (*texts,), (label,))
-        yield FileRow(label if len(places) == 1 else None, form, item)
+        has_several_labels = columns.labels == "indices"
+        values = row[label_position].split(",") if has_several_labels else [row[label_position]]
+        for value in values:
+            if value not in index_of_value:
+                legal = list(index_of_value) if has_several_labels else card.labels
+                raise malformed(path, line, str(unknown_name(f"{card.title} label", value, legal)))
+        label_indexes = [index_of_value[value] for value in values]
+        texts = row[:label_position]
+        first_label = card.labels[label_indexes[0]]
+        other_cells = row[label_position + 1 : len(columns.names)]
+        form = [*texts, label_indexes if has_several_labels else label_indexes[0], *other_cells]
+        item = partial(Item, card.kind, number, tuple(texts), (first_label,))
+        label = first_label if len(label_indexes) == 1 else None
+        yield FileRow(label, form, item)
 
+
+def _label_indexes(columns: Columns, card: TaskCard) -> dict[str, int]:
+    """Return the label index of each value that the label column can have."""
+    index_of_value = {}
+    for index, label in enumerate(card.labels):
+        if columns.labels != "indices":
+            index_of_value[label] = index
+        if columns.labels != "names":
+            index_of_value[str(index)] = index
+    return index_of_value
+
+
+# -- JSON files
 
 _Texts = tuple[str, ...]
 
 
-def _values(path: Path, line: int | str, record: Any, **hints: Any) -> list[Any]:
-    """Return values of a JSON object after checking their types."""
+def _values(path: Path, place: int | str, record: Any, **types: Any) -> list[Any]:
+    """Return values of a JSON object after checking their types.
+
+    Args:
+        path: The file, for messages.
+        place: The name of the record, for messages.
+        record: The object.
+        **types: The type of each value, by its key.
+
+    Raises:
+        DataDamagedError: It is no object, or a value is missing or has another type.
+    """
     try:
         if not isinstance(record, dict):
             raise SchemaError(f"expected a record, {{...}}, found {record!r:.60}")
-        return [read_value(hint, record.get(key), repr(key)) for key, hint in hints.items()]
+        return [read_value(expected_type, record.get(key), repr(key)) for key, expected_type in types.items()]
     except SchemaError as error:
-        raise malformed(path, line, str(error)) from error
+        raise malformed(path, place, str(error)) from error
 
 
-_SPANS = dict.fromkeys(("subj_start", "subj_end", "obj_start", "obj_end"), int)
+_POSITIONS = ("subj_start", "subj_end", "obj_start", "obj_end")
+"""The keys of the first and the last token of both entities in a record of TACRED."""
 
 
-def _relation_item(number: int, tokens: _Texts, spans: Sequence[int], label: str) -> Item:
-    entities = (detokenise(tokens[first : last + 1]) for first, last in (spans[:2], spans[2:]))
-    return Item("relation", number, (detokenise(tokens), *entities), (label,))
+def _relation_item(number: int, tokens: _Texts, positions: Sequence[int], label: str) -> Item:
+    """Return a sentence with its two entities.
+
+    Args:
+        number: The row in the file.
+        tokens: The tokens of the sentence.
+        positions: The values of :data:`_POSITIONS`.
+        label: The relation.
+    """
+    subject_start, subject_end, object_start, object_end = positions
+    subject_entity = detokenise(tokens[subject_start : subject_end + 1])
+    object_entity = detokenise(tokens[object_start : object_end + 1])
+    return Item("relation", number, (detokenise(tokens), subject_entity, object_entity), (label,))
 
 
 def _read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of TACRED: records with ``token``, first and last token of both entities, and ``relation``."""
-    for number, (line, record) in enumerate(json_list(path)):
-        tokens, *spans, relation = _values(path, line, record, token=_Texts, **_SPANS, relation=str)
-        if not all(0 <= first <= last < len(tokens) for first, last in (spans[:2], spans[2:])):
-            raise malformed(path, line, f"{', '.join(_SPANS)}: {spans} do not fit {len(tokens)} tokens")
-        label = _known(path, line, relation, card)
-        yield FileRow(label, None, partial(_relation_item, number, tokens, spans, label))
+    types = dict.fromkeys(_POSITIONS, int)
+    for number, (name, record) in enumerate(json_list(path)):
+        tokens, *positions, relation = _values(path, name, record, token=_Texts, **types, relation=str)
+        for first, last in (positions[:2], positions[2:]):
+            if not 0 <= first <= last < len(tokens):
+                raise malformed(path, name, f"{', '.join(_POSITIONS)}: {positions} do not fit {len(tokens)} tokens")
+        _check_label(path, name, relation, card)
+        yield FileRow(relation, None, partial(_relation_item, number, tokens, positions, relation))
 
 
 def _read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of Few-NERD as processed by LongICLBench: ``sentence`` and ``entities`` (text to type)."""
-    for number, (line, record) in enumerate(json_list(path)):
-        sentence, entities = _values(path, line, record, sentence=str, entities=dict[str, str])
+    for number, (name, record) in enumerate(json_list(path)):
+        sentence, entities = _values(path, name, record, sentence=str, entities=dict[str, str])
         for kind in entities.values():
-            _known(path, line, kind, card)
-        pairs = [[*pair] for pair in entities.items()]
+            _check_label(path, name, kind, card)
+        pairs = [[text, kind] for text, kind in entities.items()]
         yield FileRow(None, [sentence, pairs], partial(entity_item, number, sentence, pairs))
 
 
-def _read_dialogues(by_pair: bool, path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the rows of DialogRE: training rows are kept pairs, test rows are dialogues with their kept pairs.
+def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Yield the text of each dialogue of DialogRE, and its kept pairs: two entities and their first relation.
 
-    The first relation of a kept pair is one of the labels.
+    A pair is kept if its first relation is one of the labels.
+
+    Raises:
+        DataDamagedError: The file is malformed.
     """
-    numbers = count()
-    for line, element in json_list(path):
+    for name, element in json_list(path):
         if not isinstance(element, list) or len(element) != 2 or not isinstance(element[1], list):
-            raise malformed(path, line, "expected a pair [turns, instances], the instances a list of records")
-        (turns,), kept = _values(path, line, {"turns": element[0]}, turns=_Texts), []
+            raise malformed(path, name, "expected a pair [turns, instances], the instances a list of records")
+        (turns,) = _values(path, name, {"turns": element[0]}, turns=_Texts)
+        pairs = []
         for record in element[1]:
-            *pair, relations = _values(path, line, record, x=str, y=str, r=_Texts)
+            first_entity, second_entity, relations = _values(path, name, record, x=str, y=str, r=_Texts)
             if not relations:
-                raise malformed(path, line, f"the pair {pair} has no relation")
-            if _known(path, line, relations[0], card) in card.labels:
-                kept.append((*pair, relations[0]))
-        for pairs in zip(kept) if by_pair else [kept]:
-            item = partial(dialogue_item, next(numbers), "\n".join(turns), pairs)
-            yield FileRow(pairs[0][2] if by_pair else None, None, item)
+                raise malformed(path, name, f"the pair {[first_entity, second_entity]} has no relation")
+            _check_label(path, name, relations[0], card)
+            if relations[0] in card.labels:
+                pairs.append((first_entity, second_entity, relations[0]))
+        yield "\n".join(turns), pairs
+
+
+def _read_dialogue_pairs(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the training rows of DialogRE: each is a dialogue with one of its kept pairs."""
+    number = 0
+    for dialogue, pairs in _dialogues(path, card):
+        for pair in pairs:
+            relation = pair[2]
+            yield FileRow(relation, None, partial(dialogue_item, number, dialogue, [pair]))
+            number += 1
+
+
+def _read_whole_dialogues(path: Path, card: TaskCard) -> Iterator[FileRow]:
+    """Yield the test rows of DialogRE: each is a dialogue with all of its kept pairs."""
+    for number, (dialogue, pairs) in enumerate(_dialogues(path, card)):
+        yield FileRow(None, None, partial(dialogue_item, number, dialogue, pairs))
 
 
 COLUMNS: Mapping[str, Columns] = {
     "banking_csv": Columns(("text", "category"), "names", windows=True, delimiter=","),
-    "goemotions_tsv": Columns(("text", "label ids", "comment id"), "indices", 1, header=False),
+    "goemotions_tsv": Columns(("text", "label ids", "comment id"), "indices", others=1, header=False),
     "discovery_tsv": Columns(("sentence1", "sentence2", "label"), "both", quoting=csv.QUOTE_NONE),
 }
 """The formats with columns, by name."""
@@ -234,7 +337,7 @@ READERS: Mapping[str, Callable[[Path, TaskCard], Iterator[FileRow]]] = {
     **{name: partial(_read_columns, columns) for name, columns in COLUMNS.items()},
     "tacred_json": _read_tacred,
     "entities_json": _read_entities,
-    "dialogre_train_json": partial(_read_dialogues, True),
-    "dialogre_test_json": partial(_read_dialogues, False),
+    "dialogre_train_json": _read_dialogue_pairs,
+    "dialogre_test_json": _read_whole_dialogues,
 }
 """Readers by the name of their format."""

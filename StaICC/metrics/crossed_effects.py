@@ -479,14 +479,14 @@ def chi_square_quantile(probability: float, freedom: float) -> float:
     high = 4.0 * freedom + 40.0
     for _ in range(60):
         middle = (low + high) / 2.0
-        if _chi_square_probability(middle, freedom) < probability:
+        if chi_square_probability(middle, freedom) < probability:
             low = middle
         else:
             high = middle
     return high
 
 
-def _chi_square_probability(x: float, freedom: float) -> float:
+def chi_square_probability(x: float, freedom: float) -> float:
     """Return the probability that a chi-square variable is at most x.
 
     With h = freedom / 2 and y = x / 2 it is the incomplete gamma function (Abramowitz and Stegun 1964, 6.5.29),

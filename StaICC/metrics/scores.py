@@ -120,7 +120,7 @@ _RECORDS = (
 SCORES: Mapping[str, ScoreRecord] = {score.key: score for score in _RECORDS}
 """The scores of this library by key. Those of LongICL, accuracy or micro F1, have the names of rounds or conditions."""
 
-BASELINE_KEYS = ("uniform", "majority")
+BASELINE_KEYS = ("uniform", "majority", "nearest")
 """Keys next to LongICL's scores that are baselines: no query is missing from them, and they are not compared."""
 
 STATISTICS: Mapping[str, Statistic] = {score.key: score.statistic for score in _RECORDS if score.statistic is not None}
@@ -212,7 +212,12 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         of_condition = score_of_condition(key)
         if of_condition is not None:
             metric = SCORES[of_condition.metric]
-            record = replace(record, higher_is_better=metric.higher_is_better, statistic=metric.statistic)
+            record = replace(
+                record,
+                higher_is_better=metric.higher_is_better,
+                statistic=metric.statistic,
+                metric=metric.metric,
+            )
 
     for column in COLUMNS:
         if column.benchmark == benchmark and column.key == key:

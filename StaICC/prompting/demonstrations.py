@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import zip_longest
 
@@ -156,6 +156,26 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
         >>> [round(score, 3) for score in bm25_scores(["a lost card"], ["My card is lost.", "Where is it?"])[0]]
         [1.303, 0.0]
     """
+    return list(_iterate_bm25_scores(queries, texts))
+
+
+def nearest_texts(queries: Sequence[str], texts: Sequence[str]) -> list[int]:
+    """Return for each query the index of the text with the highest score (:func:`bm25_scores`).
+
+    Of texts with the same score, the first one is returned. It is also that of a query without a word in any text.
+
+    Example:
+        >>> nearest_texts(["a lost card", "!"], ["Where is it?", "My card is lost."])
+        [1, 0]
+    """
+    nearest = []
+    for scores in _iterate_bm25_scores(queries, texts):  # the scores of all queries would need much memory
+        nearest.append(scores.index(max(scores)))
+    return nearest
+
+
+def _iterate_bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> Iterator[list[float]]:
+    """Yield for each query the score of each text."""
     text_count = len(texts)
     word_counts = [Counter(words_of(text)) for text in texts]
     lengths = [counts.total() for counts in word_counts]
@@ -167,7 +187,6 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
             occurrences_of_word.setdefault(word, []).append((text_index, count))
 
     numerator_factor = _K1 + 1
-    scores_by_query = []
     for query in queries:
         scores = [0.0] * text_count
         for word in words_of(query):
@@ -175,8 +194,7 @@ def bm25_scores(queries: Sequence[str], texts: Sequence[str]) -> list[list[float
             idf = math.log(1 + (text_count - len(occurrences) + 0.5) / (len(occurrences) + 0.5))
             for text_index, count in occurrences:
                 scores[text_index] += idf * count * numerator_factor / (count + length_terms[text_index])
-        scores_by_query.append(scores)
-    return scores_by_query
+        yield scores
 
 
 @lru_cache(maxsize=32)  # called before every run, and slow where most draws do not fit

@@ -8,7 +8,7 @@ from typing import Any
 from StaICC.results.cells import cell_text, figure_text
 from StaICC.results.protocol import ResultLike
 
-_HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "not shown", "p (Holm)")
+_HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "nearest", "not shown", "p (Holm)")
 """Columns that are not shown if no condition has a value in them."""
 
 
@@ -48,6 +48,7 @@ def _condition_row(result: ResultLike, dataset: str, name: str, condition: Mappi
         "model's tokens": figure_text(None if tokens is None else int(tokens)),
         "unparsed": _unparsed_cell(replies),
         "score": _condition_cell(condition, "score", left_out=result.left_out_of(name, dataset)),
+        "nearest": figure_text(replies.get("nearest")),
         "label shown": _condition_cell(condition, "score_shown"),
         "not shown": _condition_cell(condition, "score_not_shown"),
         "difference": _condition_cell(condition, "difference"),
@@ -113,6 +114,37 @@ def _other_comparisons(experiments: Mapping[str, Mapping[str, Any]]) -> list[str
     return [f"{condition} from {reference}" for condition, reference in sorted(compared)]
 
 
+def _effective_length_sentence(record: Mapping[str, Any]) -> str:
+    """Return the effective length with its bounds as a sentence, or why it is undefined.
+
+    Args:
+        record: The record of :class:`StaICC.long_icl.effective_length.EffectiveLength`.
+    """
+    length = record["length"]
+    if length is None:
+        return f"the effective length is undefined: {record['note']}."
+    kept = f"{100 * record['share']:g} % of the shortest context's score"
+    if record["low"] is None:
+        return f"the effective length is {length} (the largest with {kept})."
+    return f"the effective length is {length} (the largest with {kept}; bounds: {record['low']} to {record['high']})."
+
+
+def _order_spread_sentence(record: Mapping[str, Any]) -> str:
+    """Return the spread of the scores of several orders as a sentence, or why it is undefined.
+
+    Args:
+        record: The record of :class:`StaICC.long_icl.order_spread.OrderSpread`.
+    """
+    if record["deviation"] is None:
+        return f"the spread over orders is undefined: {record['note']}."
+    deviation = cell_text(record["deviation"], record["deviation_low"], record["deviation_high"], 0)
+    score_range = cell_text(record["range"], record["range_low"], record["range_high"], 0)
+    return (
+        f"over orders, without sampling noise, the standard deviation is {deviation}, the range {score_range} "
+        f"(observed: {record['observed_deviation']:.4f}, {record['observed_range']:.4f})."
+    )
+
+
 def experiment_notes(result: ResultLike) -> list[str]:
     """Return notes about an experiment of LongICL; none if the result has no experiment.
 
@@ -141,6 +173,10 @@ def experiment_notes(result: ResultLike) -> list[str]:
         notes.append(f"Other differences: {'; '.join(comparisons)}.")
 
     for dataset, experiment in experiments.items():
+        if experiment.get("effective_length"):
+            notes.append(f"{dataset}: {_effective_length_sentence(experiment['effective_length'])}")
+        if experiment.get("order_spread"):
+            notes.append(f"{dataset}: {_order_spread_sentence(experiment['order_spread'])}")
         p_value = experiment.get("p_value")
         if p_value is not None:
             notes.append(f"{dataset}: test of no effect of the part of the context: p = {p_value:.4f}.")

@@ -40,9 +40,16 @@ def _dataset_entry(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evaluation_without_metrics(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evaluation that a score belongs to, before it has any metrics."""
+    """Return the evaluation that a score belongs to, before it has any metrics.
+
+    A benchmark of this library is classification. Tasks of other harnesses, read from logs, are of many kinds: the hub
+    calls them all text generation.
+    """
+    task = {"type": "text-classification", "name": f"StaICC {record['benchmark']}, {record['method']}"}
+    if result.samples:
+        task = {"type": "text-generation", "name": str(record["benchmark"])}
     return {
-        "task": {"type": "text-classification", "name": f"StaICC {record['benchmark']}, {record['method']}"},
+        "task": task,
         "dataset": _dataset_entry(result, record),
         "metrics": [],
     }

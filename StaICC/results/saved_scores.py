@@ -15,12 +15,26 @@ ROUND_KEY = re.compile(r"[0-9]+R")
 
 
 @dataclass(frozen=True, slots=True)
+class _EffectiveLength:
+    """The effective length of an experiment of LongICL in a file (:mod:`StaICC.long_icl.effective_length`)."""
+
+    share: float
+    length: str | None
+    low: str | None
+    high: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Experiment:
     """The score ``experiment`` of LongICL in a file."""
 
     name: str
     conditions: Mapping[str, Mapping[str, float | None]]
     p_value: float | None = None
+    nearest_gold: Mapping[str, Mapping[str, tuple[Mapping[str, float | None], ...]]] | None = None
+    effective_length: _EffectiveLength | None = None
+    order_spread: Mapping[str, float | str | None] | None = None
     compared: Mapping[str, str] | None = None
 
 

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))  # the site describes this source, whatever else i
 
 import api_pages  # noqa: E402  (from this folder: MkDocs lets hooks import their neighbours)
 import data_set_pages  # noqa: E402
+import logged_metric_tables  # noqa: E402
 import repository  # noqa: E402
 import result_file_tables  # noqa: E402
 
@@ -50,6 +51,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "the details of a data set": lambda: result_file_tables.fields_table("DatasetDetails"),
     "the record of a condition": lambda: result_file_tables.fields_table("ConditionRecord"),
     "the record of a model": lambda: result_file_tables.fields_table("Predictor"),
+    "known metrics": logged_metric_tables.known_metrics_table,
     "names": _names,
     "modules": lambda: api_pages.modules_table(api_pages.modules()),
 }

@@ -55,6 +55,17 @@ def test_settings_that_change_scores_are_kept_and_secrets_are_not(tmp_path: Path
     assert run.model_settings == {"revision": "main"}
 
 
+def test_long_settings_are_shortened_and_can_still_be_told_apart(tmp_path: Path) -> None:
+    settings = []
+    for last in ("a", "b"):
+        head = header()
+        head["eval"]["model_args"] = {"custom_outputs": ["x" * 5000 + last]}
+        run = read(write_json(tmp_path / "log.json", [sample(row, "C") for row in range(4)], head))
+        settings.append(run.model_settings["custom_outputs"])
+    assert all(len(setting) < 80 for setting in settings)
+    assert settings[0] != settings[1]
+
+
 def test_epochs_are_repeats_of_a_row(tmp_path: Path) -> None:
     samples = [sample(row, "C" if row == epoch else "I", epoch) for row in range(4) for epoch in (1, 2, 3)]
     run = read(write_archive(tmp_path / "log.eval", reversed(samples), header(epochs=3)))

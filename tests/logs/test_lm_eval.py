@@ -39,13 +39,24 @@ def only(results: dict[str, Result]) -> Result:
 # -- p-values and intervals by other formulas
 
 
+def favourable_weight(documents: int) -> float:
+    """The weight of the more favourable of the two pseudo-rows."""
+    return min(0.25, 0.0214 * math.sqrt(documents))
+
+
 def mcnemar(first: list[float], second: list[float]) -> float:
-    """The exact two-sided test of McNemar: the sign test of the documents on which the runs differ (a binomial)."""
+    """The two-sided test of McNemar: the sign test of the documents on which the runs differ (a binomial).
+
+    The observed outcome counts with one minus the weight of the favourable pseudo-row; with 1 the test would be exact,
+    with 1/2 the p-value would be the mid-p-value.
+    """
     gains = sum(a > b for a, b in zip(first, second, strict=True))
     losses = sum(a < b for a, b in zip(first, second, strict=True))
     differing = gains + losses
-    tail = sum(math.comb(differing, count) for count in range(max(gains, losses), differing + 1))
-    return min(1.0, 2 * tail / 2**differing)
+    most = max(gains, losses)
+    more_extreme = sum(math.comb(differing, count) for count in range(most + 1, differing + 1))
+    observed = (1 - favourable_weight(len(first))) * math.comb(differing, most)
+    return min(1.0, 2 * (more_extreme + observed) / 2**differing)
 
 
 def gaffke(steps: list[Fraction], extreme: Fraction) -> float:
@@ -67,11 +78,17 @@ def gaffke(steps: list[Fraction], extreme: Fraction) -> float:
     return float(1 - positive)
 
 
+def one_sided_gaffke(steps: list[Fraction], lowest: Fraction, highest: Fraction) -> float:
+    """The weighted mean of the p-values with the lowest and with the highest step that a further row could have."""
+    weight = favourable_weight(len(steps))
+    return (1 - weight) * gaffke(steps, lowest) + weight * gaffke(steps, highest)
+
+
 def two_sided_gaffke(first: list[float], second: list[float], width: int) -> float:
-    """Twice the smaller one-sided p-value. A further row can change the difference by at most minus the width."""
+    """Twice the smaller one-sided p-value. A further row can change the difference by at most the width."""
     steps = [Fraction(str(a)) - Fraction(str(b)) for a, b in zip(first, second, strict=True)]
-    higher = gaffke(steps, Fraction(-width))
-    lower = gaffke([-step for step in steps], Fraction(-width))
+    higher = one_sided_gaffke(steps, Fraction(-width), Fraction(width))
+    lower = one_sided_gaffke([-step for step in steps], Fraction(-width), Fraction(width))
     return min(1.0, 2 * min(higher, lower))
 
 
@@ -109,8 +126,8 @@ def test_the_ends_of_the_interval_are_the_differences_with_p_value_5_percent(tmp
     assert interval is not None
     steps = [Fraction(str(a)) - Fraction(str(b)) for a, b in zip(first, second, strict=True)]
     low, high = Fraction(interval.low), Fraction(interval.high)
-    assert gaffke([step - low for step in steps], -1 - low) == pytest.approx(0.025, abs=1e-6)
-    assert gaffke([high - step for step in steps], high - 1) == pytest.approx(0.025, abs=1e-6)
+    assert one_sided_gaffke([step - low for step in steps], -1 - low, 1 - low) == pytest.approx(0.025, abs=1e-6)
+    assert one_sided_gaffke([high - step for step in steps], high - 1, high + 1) == pytest.approx(0.025, abs=1e-6)
 
 
 def test_the_interval_of_an_accuracy_is_that_of_wilson(tmp_path: Path) -> None:
@@ -140,6 +157,12 @@ def test_the_logs_of_each_version_are_read(tmp_path: Path, version: str) -> None
     assert result.model.startswith("org/name")
     assert result.signature.fields["k"] == "3"
     assert result.signature.fields["datasets"] == "kinds@1.0+sums@1.0"
+
+
+def test_old_files_of_tasks_with_similar_names_are_told_apart(tmp_path: Path) -> None:
+    tasks = {"arc": {"acc": [1.0] * 9}, "my_arc": {"acc": [0.0] * 9}}
+    result = only(read_logs(write_evaluation(tmp_path, tasks, model="a", version="0.4.2")))
+    assert (result.divided["arc"]["acc"], result.divided["my_arc"]["acc"]) == (1.0, 0.0)
 
 
 def test_logs_of_two_versions_have_the_same_documents(tmp_path: Path) -> None:
@@ -183,6 +206,29 @@ def test_groups_of_tasks_are_data_sets_whose_mean_gives_each_the_same_weight(tmp
     means = [sum(tasks["group_a"]["acc"]) / 50, sum(tasks["group_b"]["acc"]) / 150]
     assert result.averaged["acc"] == pytest.approx(sum(means) / 2)
     assert "same weight" in str(result)
+
+
+def test_demonstrations_version_and_decoding_are_in_the_provenance(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path, {"sums": {"acc": coins(1, 0.5)}}, model="a", fewshot=3, task_version=2.0)
+    file = results_file(folder)
+    values = json.loads(file.read_text("utf-8"))
+    values["configs"]["sums"]["generation_kwargs"] = {"do_sample": False, "until": ["."]}
+    file.write_text(json.dumps(values), "utf-8")
+    (predictor,) = only(read_logs(folder)).provenance.predictors
+    assert predictor.who["model"] == "a"
+    assert (predictor.how["k"], predictor.how["task version"]) == ("3", "2.0")
+    assert predictor.how["generation_kwargs"] == "do_sample=False, until=['.']"
+
+
+def test_tasks_with_other_batch_sizes_are_one_result(tmp_path: Path) -> None:
+    for task, batch_size in (("sums", 8), ("kinds", 16)):
+        date = f"2026-01-0{batch_size // 8}T00-00-00.0"
+        folder = write_evaluation(tmp_path, {task: {"acc": coins(1, 0.5)}}, model="a", date=date)
+        file = folder / f"results_{date}.json"
+        values = json.loads(file.read_text("utf-8"))
+        values["config"]["batch_size"] = batch_size
+        file.write_text(json.dumps(values), "utf-8")
+    assert sorted(only(read_logs(tmp_path)).divided) == ["kinds", "sums"]
 
 
 def test_a_metric_of_some_tasks_has_no_mean(tmp_path: Path) -> None:
@@ -329,6 +375,19 @@ def test_a_value_outside_the_usual_range_of_a_metric_leaves_it_untested(tmp_path
     result = only(read_logs(write_evaluation(tmp_path, {"sums": {"rouge1": [37.5, 12.0, 80.0]}}, model="a")))
     assert result.query_scores["rouge1"].low is None
     assert any("outside its usual range 0 to 1" in note for note in result.details["sums"].notes)
+
+
+def test_keys_in_the_arguments_of_a_model_are_not_copied(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path, {"sums": {"acc": coins(1, 0.5)}}, model="a")
+    file = results_file(folder)
+    values = json.loads(file.read_text("utf-8"))
+    values["config"]["model_args"] = "pretrained=a,tokenizer=b,api_key=sk-123,token=hf_456"
+    values["config"]["gen_kwargs"] = {"temperature": 0.5, "auth_token": "sk-789"}
+    file.write_text(json.dumps(values), "utf-8")
+    result = only(read_logs(folder))
+    (predictor,) = result.provenance.predictors
+    assert predictor.who["model_args"] == "pretrained=a,tokenizer=b"
+    assert predictor.how["gen_kwargs"] == "temperature=0.5"
 
 
 def test_the_public_name_reads_logs(tmp_path: Path) -> None:

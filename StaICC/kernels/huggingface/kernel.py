@@ -198,6 +198,13 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """The tokenizer; loads it."""
         return self._parts().tokenizer
 
+    def load_tokenizer(self) -> Any:
+        """Return the tokenizer, without loading the weights of a model that is named by a string."""
+        if self._loaded is not None or self._source is None:
+            return self.tokenizer
+        tokenizer, _ = self._source.load_reader()
+        return tokenizer
+
     @property
     def display_name(self) -> str | None:
         """The name of the model: of the hub, or of its folder or file; does not load the model."""

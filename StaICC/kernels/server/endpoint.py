@@ -67,6 +67,7 @@ from urllib.parse import urlsplit
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import ScoredLabels, Text, is_unmeasured
 from StaICC.inference.identity import Identity
+from StaICC.inference.planned_requests import PlannedRequest, byte_size
 from StaICC.kernels.protocol import (
     Capability,
     LastBlank,
@@ -77,7 +78,7 @@ from StaICC.kernels.protocol import (
 )
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.server.label_tokens import mass_without_text, token_masses
-from StaICC.kernels.server.prompt_cuts import CANNOT_COUNT, PromptCheck
+from StaICC.kernels.server.prompt_cuts import CANNOT_COUNT, NEVER_CUT, PromptCheck, measured_texts
 from StaICC.kernels.server.transport import (
     KEY_VARIABLE,
     Api,
@@ -955,12 +956,64 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     def _count_tokens(self, text: str) -> int | None:
         """Return the tokens of a prompt as the server counts them, with a request for one token."""
-        if self.turns:
-            # Every message has tokens of its own, so the text is measured with as many turns as the prompts have.
-            demonstrations = [Demonstration("a", "a", "")] * self._prompt_check.most_demonstrations
-            text = PromptText(PromptParts(text, demonstrations, "a"))
-        body = self._transport.request(self.api, self._request(text, self.reply_request(1, ())))
+        prompt = self._measured_prompt(text, self._prompt_check.most_demonstrations)
+        body = self._transport.request(self.api, self._request(prompt, self.reply_request(1, ())))
         return token_counts(body).get("prompt_tokens")
+
+    def _measured_prompt(self, text: str, demonstration_count: int) -> str:
+        """Return a text whose tokens are counted as the prompt that is sent.
+
+        With turns, every message has tokens of its own. So the text is sent with as many turns as the prompts have.
+        """
+        if not self.turns:
+            return text
+        demonstrations = [Demonstration("a", "a", "")] * demonstration_count
+        return PromptText(PromptParts(text, demonstrations, "a"))
+
+    def planned_requests(self, prompt: str, label_space: Sequence[str]) -> list[PlannedRequest]:
+        """Return the requests that this kernel will send for a prompt, for forecasts.
+
+        Args:
+            prompt: The prompt.
+            label_space: The labels.
+        """
+        if self.scoring == "text":
+            return [self._planned(prompt, self._reply_limit())]
+        if self.scoring == "top-logprobs":
+            return [self._planned(prompt, 1)]
+        return [self._planned(prompt + label, 1) for label in label_space]
+
+    def planned_checks(self, longest: str, longest_before: str) -> list[PlannedRequest]:
+        """Return the requests that check the server before the prompts of a part of a run, for forecasts.
+
+        Before the first part the edition is requested, and the echo is compared (:func:`_echo_fault`, usually at two
+        places). A prompt that is longer than those before is measured (:mod:`StaICC.kernels.server.prompt_cuts`).
+
+        Args:
+            longest: The longest prompt of the part.
+            longest_before: The longest prompt of the parts before; empty before the first part.
+        """
+        checks = []
+        if not longest_before:
+            checks.append(self._planned(question_only("a"), 1))
+            if self.scoring == "prompt-logprobs":
+                checks.append(self._planned(_SHORT, 1))
+                checks += [self._planned(longest, 1)] * (2 * _AGREEMENTS)
+        is_measured = self.scoring != "prompt-logprobs" and byte_size(longest) > NEVER_CUT
+        if is_measured and byte_size(longest) > byte_size(longest_before):
+            demonstration_count = 0
+            if isinstance(longest, PromptText):
+                demonstration_count = len(longest.parts.demonstrations)
+            for text in measured_texts(longest):
+                checks.append(self._planned(self._measured_prompt(text, demonstration_count), 1))
+        return checks
+
+    def _planned(self, prompt: str, output_tokens: int | None) -> PlannedRequest:
+        """Return the request for a prompt, as a forecast counts it."""
+        if self.api == "completions":
+            text = self._request(prompt, {})["prompt"]
+            return PlannedRequest(text, message_count=0, output_tokens=output_tokens)
+        return self._planned_chat(prompt, output_tokens)
 
     def announce_prompts(self, prompts: Sequence[str]) -> None:
         """Note the longest prompt of a run, which is the first that is measured."""

@@ -17,7 +17,7 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.server.tool_calls import choice_ending
-from StaICC.kernels.server.transport import Requests, clip, only_choice, redact
+from StaICC.kernels.server.transport import EndpointUsage, Requests, clip, only_choice, redact, token_counts
 from StaICC.kernels.text_inference import ReplyKernel, reply
 from StaICC.optional import require
 
@@ -85,6 +85,16 @@ class LiteLLMKernel(ReplyKernel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         object.__setattr__(self, "_requests", Requests(self.concurrency, understood=True))
+
+    @property
+    def usage(self) -> EndpointUsage:
+        """Requests and tokens of this kernel so far, in this process; litellm does not tell how often it retried."""
+        return EndpointUsage(**self._requests.counts)
+
+    @property
+    def tokens_used(self) -> tuple[int, int]:
+        """Tokens of prompts and of completions so far, in this process, as the provider counted them."""
+        return self.usage.prompt_tokens, self.usage.completion_tokens
 
     @property
     def queries_at_once(self) -> int:
@@ -156,6 +166,8 @@ class LiteLLMKernel(ReplyKernel):
                 kind = RunEndingError
             raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
         body: dict[str, Any] = response.model_dump()
+        with self._requests.counts_lock:
+            self._requests.counts.update(requests=1, **token_counts(body))
         return body
 
 

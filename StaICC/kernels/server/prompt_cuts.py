@@ -34,6 +34,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from StaICC.errors import PromptTooLongError, WithheldReplyError
+from StaICC.inference.planned_requests import byte_size
 from StaICC.kernels.server.transport import EndpointError
 from StaICC.prompting.prompt_text import PromptText
 
@@ -87,11 +88,6 @@ def tolerance(tokens: int) -> int:
     return 8 + tokens // 500
 
 
-def size(prompt: str) -> int:
-    """Return the length of a prompt in UTF-8 bytes."""
-    return len(prompt.encode("utf-8", "surrogatepass"))
-
-
 def chunks(text: str) -> list[str]:
     """Split a text into two or more chunks of about :data:`CHUNK` characters, in front of a blank if one is near.
 
@@ -125,18 +121,26 @@ def marked(text_chunks: Sequence[str]) -> str:
     return text
 
 
+def measured_texts(prompt: str) -> list[str]:
+    """Return the texts whose tokens the server counts: the prompt, its first half, its second half, and none.
+
+    Each has its lines of digits. The prompt is first: where a template is cached from then on and left out, that must
+    not look like a cut.
+    """
+    parts = chunks(prompt)
+    middle = len(parts) // 2
+    return [marked(parts), marked(parts[:middle]), marked(parts[middle:]), marked([])]
+
+
 def measure(prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
     """Let the server count the tokens of a prompt and of its halves.
 
     Returns:
         The numbers; ``None`` if the server states none, or numbers that do not grow with the text.
     """
-    parts = chunks(prompt)
-    middle = len(parts) // 2
     counts = []
-    # The prompt is first: where a template is cached from then on and left out, that must not look like a cut.
-    for counted_chunks in (parts, parts[:middle], parts[middle:], []):
-        count = count_tokens(marked(counted_chunks))
+    for text in measured_texts(prompt):
+        count = count_tokens(text)
         if count is None:
             return None
         counts.append(count)
@@ -179,7 +183,7 @@ class PromptCheck:
         texts = [prompt for prompt in prompts if isinstance(prompt, str)]
         for text in texts:
             self._note_demonstrations(text)
-        self._longest_announced = max([self._longest_announced, *texts], key=size)
+        self._longest_announced = max([self._longest_announced, *texts], key=byte_size)
 
     def _note_demonstrations(self, prompt: str) -> None:
         if isinstance(prompt, PromptText):
@@ -187,11 +191,11 @@ class PromptCheck:
 
     def is_unmeasured(self, prompt: str) -> bool:
         """Return whether a prompt may be cut, and the server cannot be asked how much of it it reads."""
-        return self._cannot_count and size(prompt) > self.longest_read
+        return self._cannot_count and byte_size(prompt) > self.longest_read
 
     def is_known_to_be_read(self, prompt: str) -> bool:
         """Return whether a prompt needs no measurement, or none is possible."""
-        return self._cannot_count or size(prompt) <= self.longest_read
+        return self._cannot_count or byte_size(prompt) <= self.longest_read
 
     def refuse_if_cut(self, prompt: str, count_tokens: CountTokens) -> None:
         """Measure the longest prompt that was announced, and if it is cut, this one.
@@ -214,7 +218,7 @@ class PromptCheck:
         if self.is_known_to_be_read(prompt):
             return
 
-        if self._shortest_cut is not None and size(prompt) >= CLEARLY_LONGER * self._shortest_cut:
+        if self._shortest_cut is not None and byte_size(prompt) >= CLEARLY_LONGER * self._shortest_cut:
             raise _cut_error(self._shortest_cut_tokens, "a shorter prompt")
         if tokens is None or prompt != longest:
             tokens = self._measure(prompt, count_tokens)
@@ -229,7 +233,7 @@ class PromptCheck:
         if tokens is None:
             self._cannot_count = True
         elif not tokens.cut:
-            self.longest_read = max(self.longest_read, size(prompt))
-        elif self._shortest_cut is None or size(prompt) < self._shortest_cut:
-            self._shortest_cut, self._shortest_cut_tokens = size(prompt), tokens
+            self.longest_read = max(self.longest_read, byte_size(prompt))
+        elif self._shortest_cut is None or byte_size(prompt) < self._shortest_cut:
+            self._shortest_cut, self._shortest_cut_tokens = byte_size(prompt), tokens
         return tokens

@@ -48,7 +48,9 @@ from StaICC.errors import (
     RunEndingError,
     WithheldReplyError,
 )
+from StaICC.inference.prices import token_cost
 from StaICC.inference.replies import says_too_long
+from StaICC.kernels.server.long_beginnings import FirstRequests, sent_text
 from StaICC.kernels.server.tool_calls import choice_ending
 from StaICC.optional import require
 from StaICC.safe_text import logger
@@ -212,6 +214,20 @@ class EndpointUsage:
     reasoning_tokens: int = 0
     """Tokens of reasoning, which a reply may hide, where the server counted them."""
 
+    cached_tokens: int | None = None
+    """Tokens of prompts that the server read from its prompt cache; ``None`` if no response states any."""
+
+    def cost(self, prices: Sequence[float]) -> float:
+        """Return the cost of these tokens; without a statement of the server, no token is a cached one.
+
+        Args:
+            prices: Cost of a million tokens read, of a million generated, and maybe of a million read from the cache.
+
+        Raises:
+            ArgumentError: The prices are not two or three numbers of at least 0.
+        """
+        return token_cost(self.prompt_tokens, self.completion_tokens, prices, self.cached_tokens or 0)
+
 
 def token_counts(body: Mapping[str, Any]) -> dict[str, int]:
     """Return the tokens that a response states, by the names of :class:`EndpointUsage`."""
@@ -222,8 +238,26 @@ def token_counts(body: Mapping[str, Any]) -> dict[str, int]:
     details = usage.get("completion_tokens_details")
     if isinstance(details, Mapping):
         stated["reasoning_tokens"] = details.get("reasoning_tokens")
+    stated["cached_tokens"] = _cached_tokens(usage)
     # A count may be null, and some servers send -1 or a number with a point.
-    return {name: count for name, count in stated.items() if type(count) is int and count >= 0}
+    counts = {name: count for name, count in stated.items() if type(count) is int and count >= 0}
+    if counts.get("cached_tokens", 0) > counts.get("prompt_tokens", 0):
+        # The cached tokens are some of those of the prompt. A larger number means something else.
+        del counts["cached_tokens"]
+    return counts
+
+
+def _cached_tokens(usage: Mapping[str, Any]) -> object:
+    """Return how many tokens of a prompt a server read from its cache, as it states them; ``None`` if it does not."""
+    # OpenAI, Azure, vLLM, xAI, Mistral, OpenRouter and litellm.
+    details = usage.get("prompt_tokens_details")
+    if isinstance(details, Mapping) and details.get("cached_tokens") is not None:
+        return details["cached_tokens"]
+    # DeepSeek; Moonshot; gateways to Anthropic.
+    for name in ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"):
+        if usage.get(name) is not None:
+            return usage[name]
+    return None
 
 
 Edition: TypeAlias = "dict[str, str]"
@@ -368,6 +402,9 @@ class Requests:
     def __init__(self, concurrency: int, understood: bool = False) -> None:
         self.concurrency = concurrency
         self.understood = understood
+        self.counts: Counter[str] = Counter()
+        """The fields of :class:`EndpointUsage` so far, in this process."""
+        self.counts_lock = threading.Lock()
         self._calls: set[_Ending] = set()
         self._calls_lock = threading.Lock()
         self._of_thread = threading.local()
@@ -480,8 +517,6 @@ class Transport(Requests):
         self._options = options
         self.editions = list(editions)
         """The editions seen so far."""
-        self.counts: Counter[str] = Counter()
-        """The fields of :class:`EndpointUsage` so far, in this process."""
         self._process: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -513,6 +548,7 @@ class Transport(Requests):
         self._end = weakref.finalize(self, self._client.close)
         self._free = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
+        self._first_requests = FirstRequests()
         self._not_before = 0.0
         """The time (of ``time.monotonic``) before which the server wants no request."""
         self._faults_in_a_row = 0
@@ -544,8 +580,10 @@ class Transport(Requests):
             EndpointError: There is no usable response.
         """
         attempt = 0
-        while True:
+        # Other requests wait for the first attempt only, not for its retries.
+        with self._first_requests.turn(sent_text(payload)):
             outcome = self._attempt_when_free(api, payload, attempt)
+        while True:
             if not isinstance(outcome, _Fault):
                 with self._lock:
                     self._faults_in_a_row = 0
@@ -558,6 +596,7 @@ class Transport(Requests):
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
             self.ending.wait(wait)
+            outcome = self._attempt_when_free(api, payload, attempt)
 
     def _error_of(self, fault: _Fault, attempt: int) -> OutputError:
         """Return the error of a request that is not sent again.

@@ -1,0 +1,164 @@
+"""The commands that take saved results take logs, too."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from StaICC.benchmarks import verdict_cache
+from StaICC.benchmarks.findings import Contradicted, Unchecked, status_of
+from StaICC.benchmarks.logged_verification import ONLY_THE_HARNESS_KNOWS
+from StaICC.benchmarks.verify import verify, verify_file
+from StaICC.cli import main
+from StaICC.errors import ArgumentError
+from StaICC.logs.reading import read_logs
+from StaICC.logs.result_of_scores import StatedMetrics, with_stated_metrics
+from StaICC.results.result import Result
+from tests.logs.made_logs import write_evaluation
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Logs of three models on two tasks."""
+    monkeypatch.setattr(verdict_cache, "data_home", lambda: tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    for number, model in enumerate(("org/small", "org/middle", "org/large")):
+        generator = random.Random(number)
+        values = [float(generator.random() < 0.3 + 0.3 * number) for _ in range(100)]
+        points = [generator.randrange(11) for _ in range(100)]
+        tasks = {"sums": {"acc": values, "points": points}, "kinds": {"acc": values[::-1], "points": points}}
+        write_evaluation(tmp_path / "out", tasks, model=model)
+    return tmp_path
+
+
+def test_a_folder_of_logs_is_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "out"]) == 0
+    printed = capsys.readouterr().out
+    assert "org/small" in printed
+    assert "mean of 2 data sets" in printed
+
+
+def test_range_and_direction_are_those_of_the_metric(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", "out/org__small", "out/org__large", "--metric", "points", "--json"]
+    assert main(command) == 0
+    (untested,) = json.loads(capsys.readouterr().out)
+    assert untested["comparisons"][0]["mean"]["p_value"] is None
+    assert "the range of points is not known" in str(untested)
+    assert main([*command, "--range", "0", "10", "--direction", "lower", "--margin", "2"]) == 0
+    (tested,) = json.loads(capsys.readouterr().out)
+    assert tested["comparisons"][0]["higher_is_better"] is False
+    assert tested["comparisons"][0]["mean"]["p_value"] <= 1
+
+
+def test_a_range_is_stated_for_saved_results_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("small", "large"):
+        read_logs(f"out/org__{name}")[f"org/{name}"].save(f"{name}.json")
+    stated = ["--metric", "points", "--range", "0", "10", "--direction", "lower", "--json"]
+    assert main(["compare", "small.json", "large.json", *stated]) == 0
+    of_saved = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
+    assert main(["compare", "out/org__small", "out/org__large", *stated]) == 0
+    of_logs = json.loads(capsys.readouterr().out)[0]["comparisons"][0]["mean"]
+    assert of_saved["p_value"] is not None
+    assert of_saved == of_logs
+
+
+def test_a_stated_range_gives_a_saved_result_its_intervals(folder: Path) -> None:
+    stated = {"points": (0.0, 10.0)}
+    again = with_stated_metrics(one(folder), StatedMetrics(ranges=stated, directions={}))
+    assert again == read_logs("out/org__small", value_range=stated)["org/small"]
+    assert "points" in again.details["sums"].intervals
+
+
+def test_a_margin_is_less_than_the_width_of_the_range(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", "out/org__small", "out/org__large", "--metric", "points", "--range", "0", "10"]
+    with pytest.raises(SystemExit):
+        raise SystemExit(main([*command, "--margin", "10"]))
+    assert "expected a number between 0 and 10" in capsys.readouterr().err
+
+
+def test_logs_are_ranked_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rank", "out", "--json"]) == 0
+    (ranking,) = json.loads(capsys.readouterr().out)
+    assert [run["run"] for run in ranking["runs"]] == ["org/large", "org/middle", "org/small"]
+    assert main(["report", "out", "-o", "report.html"]) == 0
+    page = Path("report.html").read_text("utf-8")
+    assert "lm_eval: acc" in page
+    assert "points has no interval and is untested: its range is not known" in page
+
+
+def test_saved_results_and_logs_are_compared_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    read_logs("out/org__small")["org/small"].save("saved.json")
+    assert main(["compare", "saved.json", "out/org__large", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["comparisons"][0]["first"], found["comparisons"][0]["second"]) == ("saved", "org/large")
+
+
+def test_a_leaderboard_of_logs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", "out", "-o", "site", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["file"] for row in rows} == {"org/small", "org/middle", "org/large"}
+    assert all("read from logs" in row["status"] for row in rows)
+    page = Path("site/index.html").read_text("utf-8")
+    for link in re.findall(r'href="(results/[^"]+)"', page):
+        assert (Path("site") / link).is_file()
+    # The site has results, not logs: a leaderboard of its copies is the same.
+    assert main(["leaderboard", "site/results", "-o", "second"]) == 0
+
+
+def test_a_name_of_a_model_does_not_lead_out_of_the_site(folder: Path) -> None:
+    write_evaluation(folder / "hostile", {"sums": {"acc": [1.0] * 9}}, model="m")
+    (file,) = (folder / "hostile" / "m").glob("results_*")
+    file.write_text(file.read_text("utf-8").replace('"model_name": "m"', '"model_name": "../../../evil"'), "utf-8")
+    assert main(["leaderboard", "hostile", "-o", "deep/site"]) == 0
+    assert [path.name for path in folder.rglob("*evil*")] == ["log_.._.._.._evil.json"]
+
+
+def one(folder: Path) -> Result:
+    return read_logs(folder / "out" / "org__small")["org/small"]
+
+
+def test_scores_of_a_saved_result_are_computed_again(folder: Path) -> None:
+    one(folder).save("saved.json")
+    assert status_of(verify_file("saved.json")) == Unchecked(ONLY_THE_HARNESS_KNOWS)
+
+
+@pytest.mark.parametrize("key", ["divided", "averaged", "intervals", "failed"])
+def test_a_changed_score_is_contradicted(key: str, folder: Path) -> None:
+    values = one(folder).to_dict()
+    if key == "divided":
+        values["Divided results"]["sums"]["acc"] += 0.1
+    elif key == "averaged":
+        values["Averaged results"]["acc"] += 0.1
+    elif key == "intervals":
+        values["details"]["sums"]["intervals"]["acc"]["low"] -= 0.1
+    else:
+        values["details"]["sums"]["failed"] = 3
+    assert isinstance(status_of(verify(Result.from_dict(values))), Contradicted)
+
+
+def test_a_repeated_sample_is_refused(folder: Path) -> None:
+    values = one(folder).to_dict()
+    documents = list(values["samples"]["sums"]["documents"])
+    documents[1] = documents[0]
+    values["samples"]["sums"]["documents"] = documents
+    with pytest.raises(ValueError, match="a document twice"):
+        Result.from_dict(values)
+
+
+def test_scores_of_logs_are_exported_and_labels_are_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "scores", "out/org__small", "-o", "scores.csv"]) == 0
+    assert "org/small,lm_eval" in Path("scores.csv").read_text("utf-8")
+    assert main(["export", "queries", "out/org__small", "-o", "queries.csv"]) != 0
+    assert "no labels to export" in capsys.readouterr().err
+
+
+def test_logs_and_runs_of_this_library_are_not_compared(folder: Path) -> None:
+    import StaICC
+
+    run = StaICC.Normal(datasets=["mini"], limit=5)(lambda prompt, label_space: 0)
+    with pytest.raises(ArgumentError):
+        StaICC.compare(run, one(folder))

@@ -1,0 +1,208 @@
+"""Runs of inspect_ai and HELM, compared, ranked and reported; p-values by other formulas."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC.cli import main
+from StaICC.comparing.comparison import compare
+from StaICC.logs.reading import read_logs
+from tests.logs.helm_logs import instance_stats, request_state, run_spec, stat, write_run
+from tests.logs.inspect_logs import header, sample, write_archive, write_json
+from tests.logs.test_lm_eval import mcnemar, two_sided_gaffke
+
+MODELS = ("openai/large", "openai/small")
+
+
+def inspect_header(model: str, n_rows: int, epochs: int = 1, **of_spec: Any) -> dict[str, Any]:
+    head = header(n_rows, epochs)
+    head["eval"]["model"] = model
+    head["eval"].update(of_spec)
+    return head
+
+
+def write_grades(path: Path, model: str, grades: str, **of_spec: Any) -> Path:
+    """Write a log in which the row n has the n-th grade."""
+    samples = [sample(row, grade) for row, grade in enumerate(grades)]
+    head = inspect_header(model, len(grades), **of_spec)
+    return write_archive(path, samples, head)
+
+
+def random_grades(seed: int, share: float, count: int = 60) -> str:
+    generator = random.Random(seed)
+    return "".join("C" if generator.random() < share else "I" for _ in range(count))
+
+
+def as_numbers(grades: str) -> list[float]:
+    return [float(grade == "C") for grade in grades]
+
+
+# -- inspect_ai
+
+
+def test_the_p_value_of_grades_is_that_of_mcnemar(tmp_path: Path) -> None:
+    first, second = random_grades(1, 0.8), random_grades(2, 0.5)
+    paths = [write_grades(tmp_path / f"{n}.eval", MODELS[n], grades) for n, grades in enumerate((first, second))]
+    (line,) = compare(*read_logs(*paths).values()).datasets
+    assert (line.dataset, line.rows) == ("capitals", 60)
+    assert line.p_value == pytest.approx(mcnemar(as_numbers(first), as_numbers(second)), rel=1e-9)
+
+
+def test_the_unit_of_the_test_is_the_row_with_all_its_epochs(tmp_path: Path) -> None:
+    """A graded score in three epochs: the p-value is that of the means of the rows."""
+    generator = random.Random(3)
+    means: list[list[float]] = []
+    paths = []
+    for number, most in enumerate((100, 40)):
+        points = [[generator.randint(0, most) / 100 for _ in range(3)] for _ in range(16)]
+        samples = []
+        for row, values in enumerate(points):
+            for epoch, value in enumerate(values, start=1):
+                samples.append(sample(row, value, epoch, scorer="closeness"))
+        head = inspect_header(MODELS[number], 16, epochs=3)
+        paths.append(write_json(tmp_path / f"{number}.json", samples, head))
+        means.append([sum(values) for values in points])
+    results = read_logs(*paths, value_range=(0, 1), higher_is_better=True)
+    (line,) = compare(*results.values()).datasets
+    assert (line.rows, line.queries) == (16, 48)
+    # The sums of three epochs are used, so that their decimal numbers are short; their differences are at most 3.
+    sums = [[round(value, 2) for value in values] for values in means]
+    steps = [Fraction(str(a)) - Fraction(str(b)) for a, b in zip(*sums, strict=True)]
+    assert len(set(steps)) == len(steps)
+    assert line.p_value == pytest.approx(two_sided_gaffke(*sums, width=3), rel=1e-9)
+
+
+def test_a_score_without_known_range_or_direction_is_untested_until_they_are_stated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = []
+    for number, model in enumerate(MODELS):
+        samples = [sample(row, float(row % (3 + number)), scorer="points") for row in range(30)]
+        paths.append(str(write_json(tmp_path / f"{number}.json", samples, inspect_header(model, 30))))
+    assert main(["compare", *paths]) == 2
+    assert "--direction higher or lower" in capsys.readouterr().err
+    assert main(["compare", *paths, "--direction", "higher"]) == 0
+    assert "--range LOW HIGH" in capsys.readouterr().out
+    assert main(["compare", *paths, "--direction", "higher", "--range", "0", "4"]) == 0
+    results = read_logs(*paths, higher_is_better=True)
+    assert compare(*results.values()).datasets[0].p_value is None
+    results = read_logs(*paths, higher_is_better=True, value_range=(0, 4))
+    assert compare(*results.values()).datasets[0].p_value is not None
+
+
+def test_a_failed_run_in_a_folder_is_left_out_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for number, model in enumerate(MODELS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write_grades(folder / "a.eval", model, random_grades(number, 0.5))
+        failed = inspect_header(model, 4)
+        failed["status"] = "error"
+        write_archive(folder / "b.eval", [sample(0, "C", scores={}, error={"message": "no key"})], failed)
+    folders = [str(tmp_path / "0"), str(tmp_path / "1")]
+    assert main(["compare", *folders]) == 0
+    assert "capitals" in capsys.readouterr().out
+    assert caplog.text.count("b.eval: no sample has a score") == 2
+
+    # A log that is named must be usable.
+    assert main(["compare", f"{folders[0]}/b.eval", f"{folders[1]}/a.eval"]) == 2
+    assert "b.eval: no sample has a score" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"task_version": 4}, "other versions of the task: 3 and 4"),
+        ({"task": "rivers"}, "its data sets are rivers, not capitals"),
+    ],
+)
+def test_another_task_is_not_compared(
+    change: dict[str, Any], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grades = random_grades(1, 0.5)
+    first = write_grades(tmp_path / "a.eval", MODELS[0], grades)
+    second = write_grades(tmp_path / "b.eval", MODELS[1], grades, **change)
+    assert main(["compare", str(first), str(second)]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_other_rows_of_the_same_ids_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_grades(tmp_path / "a.eval", MODELS[0], random_grades(1, 0.5))
+    samples = [sample(row, "C", input="another question") for row in range(60)]
+    second = write_archive(tmp_path / "b.eval", samples, inspect_header(MODELS[1], 60))
+    assert main(["compare", str(first), str(second)]) == 2
+    assert "other documents or targets under the same id" in capsys.readouterr().err
+
+
+def test_a_task_without_the_metric_says_so(tmp_path: Path) -> None:
+    """The reason is about the metric that is compared, not a note about another one."""
+    for number, model in enumerate(MODELS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write_grades(folder / "a.eval", model, random_grades(number, 0.5))
+        samples = [sample(row, row / 7, scorer="points") for row in range(30)]
+        write_json(folder / "b.json", samples, inspect_header(model, 30, task="rivers"))
+    results = read_logs(tmp_path / "0", tmp_path / "1", higher_is_better=True)
+    comparison = compare(*results.values(), metric="match")
+    assert any("rivers" in line and "the task has no match" in line for line in comparison.left_out)
+
+
+def test_rank_and_report_take_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, share in enumerate((0.9, 0.5, 0.45)):
+        write_grades(tmp_path / f"{number}.eval", f"model {number}", random_grades(number, share, 200))
+    assert main(["rank", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("model 0" in line and "best" in line for line in lines)
+    page = tmp_path / "report.html"
+    assert main(["report", str(tmp_path), "-o", str(page)]) == 0
+    text = page.read_text("utf-8")
+    for words in ("model 0", "capitals", "match"):
+        assert words in text
+
+
+# -- HELM
+
+
+def write_helm(folder: Path, model: str, scores: list[float]) -> Path:
+    items = [instance_stats(f"id{row}", stat("exact_match", score)) for row, score in enumerate(scores)]
+    requests = [request_state(f"id{row}") for row in range(len(scores))]
+    stats = [stat("exact_match", sum(scores) / len(scores))]
+    return write_run(folder, items, requests, spec=run_spec(model), stats=stats)
+
+
+def test_runs_of_helm_are_compared_and_ranked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = [as_numbers(random_grades(seed, share)) for seed, share in ((1, 0.8), (2, 0.5))]
+    for number, model in enumerate(MODELS):
+        write_helm(tmp_path / f"mmlu:subject=anatomy,model={number}", model, scores[number])
+    (line,) = compare(*read_logs(tmp_path).values()).datasets
+    assert line.p_value == pytest.approx(mcnemar(*scores), rel=1e-9)
+    assert main(["rank", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(MODELS[0] in line and "best" in line for line in lines)
+
+
+def test_one_model_on_several_scenarios_of_helm_is_one_result(tmp_path: Path) -> None:
+    for number, subject in enumerate(("anatomy", "law")):
+        spec = {**run_spec(), "name": f"mmlu:subject={subject},model=openai_gpt2"}
+        items = [instance_stats(f"id{row}", stat("exact_match", float(row % 2))) for row in range(10)]
+        write_run(tmp_path / str(number), items, spec=spec)
+    (result,) = read_logs(tmp_path).values()
+    assert list(result.details) == ["mmlu:subject=anatomy", "mmlu:subject=law"]
+
+
+def test_a_task_of_one_document_has_no_interval(tmp_path: Path) -> None:
+    """HELM with ten instances may have one of them in the split "valid"."""
+    items = [instance_stats(f"id{row}", stat("exact_match", float(row % 2))) for row in range(9)]
+    items.append(instance_stats("id9", stat("exact_match", 1.0, "valid")))
+    (result,) = read_logs(write_run(tmp_path / "run", items)).values()
+    (of_test, of_valid) = result.details.values()
+    assert "exact_match" in of_test.intervals
+    assert "exact_match" not in of_valid.intervals
+    assert any("one document has a score" in note for note in of_valid.notes)
+    assert "has no interval" in result.means.missing["exact_match"]
