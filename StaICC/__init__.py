@@ -212,6 +212,8 @@ if TYPE_CHECKING:
     from StaICC.report.figures import variance_chart as variance_chart
     from StaICC.report.page import report_html as report_html
     from StaICC.report.page import write_report as write_report
+    from StaICC.results.every_eval_ever import ExportSettings as ExportSettings
+    from StaICC.results.every_eval_ever import export_result as export_result
     from StaICC.results.json_schema import result_schema as result_schema
     from StaICC.results.nearest_gold_table import nearest_gold_table as nearest_gold_table
     from StaICC.results.predictor import Provenance as Provenance
@@ -316,6 +318,7 @@ _HOMES = {
         "forest model_size_chart noise_lines reliability_diagrams rounds_chart shots_chart variance_chart"
     ),
     "StaICC.report.page": "report_html write_report",
+    "StaICC.results.every_eval_ever": "ExportSettings export_result",
     "StaICC.results.json_schema": "result_schema",
     "StaICC.results.nearest_gold_table": "nearest_gold_table",
     "StaICC.results.predictor": "Provenance",

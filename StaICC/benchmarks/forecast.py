@@ -12,7 +12,7 @@ from typing import Any
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import Answer, Inference, planned_checks, planned_requests, tokens_used
-from StaICC.inference.forecast import Forecast, forecast_prompts
+from StaICC.inference.forecast import COUNTED_IN_PROBE, Forecast, forecast_prompts
 from StaICC.inference.planned_requests import (
     CACHED_BLOCK,
     ESTIMATE,
@@ -177,7 +177,9 @@ class _Call:
         for prompt, label_space in self.chunk:
             if plan is not None:
                 yield from plan(prompt, label_space)
-            else:
+            elif isinstance(prompt, str):
+                yield PlannedRequest(prompt)
+            else:  # one text for each label, in the noisy channel
                 yield PlannedRequest("".join(prompt))
 
     def work(self, forecast: Forecast) -> int:
@@ -410,7 +412,7 @@ class Tasks:
             tokens=tokens,
             cached_tokens=cached_tokens,
             output_tokens=round(generated_tokens / predicted_share),
-            tokenizer="counted by the function in the probe",
+            tokenizer=COUNTED_IN_PROBE,
         )
 
 
@@ -449,7 +451,7 @@ def _with_cost(forecast: Forecast, prices: Prices, currency: str) -> Forecast:
         return _with_remark(
             forecast,
             f"Nothing is known about the price of cached tokens: {forecast.cached_tokens:,} tokens with which a prompt "
-            "begins as the prompt before are counted at the full price. A third price is that of cached tokens.",
+            "begins as the prompt before have the full price here. Give theirs as the third price (--cached-price).",
         )
     cost = prices.cost(tokens, output_tokens, forecast.cached_tokens)
     return _with_remark(

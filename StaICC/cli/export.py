@@ -15,7 +15,9 @@ from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import model_options, options, output, saved_results
 from StaICC.cli.parser import add_command
 from StaICC.errors import ArgumentError
+from StaICC.files.output import write_output
 from StaICC.results.eval_results import eval_results, eval_results_yaml
+from StaICC.results.every_eval_ever import RELATIONSHIPS, ExportedResult, ExportSettings, export_result
 from StaICC.results.model_card import model_index
 from StaICC.results.query_records import query_records
 from StaICC.results.result import Result, ResultGroup
@@ -32,8 +34,9 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     queries write saved results as tables with one score or one query in each row, for data frames. latex writes the
     mean scores of runs in the layout of the paper, a table for each group of comparable runs. model-card writes scores
     as the metadata at the head of a model card on the model hub, in YAML. eval-results writes the accuracies on data
-    sets of the hub as a file for the folder .eval_results of a model's repository. schema writes the JSON Schema of
-    files of results.
+    sets of the hub as a file for the folder .eval_results of a model's repository. every-eval-ever writes scores with
+    intervals, and each sample, in the schema of the EvalEval coalition. schema writes the JSON Schema of files of
+    results.
 
     examples:
       python -m StaICC export lm-eval tasks
@@ -42,6 +45,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
       python -m StaICC export scores a.json b.json -o scores.csv
       python -m StaICC export queries result.json -o queries.jsonl
       python -m StaICC export latex a.json b.json -o scores.tex
+      python -m StaICC export every-eval-ever result.json -o datastore --model-id EleutherAI/pythia-70m
       python -m StaICC export schema -o result.schema.json
       python -m StaICC export model-card result.json -o card.md
       python -m StaICC export eval-results result.json -o .eval_results/staicc.yaml
@@ -72,6 +76,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     )
     _add_results_and_output(eval_results, "output file")
     eval_results.add_argument("--source-url", metavar="URL", help="where the evaluation can be looked up")
+    _add_every_eval_ever(actions)
     schema = add_command(actions, "schema", _export_schema, "write the JSON Schema of the files of results")
     output.add_output(schema, "output file")
     latex = add_command(
@@ -188,6 +193,59 @@ def _export_model_card(args: argparse.Namespace) -> None:
     else:
         lines = ["---\nmodel-index: ", text, "\n---\n"]  # JSON without control characters is YAML
     output.write_text(args.output, lines, args.json)
+
+
+def _add_every_eval_ever(actions: Any) -> None:
+    text = "write results and their samples as files of Every Eval Ever (schema of the EvalEval coalition)"
+    parser = add_command(actions, "every-eval-ever", _export_every_eval_ever, text)
+    saved_results.add_results(parser)
+    parser.add_argument("--output", "-o", type=Path, required=True, metavar="DIR", help="the folder of the datastore")
+    parser.add_argument("--collection", default="staicc", metavar="NAME", help="the collection (default: staicc)")
+    parser.add_argument("--model-id", metavar="ORG/NAME", help="the id of the model (default: from its name)")
+    parser.add_argument("--organization", default="unknown", metavar="NAME", help="who provides the data")
+    parser.add_argument(
+        "--relationship", choices=RELATIONSHIPS, default="other", help="what the evaluator is to the model"
+    )
+    parser.add_argument("--no-prompts", action="store_true", help="leave out the texts of questions and prompts")
+
+
+def _export_every_eval_ever(args: argparse.Namespace) -> output.Printed:
+    from StaICC.benchmarks.saved_prompts import written_prompts
+
+    settings = ExportSettings(args.collection, args.model_id, args.organization, args.relationship)
+    written_files = []
+    left_out: list[str] = []
+    for saved in saved_results.load_named(args.results).values():
+        for result in saved.results():
+            prompts = {} if args.no_prompts else written_prompts(result)
+            try:
+                exported = export_result(result, prompts, settings)
+            except ArgumentError as error:
+                left_out.append(str(error))
+                continue
+            left_out += exported.left_out
+            written_files += _write_export(args.output, exported)
+    if not written_files:
+        raise ArgumentError("; ".join(left_out))
+    for reason in left_out:
+        print(f"left out: {visible(reason)}", file=sys.stderr)
+    for path in written_files:
+        print(path, file=sys.stderr)
+    return output.Printed([str(path) for path in written_files], ())
+
+
+def _write_export(folder: Path, exported: ExportedResult) -> list[Path]:
+    """Write the files of a result and return their paths. The samples come first: the other file has their digest."""
+    files = {exported.aggregate_path: exported.aggregate}
+    if exported.samples:
+        files = {exported.samples_path: exported.samples, **files}
+    paths = []
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_output(path, [content])
+        paths.append(path)
+    return paths
 
 
 def _export_eval_results(args: argparse.Namespace) -> None:

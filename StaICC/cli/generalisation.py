@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from StaICC.cli.output import Printed, add_prices, table
+from StaICC.cli.output import Printed, add_prices, prices_of, table
 from StaICC.cli.parser import add_arguments
 from StaICC.cli.saved_results import add_results, load_named
 from StaICC.comparing.comparison import compare as compare_results
@@ -115,6 +115,7 @@ def plan(args: argparse.Namespace) -> Printed:
       python -m StaICC plan first.json second.json --difference 0.2 --max-datasets 10
     """
     pilots = list(_load_runs(args).values())
+    prices = prices_of(args)
     if min(args.tokens) < 0:
         raise ArgumentError(f"--tokens: got {args.tokens}, expected two numbers of at least 0")
     goals = {name: getattr(args, name) for name in _GOALS}
@@ -123,7 +124,7 @@ def plan(args: argparse.Namespace) -> Printed:
     records = []
     rows = []
     for design in planned.designs:
-        usage = _usage(design, args.tokens, args.prices)
+        usage = _usage(design, args.tokens, prices)
         records.append({**dataclasses.asdict(design), **usage})
         rows.append(_design_row(design, usage, args.currency))
     blocks: list[Block] = [table(rows), Line(f"sources of variance: {planned.components.source}")]

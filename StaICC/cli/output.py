@@ -191,13 +191,36 @@ def _write_to_stdout(lines: Iterable[str], as_json: bool) -> None:
 
 
 def add_prices(parser: argparse._ActionsContainer) -> None:
-    """Add the options ``--prices`` and ``--currency``."""
+    """Add the options ``--prices``, ``--cached-price`` and ``--currency``."""
     parser.add_argument(
         "--prices",
-        nargs="+",
+        nargs=2,
+        type=float,
+        metavar=("INPUT", "OUTPUT"),
+        help="cost of a million tokens that the model reads, and of a million that it generates",
+    )
+    parser.add_argument(
+        "--cached-price",
         type=float,
         metavar="PRICE",
-        help="cost of a million tokens that the model reads, of a million that it generates, and maybe of a million "
-        "that it reads from the provider's prompt cache; for a batch, those of batches",
+        help="cost of a million tokens that the model reads from the provider's prompt cache",
     )
     parser.add_argument("--currency", default="", metavar="NAME", help="the currency of --prices, such as EUR")
+
+
+def prices_of(args: argparse.Namespace) -> list[float] | None:
+    """Return the prices that were given: two, or three with that of cached tokens; ``None`` if there are none.
+
+    Raises:
+        ArgumentError: The price of cached tokens or the currency is given without the other prices.
+    """
+    if args.prices is None:
+        if args.cached_price is not None:
+            raise ArgumentError("--cached-price needs the other two prices. Add --prices INPUT OUTPUT")
+        if args.currency:
+            raise ArgumentError("--currency is that of prices. Add --prices INPUT OUTPUT")
+        return None
+    prices: list[float] = list(args.prices)
+    if args.cached_price is not None:
+        prices.append(args.cached_price)
+    return prices

@@ -20,7 +20,7 @@ from StaICC.cli.long_icl_options import (
     refuse_options_without_long_icl,
 )
 from StaICC.cli.options import LONG_ICL
-from StaICC.cli.output import STDOUT, add_prices, check_output, write_text
+from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.errors import ArgumentError
@@ -36,7 +36,7 @@ _BENCHMARK_OF_OPTION = {
 }
 """The options that only one benchmark reads, each with its benchmark."""
 
-_FORECAST_OPTIONS = ("prices", "currency", "probe_seconds", "tokenizer")
+_FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
 """The options that only a forecast reads."""
 
 _EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
@@ -254,7 +254,7 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
         "store": args.store,
         "model_name": args.model_name,
         "chunk_size": args.chunk_size,
-        "prices": args.prices,
+        "prices": prices_of(args),
         "currency": args.currency,
         "probe_seconds": args.probe_seconds,
         "tokenizer": args.tokenizer,

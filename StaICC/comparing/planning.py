@@ -25,6 +25,7 @@ from StaICC.errors import ArgumentError
 from StaICC.metrics import crossed_effects as crossed
 from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, expected_distances, mean_interval, student_quantile
+from StaICC.metrics.paired_tests import favourable_weight
 from StaICC.results.result import Result
 
 CONFIDENCE_LEVEL = 0.95
@@ -268,29 +269,41 @@ def _least_significant(effects: CrossedEffects, datasets: int) -> float:
 def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:
     """Return the approximate one-sided p-value of the paired test of a difference over rows.
 
-    The test adds a pseudo-row, a row with the lowest possible difference -1, and gives all rows Dirichlet weights
-    (:mod:`~StaICC.metrics.paired_tests`). The p-value is the probability that the weighted sum of the rows is not
-    positive. Two approximations are used:
-
-    - The ratio of the weight of the pseudo-row to that of the other rows exceeds x with probability
-      ``(1 + x) ** -rows``. Around the difference, this is nearly the tail of an exponential distribution.
-    - The weighted sum of the other rows is nearly normal.
+    The test adds a pseudo-row with the lowest possible difference, -1, or with the highest one, 1, and gives all rows
+    Dirichlet weights. The p-value is the probability that the weighted sum of the rows is not positive, a mean over
+    both pseudo-rows (:mod:`~StaICC.metrics.paired_tests`).
 
     Args:
         difference: The observed difference, which is positive.
         deviation: The standard deviation of the difference.
         rows: Number of test rows.
     """
-    rate = rows * math.log1p(difference) / difference
     z = difference / deviation
-    # With the normal sum N of the rows, and the exponential ratio X of the pseudo-row, the p-value is
-    # P(N <= 0) + P(0 < N <= X), and the second term is the mean of exp(-rate N) over positive N.
-    beyond = rate * deviation - z
-    if beyond > 10.0:  # the tail of the normal distribution, by its density
-        of_pseudo_row = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi) / beyond
-    else:
-        of_pseudo_row = math.exp(rate * deviation * (beyond - z) / 2.0) * math.erfc(beyond / math.sqrt(2.0)) / 2.0
-    return _NORMAL.cdf(-z) + of_pseudo_row
+    # The weighted sum N of the other rows is nearly normal. The ratio X of the weight of the pseudo-row to that of the
+    # other rows exceeds x with probability (1 + x) ** -rows, nearly the tail of an exponential distribution. Its rate
+    # between 0 and the difference is that of the tail at the difference; around 0 it is the number of rows.
+    rate = rows * math.log1p(difference) / difference
+    with_lowest = _NORMAL.cdf(-z) + _mean_of_exponential(rate * deviation - z, z)  # P(N <= 0) + P(0 < N <= X)
+    with_highest = _NORMAL.cdf(-z) - _mean_of_exponential(rows * deviation + z, z)  # P(N <= 0) - P(-X < N <= 0)
+    weight = favourable_weight(rows)
+    return (1.0 - weight) * with_lowest + weight * max(0.0, with_highest)
+
+
+def _mean_of_exponential(beyond: float, z: float) -> float:
+    """Return the mean of exp(-rate |N|) over the values of a normal variable N on one side of 0.
+
+    For N with mean m and standard deviation s, the mean over positive values is ``phi(z) / phi(b) * Phi(-b)``, with
+    ``z = m / s`` and ``b = rate s - z``. Over negative values it is the same with ``b = rate s + z``.
+
+    Args:
+        beyond: The number b.
+        z: The mean in standard deviations.
+    """
+    if beyond > 10.0:  # Phi(-b) / phi(b) is nearly 1 / b
+        density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
+        return density / beyond
+    ratio_of_densities = math.exp((beyond * beyond - z * z) / 2.0)
+    return ratio_of_densities * math.erfc(beyond / math.sqrt(2.0)) / 2.0
 
 
 def _effects_with_quantiles(effects: CrossedEffects) -> Iterator[CrossedEffects]:

@@ -6,6 +6,7 @@ An archive of a few kilobytes can expand to terabytes, name its members ``../../
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import zipfile
@@ -32,7 +33,7 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """The start of a member: its signature, the length of its name, the length of its extra field."""
 _LOCAL_SIGNATURE = b"PK\x03\x04"
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, struct.error)
-"""What :mod:`zipfile` raises for a damaged archive."""
+"""What :mod:`zipfile` raises for a damaged archive. A negative position in the file is an :class:`OSError`."""
 
 
 @contextmanager
@@ -53,6 +54,10 @@ def open_archive(path: str | os.PathLike[str], expected: str) -> Iterator[zipfil
     try:
         archive = zipfile.ZipFile(path)
     except _UNREADABLE as error:
+        raise SchemaError(f"{where}: this is not a whole ZIP archive ({error}), expected {expected}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
         raise SchemaError(f"{where}: this is not a whole ZIP archive ({error}), expected {expected}") from error
     with archive:
         _check_contents(archive, where)
@@ -109,8 +114,8 @@ def read_member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
         if member.compress_type == _ZSTANDARD and not hasattr(zipfile, "ZIP_ZSTANDARD"):
             return _read_zstandard(archive, member)
         return archive.read(member)
-    except _UNREADABLE as error:
-        raise SchemaError(f"{where}: the member {name!r:.80} is damaged ({error})") from error
+    except (*_UNREADABLE, OSError) as error:
+        raise SchemaError(f"{where}: the member {name!r:.80} cannot be read ({error})") from error
 
 
 def _read_zstandard(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

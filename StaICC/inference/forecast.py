@@ -24,6 +24,9 @@ _SUMMED_FIELDS = (
     "output_tokens",
 )
 """The fields that are sums over the calls of a run."""
+COUNTED_IN_PROBE = "counted by the function in the probe"
+"""The value of :attr:`Forecast.tokenizer` if the tokens are those of a probe, extrapolated."""
+
 _COSTS = ("cost", "cost_without_cache")
 _NOT_IN_TABLE = frozenset({"exact", "currency", "remarks"})
 """The fields that are no row of the table: they say how other fields are shown, or follow the table."""
@@ -115,10 +118,12 @@ class Forecast:
             text = f"{value:,.2f}"
         else:
             text = f"{value:,}"
-        is_estimate = name in _ESTIMATES and not self.exact
-        if is_estimate:
-            return f"about {text}"
-        return text
+        if self.exact or value == 0 or name not in _ESTIMATES:
+            return text
+        is_planned = self.tokenizer not in (None, COUNTED_IN_PROBE)
+        if name == "output_tokens" and is_planned:
+            return f"at most {text}"
+        return f"about {text}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values by name."""

@@ -16,7 +16,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,8 +138,10 @@ def read_results(path: Path, values: Mapping[str, Any] | None = None) -> LogRead
             runs.append(_read_task(evaluation, task, _samples_file(evaluation, task)))
         except (SchemaError, OSError) as error:
             problems.append(str(error))
+    if not evaluation.tasks:
+        raise SchemaError(f"{path}: the evaluation has no task")
     if not runs:
-        raise SchemaError("; ".join(problems) or f"{path}: the evaluation has no task")
+        raise SchemaError("; ".join(problems))
     return LogReading(tuple(runs), tuple(problems))
 
 
@@ -199,12 +201,21 @@ def _samples_file(evaluation: _Evaluation, task: str) -> Path:
         raise SchemaError(
             f"{evaluation.path}: {expected} is not in its folder. lm_eval writes samples with the option --log_samples"
         )
-    fitting_names = [name for name in names if name.endswith(f"_{task}.jsonl") or name == f"{task}.jsonl"]
+    fitting_names = [name for name in names if _task_in_old_name(evaluation, name) == task]
     if len(fitting_names) == 1:
         return folder / fitting_names[0]
     raise SchemaError(
         f"{evaluation.path}: {len(fitting_names)} files in its folder have the samples of {task:.80}, expected one"
     )
+
+
+def _task_in_old_name(evaluation: _Evaluation, name: str) -> str | None:
+    """Return the task whose samples a file has, by the name that versions before 0.4.3 write: ``MODEL_TASK.jsonl``.
+
+    Of two tasks such as ``arc`` and ``my_arc``, it is the one with the longer name. ``None`` if the name fits no task.
+    """
+    fitting_tasks = [task for task in evaluation.tasks if f"_{name}".endswith(f"_{task}.jsonl")]
+    return max(fitting_tasks, key=len, default=None)
 
 
 # -- the samples of a task
@@ -240,22 +251,15 @@ def _read_task(evaluation: _Evaluation, task: str, path: Path) -> LoggedRun:
     scores = _collect_scores(logged_samples, filter_names)
 
     notes: list[str] = []
-    reported = _reported(evaluation, task)
     expected = _expected_documents(evaluation, task)
-    documents = {sample.document for sample in logged_samples}
-    is_complete = expected is None or len(documents) == expected
-    if expected is not None and len(documents) > expected:
-        raise SchemaError(
-            f"{path}: the file has {len(documents)} documents, and {evaluation.path.name} says {expected}: these are "
-            "the samples of another evaluation"
-        )
-    if is_complete:
-        _compare_with_reported(scores, reported, _aggregations(evaluation, task), f"{path}")
+    missing = _missing_samples(scores.by_document.keys(), expected, path)
+    if missing:
+        notes.append(f"the log has {len(scores.by_document)} of {expected} documents: the others are missing")
+    else:
+        # The means can be compared only if no sample is missing.
+        _compare_with_reported(scores, _reported(evaluation, task), _aggregations(evaluation, task), str(path))
         notes += _hash_notes(evaluation, task, logged_samples)
-    samples = _sample_scores(logged_samples, scores)
-    if expected is not None and not is_complete:
-        notes.append(f"the log has {len(documents)} of {expected} documents: the others are missing")
-        samples += _missing_samples(documents, expected)
+    samples = [*_sample_scores(logged_samples, scores), *missing]
     return LoggedRun(
         path=str(path),
         harness=HARNESS,
@@ -267,10 +271,10 @@ def _read_task(evaluation: _Evaluation, task: str, path: Path) -> LoggedRun:
         fewshot=_fewshot(evaluation, task),
         model_settings=_model_settings(evaluation),
         settings=_settings(evaluation, task),
-        date=evaluation.date or _text_or_none(evaluation.values.get("date")),
+        date=_date_of(evaluation),
         expected=expected,
         higher_is_better=_directions(evaluation, task, scores),
-        reported=reported,
+        reported=_reported(evaluation, task),
         not_scores=scores.not_scores,
         aggregations=_aggregations(evaluation, task),
         prompts=_prompts_digest(logged_samples),
@@ -390,20 +394,40 @@ def _filter_names(evaluation: _Evaluation, task: str, logged_samples: Sequence[_
 
 def _filters_of_task(evaluation: _Evaluation, task: str) -> list[str]:
     """Return the names of the filters of a task, in order: those of its configuration, else those of its results."""
-    config = evaluation.of_task("configs", task)
-    filter_list = config.get("filter_list") if isinstance(config, Mapping) else None
-    names: dict[str, None] = {}
-    if isinstance(filter_list, list):
-        for item in filter_list:
-            if isinstance(item, Mapping) and isinstance(item.get("name"), str):
-                names[item["name"]] = None
+    names = _configured_filters(evaluation, task)
     if not names:
-        results = evaluation.of_task("results", task)
-        for key in results if isinstance(results, Mapping) else ():
-            _, comma, filter_name = key.partition(",")
-            if comma:
-                names[filter_name] = None
-    return list(names) or [_NO_FILTER]
+        names = _filters_in_results(evaluation, task)
+    if not names:
+        return [_NO_FILTER]
+    return names
+
+
+def _configured_filters(evaluation: _Evaluation, task: str) -> list[str]:
+    """Return the names of the filters in the configuration of a task; none if it has none."""
+    config = evaluation.of_task("configs", task)
+    if not isinstance(config, Mapping):
+        return []
+    filter_list = config.get("filter_list")
+    if not isinstance(filter_list, list):
+        return []
+    names: dict[str, None] = {}
+    for item in filter_list:
+        if isinstance(item, Mapping) and isinstance(item.get("name"), str):
+            names[item["name"]] = None
+    return list(names)
+
+
+def _filters_in_results(evaluation: _Evaluation, task: str) -> list[str]:
+    """Return the names of the filters in the results of a task, whose keys are ``metric,filter``."""
+    results = evaluation.of_task("results", task)
+    if not isinstance(results, Mapping):
+        return []
+    names: dict[str, None] = {}
+    for key in results:
+        _, comma, filter_name = key.partition(",")
+        if comma:
+            names[filter_name] = None
+    return list(names)
 
 
 def _check_duplicates(logged_samples: Sequence[_LoggedSample], filter_names: Sequence[str], path: Path) -> None:
@@ -439,12 +463,15 @@ def _collect_scores(logged_samples: Sequence[_LoggedSample], filter_names: Seque
     """Return the values of the metrics, with the filter in the name of a metric unless it is ``none``."""
     scores = _Scores(by_document={}, metrics={}, not_scores={}, undefined={})
     for sample, filter_name in zip(logged_samples, filter_names, strict=True):
-        values = scores.by_document.setdefault(sample.document, {})
+        if sample.document not in scores.by_document:
+            scores.by_document[sample.document] = {}
+        values = scores.by_document[sample.document]
         for name, value in sample.values.items():
             metric = _metric_with_filter(name, filter_name)
-            reason = why_no_mean(name) or _why_no_score(name, value)
+            reason = _why_no_score(name, value)
             if reason is not None:
-                scores.not_scores.setdefault(metric, reason)
+                if metric not in scores.not_scores:
+                    scores.not_scores[metric] = reason
                 continue
             scores.metrics[metric] = None
             number = _number(value)
@@ -470,6 +497,9 @@ def _metric_with_filter(metric: str, filter_name: str) -> str:
 
 def _why_no_score(name: str, value: Any) -> str | None:
     """Return why the value of a metric is no score of the sample; ``None`` if it is one, or is missing."""
+    reason = why_no_mean(name)
+    if reason is not None:
+        return reason
     if name in _FIELDS:
         return "its name is that of a field of the sample, which it overwrites"
     if isinstance(value, (list, tuple)):
@@ -514,19 +544,26 @@ def _sample_scores(logged_samples: Sequence[_LoggedSample], scores: _Scores) -> 
     return list(samples.values())
 
 
-def _missing_samples(documents: set[str], expected: int) -> list[SampleScore]:
+def _missing_samples(documents: Collection[str], expected: int | None, path: Path) -> list[SampleScore]:
     """Return samples without scores for the documents that the log lacks.
-
-    lm_eval numbers the documents from 0. If an id is not one of the expected numbers, it is not known which documents
-    are missing, and there are no such samples.
 
     Args:
         documents: The documents that the log has.
-        expected: Number of documents that it should have.
+        expected: Number of documents that it should have; ``None`` if that is not known.
+        path: The file of samples, for messages.
+
+    Raises:
+        SchemaError: The log has more documents than it should have; or it lacks some, and it is not known which ones.
     """
-    expected_ids = [str(number) for number in range(expected)]
-    if not documents.issubset(expected_ids):
+    if expected is None or len(documents) == expected:
         return []
+    counts = f"{path}: the file has {len(documents)} documents, and its file of results says {expected}"
+    if len(documents) > expected:
+        raise SchemaError(f"{counts}: these are the samples of another evaluation")
+    # lm_eval numbers the documents from 0, but for those that --samples selects.
+    expected_ids = [str(number) for number in range(expected)]
+    if not set(documents).issubset(expected_ids):
+        raise SchemaError(f"{counts}: it is not known which ones are missing, because they are not numbered from 0")
     reason = "the sample is not in the log"
     return [SampleScore(name, 0, None, {}, reason) for name in expected_ids if name not in documents]
 
@@ -671,6 +708,13 @@ def _group_of(evaluation: _Evaluation, task: str) -> str | None:
     return None
 
 
+def _date_of(evaluation: _Evaluation) -> str | None:
+    """Return when the evaluation was made: the date in the names of its files, else the one in the results."""
+    if evaluation.date is not None:
+        return evaluation.date
+    return _text_or_none(evaluation.values.get("date"))
+
+
 def _prompts_digest(logged_samples: Sequence[_LoggedSample]) -> str | None:
     """Return a digest of the prompts of all documents, in the order of their ids; ``None`` if the log has none."""
     hash_of_document = {}
@@ -685,8 +729,14 @@ def _prompts_digest(logged_samples: Sequence[_LoggedSample]) -> str | None:
 # -- model and settings
 
 
-_MODEL_SETTINGS = ("model", "model_args", "model_revision", "model_sha", "model_dtype")
-"""Keys of the configuration of an evaluation that are about the model."""
+_MODEL_SETTINGS: Mapping[str, str] = {
+    "model": "backend",
+    "model_args": "model_args",
+    "model_revision": "revision",
+    "model_sha": "sha",
+    "model_dtype": "dtype",
+}
+"""The keys of the configuration of an evaluation that are about the model, with their names here."""
 _EVALUATION_SETTINGS = (
     *("limit", "gen_kwargs", "device", "batch_size"),
     *("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"),
@@ -722,12 +772,10 @@ def _model_settings(evaluation: _Evaluation) -> dict[str, str]:
     """Return what the file of results says about the model besides its name."""
     config = evaluation.mapping("config")
     settings = {}
-    for key in _MODEL_SETTINGS:
+    for key, name in _MODEL_SETTINGS.items():
         text = _setting_text(config.get(key))
         if text is not None:
-            settings[key.removeprefix("model_") if key != "model_args" else key] = text
-    if "model" in settings:
-        settings["backend"] = settings.pop("model")
+            settings[name] = text
     return settings
 
 

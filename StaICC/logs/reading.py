@@ -10,7 +10,7 @@ from pathlib import Path
 
 from StaICC.datasets.table_files import format_suffix
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
-from StaICC.logs import helm, inspect_ai, lm_eval, score_tables
+from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, score_tables
 from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
 from StaICC.logs.samples import LoggedRun, LogReading
 from StaICC.results.result import Result
@@ -26,6 +26,9 @@ _LM_EVAL_SAMPLE = re.compile(rb'\s*(?:\[\s*)?\{\s*"doc_id"\s*:')
 """How a file of samples of lm_eval begins: in JSON Lines, or in the JSON array of versions before 0.4.3."""
 _INSPECT_LOG = re.compile(rb'\s*\{\s*(?:"version"\s*:\s*[^,]{1,20},\s*)?"status"\s*:')
 """How a log of inspect_ai in one JSON file begins."""
+
+_EVERY_EVAL_EVER = re.compile(rb'\s*\{\s*"schema_version"\s*:\s*"0\.')
+"""How files of Every Eval Ever begin, those of scores and those of samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,15 @@ def _is_helm_run(path: Path, beginning: bytes) -> bool:
     return path.name == helm.STATS
 
 
+def _is_every_eval_ever_scores(path: Path, beginning: bytes) -> bool:
+    return path.suffix == ".json" and _EVERY_EVAL_EVER.match(beginning) is not None
+
+
+def _is_every_eval_ever_samples(path: Path, beginning: bytes) -> bool:
+    has_name = path.name.endswith(every_eval_ever.SAMPLES_ENDING)
+    return has_name and _EVERY_EVAL_EVER.match(beginning) is not None
+
+
 def _is_score_table(path: Path, beginning: bytes) -> bool:
     return format_suffix(path) in score_tables.SUFFIXES
 
@@ -71,6 +83,11 @@ _FORMATS = (
     _Format("log of inspect_ai (.eval)", _is_inspect_archive, inspect_ai.read_archive, in_folders=True),
     _Format("log of inspect_ai (JSON)", _is_inspect_json, inspect_ai.read_json_log, in_folders=True),
     _Format("scores of HELM", _is_helm_run, helm.read_helm_run, in_folders=True),
+    _Format("scores of Every Eval Ever", _is_every_eval_ever_scores, every_eval_ever.read_evaluation, in_folders=True),
+    # The samples in a folder are read with their file of scores.
+    _Format(
+        "samples of Every Eval Ever", _is_every_eval_ever_samples, every_eval_ever.read_samples_file, in_folders=False
+    ),
     _Format("table of scores", _is_score_table, score_tables.read_table, in_folders=False),
 )
 """The formats, in the order in which they are tried."""
@@ -316,7 +333,9 @@ def _settings_of(run: LoggedRun) -> str:
 
 
 def _evaluation_of(run: LoggedRun) -> str:
-    return run.evaluation or run.path
+    if run.evaluation:
+        return run.evaluation
+    return run.path
 
 
 def _repeated_task(runs: Sequence[LoggedRun]) -> str:

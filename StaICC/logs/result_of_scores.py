@@ -27,6 +27,9 @@ from StaICC.version import __version__
 LEVEL = 0.95
 """Nominal coverage of the intervals, the default of this library."""
 
+_LEAST_DOCUMENTS = 2
+"""Fewest documents with a score of which an interval is computed."""
+
 _RESERVED = frozenset(
     {"metric", "rounds", "settings", "experiment", "distribution", "sensitivity", "uniform", "majority"}
 )
@@ -189,9 +192,7 @@ def result_of_runs(runs: Sequence[LoggedRun], stated: StatedMetrics = NOTHING_ST
     for name in _metric_names(runs):
         metrics.append(_metric_of(name, runs, stated))
     if not metrics:
-        reasons = [f"{name}: {reason}" for run in runs for name, reason in run.not_scores.items()]
-        listed = "; ".join(dict.fromkeys(reasons)) or "the log has no metrics"
-        raise ArgumentError(f"{runs[0].path}: no metric has a number for each sample ({listed})")
+        raise _no_metric_error(runs)
 
     details = {run.task: _details(run, metrics) for run in runs}
     divided = {run.task: _values(run, metrics) for run in runs}
@@ -212,6 +213,18 @@ def result_of_runs(runs: Sequence[LoggedRun], stated: StatedMetrics = NOTHING_ST
     )
 
 
+def _no_metric_error(runs: Sequence[LoggedRun]) -> ArgumentError:
+    """Return the error about runs without a metric that has a score for each sample."""
+    reasons: dict[str, None] = {}
+    for run in runs:
+        for name, reason in run.not_scores.items():
+            reasons[f"{name}: {reason}"] = None
+    listed = "; ".join(reasons)
+    if not listed:
+        listed = "the log has no metrics"
+    return ArgumentError(f"{runs[0].path}: no metric has a number for each sample ({listed})")
+
+
 def _metric_names(runs: Sequence[LoggedRun]) -> list[str]:
     """Return the names of the metrics that at least one sample has, in the order of the logs."""
     names: dict[str, None] = {}
@@ -229,7 +242,10 @@ def _why_reserved(name: str) -> str | None:
 
 def _query_scores(metric: _Metric, runs: Sequence[LoggedRun]) -> QueryScores:
     """Return the scores of all samples by a metric, with its range."""
-    low, high = metric.range if metric.range is not None else (None, None)
+    low = None
+    high = None
+    if metric.range is not None:
+        low, high = metric.range
     values = {}
     for run in runs:
         if metric.name in run.metrics:
@@ -367,8 +383,12 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
     """Return counts, intervals and notes of a task."""
     failures = []
     for number, sample in enumerate(run.samples):
-        if not sample.values:
-            failures.append(FailedQuery(SAMPLES, number, sample.reason or "the log has no score of this sample"))
+        if sample.values:
+            continue
+        reason = "the log has no score of this sample"
+        if sample.reason is not None:
+            reason = sample.reason
+        failures.append(FailedQuery(SAMPLES, number, reason))
     intervals = {}
     for metric in metrics:
         interval = _interval(run, metric)
@@ -379,7 +399,7 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
         distinct=len({sample.document for sample in run.samples}),
         scored=len(run.samples) - len(failures),
         failed=len(failures),
-        prompts=run.prompts or "",
+        prompts="" if run.prompts is None else run.prompts,
         query_digests="",
         conditions=(),
         notes=tuple(_notes(run, metrics)),
@@ -390,18 +410,20 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
 
 
 def _interval(run: LoggedRun, metric: _Metric) -> Interval | None:
-    """Return the interval of a metric of a task; ``None`` if its range is not known, or if the task lacks it.
+    """Return the interval of a metric of a task; ``None`` if its range is not known, or too few documents have it.
 
     The unit is the document: the samples of one document depend on each other.
     """
     scored = [sample for sample in run.samples if metric.name in sample.values]
     values = [sample.values[metric.name] for sample in scored]
     statistic = metric.statistic(values)
-    if statistic is None or not values:
+    n_documents = len({sample.document for sample in scored})
+    if statistic is None or n_documents < _LEAST_DOCUMENTS:
         return None
     number_of_document: dict[str, int] = {}
     for sample in scored:
-        number_of_document.setdefault(sample.document, len(number_of_document))
+        if sample.document not in number_of_document:
+            number_of_document[sample.document] = len(number_of_document)
     rows = [number_of_document[sample.document] for sample in scored]
     sample_of_rows = Sample(truth=[0] * len(rows), rows=rows, n_rows=len(number_of_document), n_labels=0)
     interval = statistic.interval(sample_of_rows, values, LEVEL)
@@ -422,6 +444,9 @@ def _notes(run: LoggedRun, metrics: Sequence[_Metric]) -> Iterator[str]:
     for metric in metrics:
         if metric.note is not None and metric.name in run.metrics:
             yield metric.note
+        n_documents = len({sample.document for sample in run.samples if metric.name in sample.values})
+        if 0 < n_documents < _LEAST_DOCUMENTS:
+            yield f"{metric.name} has no interval: one document has a score, expected at least {_LEAST_DOCUMENTS}"
 
 
 def _data_digest(run: LoggedRun) -> str | None:
@@ -442,7 +467,9 @@ def _means(divided: Mapping[str, Mapping[str, float]], metrics: Sequence[_Metric
     means: dict[str, float | None] = {}
     for metric in metrics:
         values = [scores[metric.name] for scores in divided.values() if metric.name in scores]
-        means[metric.name] = math.fsum(values) / len(values) if len(values) == len(divided) else None
+        means[metric.name] = None
+        if len(values) == len(divided):
+            means[metric.name] = math.fsum(values) / len(values)
     return means
 
 
@@ -462,6 +489,10 @@ def _mean_details(
             missing[name] = f"{count} of {len(divided)} tasks have this metric"
         elif metric.range is not None:
             values = [scores[name] for scores in divided.values()]
+            tasks_without = [task for task in divided if name not in details[task].intervals]
+            if tasks_without:
+                missing[name] = f"{tasks_without[0]} has no interval"
+                continue
             intervals_of_tasks = [details[task].intervals[name] for task in divided]
             low, high = metric.range
             intervals[name] = mean_interval_in_range(values, intervals_of_tasks, low=low, high=high)
@@ -475,24 +506,34 @@ def _signature(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails])
     """Return the settings of the runs that can change their scores."""
     tasks = []
     for run in runs:
-        version = "" if run.task_version is None else f"@{escaped(run.task_version)}"
-        tasks.append(f"{escaped(run.task)}{version}")
-    failed = sum(of_task.failed for of_task in details.values())
-    data = [[task, of_task.data] for task, of_task in sorted(details.items())]
+        task = escaped(run.task)
+        if run.task_version is not None:
+            task += f"@{escaped(run.task_version)}"
+        tasks.append(task)
+    fields: dict[str, str | None] = {
+        "benchmark": escaped(runs[0].harness),
+        "datasets": "+".join(tasks),
+        "k": common([_shots(run) for run in runs]),
+        "version": __version__,
+    }
+    if all(of_task.data for of_task in details.values()):
+        fields["data"] = short_digest([[task, of_task.data] for task, of_task in sorted(details.items())])
+    if all(of_task.prompts for of_task in details.values()):
+        fields["prompts"] = short_digest([of_task.prompts for of_task in details.values()])
     settings = _common_settings(runs)
-    prompts = [of_task.prompts for of_task in details.values()]
-    return Signature(
-        {
-            "benchmark": escaped(runs[0].harness),
-            "datasets": "+".join(tasks),
-            "data": short_digest(data) if all(of_task.data for of_task in details.values()) else None,
-            "k": common([None if run.fewshot is None else str(run.fewshot) for run in runs]),
-            "scoring": scoring_field(settings) if settings else None,
-            "prompts": short_digest(prompts) if all(prompts) else None,
-            "failed": str(failed) if failed > 0 else None,
-            "version": __version__,
-        }
-    )
+    if settings:
+        fields["scoring"] = scoring_field(settings)
+    failed = sum(of_task.failed for of_task in details.values())
+    if failed > 0:
+        fields["failed"] = str(failed)
+    return Signature(fields)
+
+
+def _shots(run: LoggedRun) -> str | None:
+    """Return the number of demonstrations of a run as text; ``None`` if it is not known."""
+    if run.fewshot is None:
+        return None
+    return str(run.fewshot)
 
 
 def _common_settings(runs: Sequence[LoggedRun]) -> dict[str, str]:

@@ -70,6 +70,9 @@ def read_table(path: Path) -> LogReading:
     not_scores = _columns_without_scores(metrics, values_by_row)
     tasks = _read_samples(path, values_by_row, [metric for metric in metrics if metric not in not_scores])
 
+    directions = {}
+    if _SCORE in metrics:
+        directions[_SCORE] = True
     runs = []
     for (model, task), of_task in tasks.items():
         samples = tuple(of_task.samples.values())
@@ -80,7 +83,7 @@ def read_table(path: Path) -> LogReading:
                 model=model,
                 task=task,
                 samples=samples,
-                higher_is_better={_SCORE: True} if _SCORE in metrics else {},
+                higher_is_better=directions,
                 not_scores=not_scores,
                 evaluation=str(path),
             )
@@ -159,9 +162,15 @@ def _read_samples(
         if document is None:
             raise SchemaError(f"{place}: the row has no id, expected a number or a text in the column row")
         repeat = _repeat_number(values.get(_REPEAT, 0), place)
-        model = _id_text(values.get("model")) or default_model
-        task = _id_text(values.get("task")) or TASK
-        of_task = tasks.setdefault((model, task), _Task())
+        model = _id_text(values.get("model"))
+        if model is None:
+            model = default_model
+        task = _id_text(values.get("task"))
+        if task is None:
+            task = TASK
+        if (model, task) not in tasks:
+            tasks[model, task] = _Task()
+        of_task = tasks[model, task]
         if (document, repeat) in of_task.samples:
             raise SchemaError(
                 f"{place}: the row {document:.60} appears twice with the repeat {repeat}; number several scores of one "
@@ -191,7 +200,9 @@ def _id_text(value: Any) -> str | None:
     if value is None or isinstance(value, (bool, float, list, tuple, Mapping)):
         return None
     text = str(value).strip()
-    return text or None
+    if not text:
+        return None
+    return text
 
 
 def _repeat_number(value: Any, place: str) -> int:

@@ -247,7 +247,7 @@ def _limits(term: MetricTerm | None, level: float | None, lowest: float) -> tupl
 
 
 def _p_value_by_row(rows: Sequence[int], tallies: Tallies, reference: Tallies) -> float:
-    """Return the p-value of the exact McNemar test of two conditions, in which each row counts once.
+    """Return the p-value of McNemar's test of two conditions, in which each row counts once.
 
     HELMET may test a row twice.
     """

@@ -146,7 +146,7 @@ class ScoredItems:
 
 
 def mcnemar_p_value(first: Tallies, second: Tallies) -> float:
-    """Return the p-value of an exact McNemar test: two-sided, of the items that are correct in one condition only.
+    """Return the p-value of a McNemar test: two-sided, of the items that are correct in one condition only.
 
     Missing replies count at their worst for each direction: that the first condition is better is tested with those of
     the first as wrong and those of the second as correct, that the second one is better the other way round.

@@ -43,8 +43,8 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
     Example:
         >>> sample = Sample([0] * 6, range(6), 6, 2)
         >>> p_value = p_value_against_labels([CorrectPredictions(sample, [True] * 6, [False] * 6)])
-        >>> round(p_value, 12)  # 1/2 to the power of 6
-        0.015625
+        >>> round(p_value, 6)  # 1/2 to the power of 6, of which the share 1 - 0.0214 * sqrt(6) counts
+        0.014806
     """
     differences = []
     for dataset in datasets:

@@ -212,7 +212,12 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         of_condition = score_of_condition(key)
         if of_condition is not None:
             metric = SCORES[of_condition.metric]
-            record = replace(record, higher_is_better=metric.higher_is_better, statistic=metric.statistic)
+            record = replace(
+                record,
+                higher_is_better=metric.higher_is_better,
+                statistic=metric.statistic,
+                metric=metric.metric,
+            )
 
     for column in COLUMNS:
         if column.benchmark == benchmark and column.key == key:

@@ -131,6 +131,10 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "the results are cut": (cut_results, "this is not JSON"),
     "samples of another model": (of_another_model, "the samples of another run"),
     "more documents than the results say": (with_many_more, "the samples of another evaluation"),
+    "fewer documents, whose ids are not counted from 0": (
+        lambda folder: edit_samples(folder, lambda samples: [samples.pop(), samples[0].update(doc_id="x")]),  # type: ignore[func-returns-value]
+        "it is not known which ones are missing",
+    ),
     "a metric that is called doc_id": (set_of_first(metrics=["acc", "doc_id"]), "has overwritten this field"),
     "a metric that is called target": (set_of_first(metrics=["acc", "target"]), "has overwritten this field"),
     "an id that is a fraction": (set_of_first(doc_id=0.5), "got the doc_id 0.5"),

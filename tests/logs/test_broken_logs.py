@@ -74,6 +74,21 @@ def lying_size(path: Path) -> None:
     _edit_table(path, offset=24, value=struct.pack("<I", 10))
 
 
+def position_before_the_file(path: Path) -> None:
+    """The end of the archive says that the table of contents is longer than the file."""
+    write_archive(path, SAMPLES)
+    content = bytearray(path.read_bytes())
+    end = content.rindex(b"PK\x05\x06")
+    content[end + 12 : end + 16] = struct.pack("<I", len(content) + 1000)
+    path.write_bytes(content)
+
+
+def member_before_the_file(path: Path) -> None:
+    """Bytes are missing at the beginning, so that the position of the first members is negative."""
+    write_archive(path, SAMPLES)
+    path.write_bytes(path.read_bytes()[200:])
+
+
 def encrypted(path: Path) -> None:
     _edit_table(path, offset=8, value=struct.pack("<H", 1))
 
@@ -132,13 +147,15 @@ ARCHIVES: Mapping[str, tuple[Callable[[Path], None], str]] = {
     "half of it": (half, "this is not a whole ZIP archive"),
     "empty": (empty, "this is not a whole ZIP archive"),
     "no archive": (no_archive, "this is not a whole ZIP archive"),
-    "a changed byte": (changed_byte, "the member 'samples/2_epoch_1.json' is damaged"),
+    "a changed byte": (changed_byte, "the member 'samples/2_epoch_1.json' cannot be read"),
     "no header": (without_header, "the archive has neither header.json nor _journal/start.json"),
     "a decompression bomb": (bomb, "may be a decompression bomb"),
     "a large member": (large_member, "has 4095 MB after decompression, expected at most 256 MB"),
-    "a size that is not true": (lying_size, "the member 'header.json' is damaged"),
+    "a size that is not true": (lying_size, "the member 'header.json' cannot be read"),
+    "a table of contents before the file": (position_before_the_file, "this is not a whole ZIP archive"),
+    "a member before the file": (member_before_the_file, "cannot be read"),
     "an encrypted member": (encrypted, "the member 'header.json' is encrypted"),
-    "an unknown compression": (unknown_compression, "the member 'header.json' is damaged"),
+    "an unknown compression": (unknown_compression, "the member 'header.json' cannot be read"),
     "a member outside": (member_outside, "a member outside of itself, '../../home/.bashrc'"),
     "a member at the root": (member_at_root, "a member outside of itself, '/etc/passwd'"),
     "a member outside, for Windows": (member_of_windows, "a member outside of itself"),

@@ -194,3 +194,15 @@ def test_one_model_on_several_scenarios_of_helm_is_one_result(tmp_path: Path) ->
         write_run(tmp_path / str(number), items, spec=spec)
     (result,) = read_logs(tmp_path).values()
     assert list(result.details) == ["mmlu:subject=anatomy", "mmlu:subject=law"]
+
+
+def test_a_task_of_one_document_has_no_interval(tmp_path: Path) -> None:
+    """HELM with ten instances may have one of them in the split "valid"."""
+    items = [instance_stats(f"id{row}", stat("exact_match", float(row % 2))) for row in range(9)]
+    items.append(instance_stats("id9", stat("exact_match", 1.0, "valid")))
+    (result,) = read_logs(write_run(tmp_path / "run", items)).values()
+    (of_test, of_valid) = result.details.values()
+    assert "exact_match" in of_test.intervals
+    assert "exact_match" not in of_valid.intervals
+    assert any("one document has a score" in note for note in of_valid.notes)
+    assert "has no interval" in result.means.missing["exact_match"]

@@ -63,32 +63,72 @@ def test_of_many_steps_the_chance_is_the_inversion_with_all_of_them(kind: str, s
     weights = np.concatenate([np.full(size, 1.0 / size / len(strata)) for size in strata])
     for distance in (-2.0, 0.0, 1.0):
         least = difference.difference + distance * math.sqrt(difference.variance)
-        pseudo_row = min(0.0, low - least / min(strata) / len(strata))
-        terms = np.array([*(np.array(steps) - least * weights), pseudo_row])
-        points = np.geomspace(1e-6, 1e3, 4_001) / np.linalg.norm(terms)  # Gil-Pelaez, y = exp(x)
-        values = np.exp(-np.log(1.0 - 1j * np.outer(points, terms)).sum(axis=1)).imag
-        exact = 0.5 - np.trapezoid(values, np.log(points)) / math.pi
+        exact = 0.0
+        favourable = min(0.25, 0.0214 * math.sqrt(min(strata) * len(strata)))
+        shift = least / min(strata) / len(strata)
+        for weight, pseudo_row in ((1 - favourable, min(0.0, low - shift)), (favourable, max(0.0, -low - shift))):
+            terms = np.array([*(np.array(steps) - least * weights), pseudo_row])
+            points = np.geomspace(1e-6, 1e3, 4_001) / np.linalg.norm(terms)  # Gil-Pelaez, y = exp(x)
+            values = np.exp(-np.log(1.0 - 1j * np.outer(points, terms)).sum(axis=1)).imag
+            exact += weight * (0.5 - np.trapezoid(values, np.log(points)) / math.pi)
         assert paired.upper_p_value(difference, least) == pytest.approx(exact, abs=2e-6), (kind, distance)
 
 
 # -- tests with a known answer
 
 
+def expected_weight(rows: int) -> float:
+    """The weight of the outcomes that are more extreme than the observed one, but not of the observed one."""
+    return min(0.25, 0.0214 * math.sqrt(rows))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 400), st.integers(0, 400))
-def test_of_accuracies_it_is_mcnemars_exact_test(only_first: int, only_second: int) -> None:
+def test_of_accuracies_it_is_between_mcnemars_exact_and_mid_p_value(only_first: int, only_second: int) -> None:
+    """The observed outcome counts in part: in the exact test in full, in the mid-p-value with half its probability."""
     found = of_scores([1.0] * only_first + [-1.0] * only_second + [0.0] * 100)
-    expected = stats.binomtest(only_first, only_first + only_second).pvalue if only_first + only_second else 1.0
+    differing = only_first + only_second
+    most = max(only_first, only_second)
+    observed_share = 1 - expected_weight(differing + 100)
+    one_sided = stats.binom.sf(most, differing, 0.5) + observed_share * stats.binom.pmf(most, differing, 0.5)
+    expected = min(1.0, 2 * one_sided) if differing else 1.0
     assert paired.p_value(found) == pytest.approx(expected, rel=1e-6, abs=1e-30)
+
+
+def test_it_is_between_the_exact_and_the_mid_p_value_of_statsmodels() -> None:
+    contingency = pytest.importorskip("statsmodels.stats.contingency_tables", reason="needs the package statsmodels")
+    found = of_scores([1.0] * 40 + [-1.0] * 22 + [0.0] * 484)
+    exact = contingency.mcnemar([[300, 40], [22, 184]], exact=True).pvalue
+    mid_p_value = exact - stats.binom.pmf(22, 62, 0.5)
+    assert paired.favourable_weight(546) == 0.25
+    assert paired.p_value(found) == pytest.approx((exact + mid_p_value) / 2, rel=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 60), st.integers(1, 60), st.floats(0.02, 0.98))
-def test_of_a_share_and_a_constant_it_is_the_exact_binomial_test(right: int, wrong: int, level: float) -> None:
+def test_of_a_share_and_a_constant_it_is_a_binomial_test(right: int, wrong: int, level: float) -> None:
     n = right + wrong
     found = of_scores([1.0 - level] * right + [-level] * wrong)
     found = replace(found, lowest_step=-level / n, highest_step=(1.0 - level) / n)  # what a share can be
-    assert paired.upper_p_value(found) == pytest.approx(stats.binom.sf(right - 1, n, level), rel=1e-6, abs=1e-12)
+    observed_share = 1 - expected_weight(n)
+    expected = stats.binom.sf(right, n, level) + observed_share * stats.binom.pmf(right, n, level)
+    assert paired.upper_p_value(found) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_equal_accuracies_are_called_different_in_at_most_55_of_1000_samples() -> None:
+    """The exact size for 4 to 600 rows: rows differ with a probability of 0.05 to 1, in each direction with a half."""
+    for rows in [*range(4, 120), 150, 200, 256, 300, 450, 512, 600]:
+        observed_share = 1 - paired.favourable_weight(rows)
+        size_of_differing = [0.0]
+        for differing in range(1, rows + 1):
+            gains = np.arange(differing + 1)
+            probabilities = stats.binom.pmf(gains, differing, 0.5)
+            first_better = stats.binom.sf(gains, differing, 0.5) + observed_share * probabilities
+            p_values = 2 * np.minimum(first_better, first_better[::-1])
+            size_of_differing.append(float(probabilities[p_values <= 0.05].sum()))
+        for rate in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0):
+            size = float(stats.binom.pmf(np.arange(rows + 1), rows, rate) @ size_of_differing)
+            assert size <= 0.055, f"{rows} rows, of which {rate:.0%} differ: size {size:.4f}"
 
 
 @settings(max_examples=40, deadline=None)
@@ -356,9 +396,9 @@ def test_the_detectable_difference_solves_its_equation() -> None:
     draw = np.random.default_rng(1)
     z_a, z_b, edge = stats.norm.ppf(0.975), stats.norm.ppf(0.8), 1 / 200
 
-    def excess(d: float, bias: float, variance: float, of_shift: float) -> float:
+    def excess(d: float, bias: float, variance: float, of_shift: float, weight: float) -> float:
         spread = z_a * math.sqrt(variance + edge**2 + d * d * of_shift) + z_b * math.sqrt(variance)
-        return float(edge + bias + spread - d)
+        return float((1 - 2 * weight) * edge + bias + spread - d)
 
     settings = [(1, 1, 0, 0), (0.3, 1, 0.02, 0.01), (1, 0.3, 0, 0.02)]
     for sizes, (low, high, raised, lowered) in product([(200,), (50, 400)], settings):
@@ -368,7 +408,8 @@ def test_the_detectable_difference_solves_its_equation() -> None:
         lopsided = replace(
             found, lowest_step=-low * edge, highest_step=high * edge, upward_bias=raised, downward_bias=lowered
         )
-        root = optimize.brentq(excess, 0.0, 1.0, args=(max(raised, lowered), found.variance, of_shift))
+        weight = expected_weight(min(sizes) * len(sizes))
+        root = optimize.brentq(excess, 0.0, 1.0, args=(max(raised, lowered), found.variance, of_shift, weight))
         assert paired.detectable_difference(lopsided) == pytest.approx(root, rel=1e-9)
 
 

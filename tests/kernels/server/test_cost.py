@@ -165,12 +165,20 @@ def test_a_local_server_is_probed_as_before(server: Server) -> None:
 @pytest.mark.usefixtures("paid")
 def test_the_command_sends_nothing(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     server.always = Provider("OpenAI")
-    words = ["run", "normal", "--datasets", "mini", "--limit", "5", "--dry-run", "--prices", "0.25", "1", "0.025"]
-    words += ["--currency", "EUR", "--model", f"openai:{server.url}#words;scoring=text;api=chat;max_tokens=5"]
+    words = ["run", "normal", "--datasets", "mini", "--limit", "5", "--dry-run", "--prices", "0.25", "1"]
+    words += [
+        "--cached-price",
+        "0.025",
+        "--currency",
+        "EUR",
+        "--model",
+        f"openai:{server.url}#words;scoring=text;api=chat;max_tokens=5",
+    ]
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert server.requests == []
     assert "tokenizer       estimate of 4 bytes a token" in shown
+    assert "output tokens   at most 51\n" in shown  # ten replies, and a token for the edition
     cost_line = next(line for line in shown.splitlines() if line.startswith("cost "))
     assert cost_line.endswith(" EUR")
     assert "0.00 " not in cost_line
@@ -206,6 +214,15 @@ def test_refusals_of_forecasts() -> None:
     }.items():
         with pytest.raises(ArgumentError, match=options):
             benchmark.forecast(load_kernel("openai:https://example.com/v1#m"), **message)
+
+
+@pytest.mark.parametrize("option", [["--cached-price", "0.1"], ["--currency", "EUR"]])
+def test_options_of_prices_need_prices(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "normal", "--datasets", "mini", "--limit", "1", "--dry-run", *option]) == 2
+    assert "Add --prices INPUT OUTPUT" in capsys.readouterr().err
+    assert main(["plan", "--half-width", "0.05", *option]) == 2
+    assert main(["run", "normal", "--datasets", "mini", "--prices", "1", "2"]) == 2
+    assert "--prices belongs to a forecast" in capsys.readouterr().err
 
 
 def test_costs_are_shown_with_their_digits() -> None:

@@ -1,0 +1,426 @@
+"""Results as files of Every Eval Ever, the shared schema of the EvalEval coalition (schema 0.3.0).
+
+A result becomes two files in the folder ``data/COLLECTION/DEVELOPER/MODEL``, as in the datastore of the coalition:
+``UUID.json`` with the scores and their intervals, and ``UUID_samples.jsonl`` with one line for each sample and metric.
+The schema is at https://github.com/evaleval/every_eval_ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC import benchmark_names
+from StaICC.errors import ArgumentError
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.scores import BASELINE_KEYS, SCORES, score_of_condition, score_record
+from StaICC.results.every_eval_ever_samples import sample_line
+from StaICC.results.files import DIGESTS, with_digests
+from StaICC.results.hub_datasets import hub_dataset
+from StaICC.results.left_out import with_marks
+from StaICC.results.predictor import GIVEN
+from StaICC.results.query_records import WrittenPrompts
+from StaICC.results.result import Result
+from StaICC.results.score_records import records_of_scores
+from StaICC.results.scored_samples import scored_samples
+from StaICC.safe_text import utf8, valid_unicode
+from StaICC.version import __version__
+
+SCHEMA_VERSION = "0.3.0"
+"""Version of the schema that the files have."""
+RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
+"""What the evaluator can be to the model, in the words of the schema."""
+
+_LIBRARY = "StaICC"
+_DISTRIBUTION = "distribution."
+"""How the keys of the mean prediction begin, which are shares of labels and no scores."""
+_UNSPECIFIED_DEVELOPER = "unspecified"
+"""The folder of models whose name does not say who developed them."""
+_KERNEL_PREFIX = re.compile(r"^(?:hf|vllm|llama|gguf|openai|litellm):")
+"""The kind of a kernel before the name of a model, such as ``hf:`` of ``hf:EleutherAI/pythia-70m``."""
+_FORBIDDEN = re.compile(r'[<>:"\\|?*\x00-\x1f]')
+"""Characters that the schema's paths cannot have."""
+_RESERVED_FOLDERS = re.compile(r"(?:data|unknown|con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\..*)?", re.IGNORECASE)
+"""Names that the schema's paths cannot have: its own, and those of devices on Windows."""
+_LONGEST_FOLDER = 100
+"""Characters of the name of a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSettings:
+    """What a result does not say, and the schema needs.
+
+    Raises:
+        ArgumentError: A value is not allowed.
+    """
+
+    collection: str = "staicc"
+    """Name of the collection: the folder in the datastore."""
+    model_id: str | None = None
+    """Id of the model as on the Hugging Face hub, such as ``"EleutherAI/pythia-70m"``; by default from its name."""
+    organization: str = "unknown"
+    """Who provides the data."""
+    relationship: str = "other"
+    """What the evaluator is to the model: one of :data:`RELATIONSHIPS`."""
+
+    def __post_init__(self) -> None:
+        if self.relationship not in RELATIONSHIPS:
+            raise ArgumentError(f"relationship: got {self.relationship!r:.60}, expected {', '.join(RELATIONSHIPS)}")
+        if self.collection != _folder_name(self.collection):
+            raise ArgumentError(f"collection: got {self.collection!r:.60}, expected the name of a folder")
+        if self.model_id is not None and (self.model_id != _model_id(self.model_id) or "/" not in self.model_id):
+            raise ArgumentError(f"model id: got {self.model_id!r:.100}, expected one such as EleutherAI/pythia-70m")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedResult:
+    """The two files of a result."""
+
+    aggregate_path: str
+    """Path of the file with the scores, with slashes, from the folder of the datastore."""
+    aggregate: bytes
+    samples_path: str
+    samples: bytes
+    """Empty if the result has no samples with scores; there is no such file then."""
+    left_out: tuple[str, ...]
+    """Scores that the files do not have, each with the reason."""
+
+
+def export_result(
+    result: Result,
+    written: WrittenPrompts,
+    settings: ExportSettings | None = None,
+    created: int | None = None,
+) -> ExportedResult:
+    """Return a result as files of Every Eval Ever.
+
+    Args:
+        result: The result.
+        written: The prompts by data set, which results do not contain (:func:`StaICC.written_prompts`); a text instead
+            of them is the reason why there are none. Samples without a prompt have an empty input.
+        settings: What the result does not say.
+        created: When the files are made, in seconds since 1970; by default now.
+
+    Raises:
+        ArgumentError: No score of the result can be exported; the message has the reasons.
+    """
+    if settings is None:
+        settings = ExportSettings()
+    if created is None:
+        created = int(time.time())
+    name = result.provenance.names
+    model_id = settings.model_id or _model_id(name)
+    developer, model_folder = _model_folders(model_id)
+    digest = with_digests(result.to_dict())[DIGESTS]["file"]
+    # The same result has the same file names, so that a second export replaces the first.
+    file_id = uuid.UUID(bytes=bytes.fromhex(digest)[:16], version=4)
+    folder = f"data/{settings.collection}/{developer}/{model_folder}"
+    evaluation_id = f"{settings.collection}.{result.benchmark}/{model_id}/{created}-{digest[:12]}"
+
+    lines = []
+    for sample in scored_samples(result, written):
+        line = sample_line(
+            sample,
+            schema_version=SCHEMA_VERSION,
+            evaluation_id=evaluation_id,
+            model_id=model_id,
+            evaluation_name=_evaluation_name(result, sample.dataset),
+            result_id=_result_id(result, sample.dataset, sample.score_key),
+        )
+        lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+    samples = utf8("".join(lines))
+
+    scores, left_out = _evaluation_results(result)
+    if not scores:
+        raise ArgumentError(f"no score of {result.benchmark} can be exported: {'; '.join(left_out) or 'it has none'}")
+    aggregate: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": evaluation_id,
+        "retrieved_timestamp": str(created),
+        "source_metadata": _source_metadata(settings, left_out),
+        "eval_library": _eval_library(result),
+        "model_info": _model_info(result, name, model_id, developer),
+        "evaluation_results": scores,
+    }
+    started = [predictor.started for predictor in result.provenance.predictors if predictor.started]
+    if started:
+        aggregate["evaluation_timestamp"] = min(started)
+    samples_path = f"{folder}/{file_id}_samples.jsonl"
+    if lines:
+        aggregate["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": samples_path,
+            "hash_algorithm": "sha256",
+            "checksum": hashlib.sha256(samples).hexdigest(),
+            "total_rows": len(lines),
+        }
+    text = json.dumps(aggregate, indent=2, ensure_ascii=False, allow_nan=False)
+    return ExportedResult(f"{folder}/{file_id}.json", utf8(text + "\n"), samples_path, samples, tuple(left_out))
+
+
+# -- the model
+
+
+def _folder_name(text: str) -> str:
+    """Return a text as the name of a folder that the schema allows."""
+    name = _FORBIDDEN.sub("_", str(valid_unicode(text)).replace("/", "_"))[:_LONGEST_FOLDER].strip().rstrip(". ")
+    if not name or _RESERVED_FOLDERS.fullmatch(name):
+        return f"_{name}"
+    return name
+
+
+def _model_id(name: str) -> str:
+    """Return the id of a model with this name: the name without the kind of its kernel, as a path of the schema.
+
+    >>> _model_id("hf:EleutherAI/pythia-70m"), _model_id("/models/a:b")
+    ('EleutherAI/pythia-70m', 'a_b')
+    """
+    name = _KERNEL_PREFIX.sub("", name.strip())
+    is_path = name.startswith((".", "/", "~"))
+    parts = [part for part in name.split("/") if part.strip()]
+    if is_path:
+        parts = parts[-1:]  # the folders of this machine say nothing about the model
+    return "/".join(_folder_name(part) for part in parts) or "_"
+
+
+def _model_folders(model_id: str) -> tuple[str, str]:
+    """Return the folder of the developer and that of the model."""
+    developer, slash, model = model_id.partition("/")
+    if not slash:
+        return _UNSPECIFIED_DEVELOPER, model_id
+    return developer, model.replace("/", "_")
+
+
+def _model_info(result: Result, name: str, model_id: str, developer: str) -> dict[str, Any]:
+    """Return what the schema says about the model: its name and id, and everything that identifies it."""
+    predictors = result.provenance.predictors
+    details = {"deployment_type": "unknown", "model_availability": "unknown", "identity": result.model}
+    # The digest of weights is only known of a model that was loaded on the machine of the run.
+    if predictors and all("weights" in predictor.who for predictor in predictors):
+        details["deployment_type"] = "self_deployed"
+    if any(GIVEN in predictor.who for predictor in predictors):
+        details["name"] = "stated: the predictions were made elsewhere"
+    for fact, value in result.provenance.facts().items():
+        details.setdefault(fact, value)
+    return {
+        "name": str(valid_unicode(name)),
+        "id": model_id,
+        "developer": developer,
+        "additional_details": {key: str(valid_unicode(value)) for key, value in details.items()},
+    }
+
+
+# -- the scores
+
+
+def _source_metadata(settings: ExportSettings, left_out: Sequence[str]) -> dict[str, Any]:
+    """Return what the schema says about the source."""
+    metadata: dict[str, Any] = {
+        "source_name": _LIBRARY,
+        "source_type": "evaluation_run",
+        "source_organization_name": settings.organization,
+        "evaluator_relationship": settings.relationship,
+    }
+    if left_out:
+        metadata["additional_details"] = {"scores left out": "; ".join(left_out)}
+    return metadata
+
+
+def _eval_library(result: Result) -> dict[str, Any]:
+    """Return what the schema says about the library that evaluated: this one, or the harness of a log."""
+    environment = {key: str(valid_unicode(value)) for key, value in result.environment.items()}
+    if result.samples:
+        return {
+            "name": result.benchmark,
+            "version": environment.get(result.benchmark, "unknown"),
+            "additional_details": {"converted by": f"{_LIBRARY} {__version__}"},
+        }
+    version = environment.pop("staicc", "unknown")
+    return {"name": _LIBRARY, "version": version, "additional_details": environment}
+
+
+def _evaluation_name(result: Result, dataset: str | None) -> str:
+    """Return the name of an evaluation: the task of a log, else the benchmark and the data set."""
+    title = dataset if dataset is not None else "mean over data sets"
+    if result.samples and dataset is not None:
+        return title
+    return f"{result.benchmark}/{title}"
+
+
+def _result_id(result: Result, dataset: str | None, key: str) -> str:
+    """Return the id of a score within its file."""
+    return f"{_evaluation_name(result, dataset)}/{key}"
+
+
+def _evaluation_results(result: Result) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the scores as the schema has them, and those that it cannot have, with the reasons."""
+    exported = []
+    left_out = []
+    for record in records_of_scores(result):
+        key = record["metric"]
+        if key in BASELINE_KEYS or key.startswith(_DISTRIBUTION):
+            continue
+        name = _result_id(result, record["dataset"], key)
+        lower_is_better = _lower_is_better(result, key)
+        if record["value"] is None:
+            left_out.append(f"{name} ({record['missing'] or 'undefined'})")
+        elif lower_is_better is None:
+            left_out.append(f"{name} (whether higher values are better is not stated)")
+        else:
+            exported.append(_evaluation_result(result, record, name, lower_is_better))
+    return exported, left_out
+
+
+def _lower_is_better(result: Result, key: str) -> bool | None:
+    """Return whether lower values of a score are better; ``None`` if that is not stated."""
+    of_condition = score_of_condition(key)
+    if of_condition is not None:
+        # The scores of conditions are no slopes, so in GLER, too, their direction is that of the metric.
+        higher_is_better = SCORES[of_condition.metric].higher_is_better
+    else:
+        higher_is_better = score_record(result.benchmark, key, result.higher_is_better).higher_is_better
+    if higher_is_better is None:
+        return None
+    return not higher_is_better
+
+
+def _evaluation_result(
+    result: Result, record: Mapping[str, Any], result_id: str, lower_is_better: bool
+) -> dict[str, Any]:
+    """Return one score with its interval as the schema has it."""
+    dataset = record["dataset"]
+    return {
+        "evaluation_result_id": result_id,
+        "evaluation_name": _evaluation_name(result, dataset),
+        "source_data": _source_data(result, dataset, record),
+        "metric_config": _metric_config(result, record, lower_is_better),
+        "score_details": _score_details(result, record),
+        "generation_config": {"additional_details": _settings_of_run(result)},
+    }
+
+
+def _source_data(result: Result, dataset: str | None, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the schema says about the data set of a score."""
+    if dataset is None:
+        names = ", ".join(result.divided)
+        return {
+            "dataset_name": "mean over data sets",
+            "source_type": "other",
+            "additional_details": {"data sets": str(valid_unicode(names))},
+        }
+    details = {}
+    if result.details[dataset].data is not None:
+        details["data digest"] = str(result.details[dataset].data)
+    if dataset in result.samples and result.samples[dataset].task_version is not None:
+        details["task_version"] = str(result.samples[dataset].task_version)
+    on_hub = hub_dataset(result, dataset)
+    source: dict[str, Any] = {"dataset_name": str(valid_unicode(dataset)), "source_type": "other"}
+    if on_hub is not None:
+        source["source_type"] = "hf_dataset"
+        source["hf_repo"] = on_hub.repository
+        if on_hub.splits:
+            source["hf_split"] = "+".join(on_hub.splits)
+        source["samples_number"] = record["n"] + record["left_out"]
+        details["hf_config"] = on_hub.config
+    source["additional_details"] = details
+    return source
+
+
+def _metric_config(result: Result, record: Mapping[str, Any], lower_is_better: bool) -> dict[str, Any]:
+    """Return what the schema says about the metric of a score."""
+    key = record["metric"]
+    title = score_record(result.benchmark, key, result.higher_is_better).title
+    config: dict[str, Any] = {
+        "metric_id": str(valid_unicode(key)),
+        "metric_name": str(valid_unicode(with_marks(title, record["left_out"], record["stopped_early"]))),
+        "lower_is_better": lower_is_better,
+    }
+    bounds = _bounds(result, record["dataset"], key)
+    if bounds is None:
+        config["additional_details"] = {"bounds_status": "unknown"}
+    else:
+        config["score_type"] = "continuous"
+        config["min_score"], config["max_score"] = (_bound(limit) for limit in bounds)
+    return config
+
+
+def _bound(value: float) -> float | str:
+    """Return a limit of a score as the schema has it: infinity as a text."""
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _bounds(result: Result, dataset: str | None, key: str) -> tuple[float, float] | None:
+    """Return the lowest and the highest possible value of a score; ``None`` if they are not known."""
+    if key in result.query_scores:
+        query_scores = result.query_scores[key]
+        if query_scores.low is None or query_scores.high is None:
+            return None
+        return query_scores.low, query_scores.high
+    is_slope = key.startswith("sensitivity.") or (result.benchmark == benchmark_names.GLER and dataset is None)
+    statistic = score_record(result.benchmark, key, result.higher_is_better).statistic
+    if is_slope or statistic is None:
+        return None
+    datasets = list(result.details) if dataset is None else [dataset]
+    ranges = [statistic.range(max(2, len(result.details[name].labels))) for name in datasets]
+    lowest = min(low for low, _ in ranges)
+    highest = max(high for _, high in ranges)
+    return lowest, highest
+
+
+def _score_details(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value of a score with its interval and what must be known about it."""
+    details: dict[str, str] = {}
+    if record["left_out"]:
+        details["PARTIAL"] = f"{record['left_out']} of {record['n'] + record['left_out']} queries are left out"
+    if record["stopped_early"]:
+        details["STOPPED EARLY"] = "an estimate from the first rows"
+    if record["not_beaten"] is not None:
+        details["not shown to be better than"] = record["not_beaten"] or "(better than every baseline)"
+    for baseline in ("random", "majority"):
+        if record[baseline] is not None:
+            details[f"accuracy of {baseline} guessing"] = repr(record[baseline])
+    uncertainty: dict[str, Any] = {"num_samples": record["n"]}
+    if record["low"] is not None:
+        interval: dict[str, Any] = {
+            "lower": record["low"],
+            "upper": record["high"],
+            "confidence_level": record["level"],
+        }
+        method = _interval_method(result, record)
+        if method is not None:
+            interval["method"] = method
+        uncertainty["confidence_interval"] = interval
+    return {"score": record["value"], "details": details, "uncertainty": uncertainty}
+
+
+def _interval_method(result: Result, record: Mapping[str, Any]) -> str | None:
+    """Return how the interval of a score was made; ``None`` if the result does not say it."""
+    if record["stopped_early"]:
+        return result.stopping.interval.method if result.stopping is not None else None
+    intervals: Mapping[str, Interval] = result.means.intervals
+    if record["dataset"] is not None:
+        intervals = result.details[record["dataset"]].intervals
+    if record["metric"] not in intervals:
+        return None
+    return intervals[record["metric"]].method
+
+
+def _settings_of_run(result: Result) -> dict[str, str]:
+    """Return the settings that can change scores: the fields of the signature, and the number of demonstrations."""
+    settings = {}
+    for name, value in result.signature.to_dict().items():
+        settings[name] = str(valid_unicode(value))
+    if "k" in settings:
+        settings["num_fewshot"] = settings["k"]  # the name that converters of other harnesses give it
+    if result.provenance.method is not None:
+        settings["method"] = result.provenance.method
+    return settings

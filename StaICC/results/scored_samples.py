@@ -1,0 +1,207 @@
+"""The samples of a result with their scores by each metric, for exports that have single samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from StaICC import benchmark_names
+from StaICC.results.details import LoggedSamples, query_positions
+from StaICC.results.query_records import QueryRecord, WrittenPrompts, records_of_queries
+from StaICC.results.result import Result
+from StaICC.results.score_records import single_scores
+
+_LIKELIHOOD = "averaged_truelabel_likelihood"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSample:
+    """The score of one sample by one metric."""
+
+    dataset: str
+    score_key: str
+    """Key of the score in the result that is the mean over such samples."""
+    metric: str
+    """Name of the metric, such as ``"accuracy"``."""
+    sample_id: str
+    """Id of the document, with the condition if the benchmark has several conditions."""
+    repeat: int
+    """Number among the samples with this id."""
+    score: float | None
+    """``None`` without a prediction, or if the score leaves the sample out; ``reason`` says why."""
+    is_correct: bool
+    """Whether the prediction is right; for metrics of other harnesses, whether the score is the best possible one."""
+    reason: str | None
+    """Why there is no score, or no label in a reply that counts as wrong."""
+    query: QueryRecord | None = None
+    """The query, if this library wrote it."""
+    question: str | None = None
+    """The part of the prompt that asks about the document; ``None`` if the prompt is not known."""
+    labels: tuple[str, ...] = ()
+    """Names of all labels."""
+    document_digest: str | None = None
+    """Digest of document and target, as another harness logged them; ``None`` for queries of this library."""
+
+
+def scored_samples(result: Result, written: WrittenPrompts) -> Iterator[ScoredSample]:
+    """Yield the samples of a result, data set by data set, for each metric that is a mean over samples.
+
+    These are the accuracy, the likelihood, and metrics that are not of this library. Samples are left out if the result
+    has no such score of their condition, as in benchmarks of bias, whose queries have no true label.
+
+    Args:
+        result: The result.
+        written: The prompts by data set; a text instead of them is the reason why there are none.
+    """
+    if result.samples:
+        yield from _logged_samples(result)
+        return
+    for query, question in _queries_with_questions(result, written):
+        yield from _samples_of_query(result, query, question)
+    yield from _samples_of_own_metrics(result)
+
+
+# -- samples that another harness logged
+
+
+def _logged_samples(result: Result) -> Iterator[ScoredSample]:
+    """Yield the samples of a result of scores."""
+    for dataset, samples in result.samples.items():
+        reasons = {failure.query: failure.reason for failure in result.details[dataset].failures}
+        for metric, query_scores in result.query_scores.items():
+            for scores in (query_scores.values.get(dataset) or {}).values():
+                if scores is not None:
+                    yield from _logged_samples_of_metric(
+                        dataset, metric, samples, scores, best_score=query_scores.high, reasons=reasons
+                    )
+
+
+def _logged_samples_of_metric(
+    dataset: str,
+    metric: str,
+    samples: LoggedSamples,
+    scores: Sequence[float | None],
+    *,
+    best_score: float | None,
+    reasons: Mapping[int, str],
+) -> Iterator[ScoredSample]:
+    """Yield the samples of one task with their scores by one metric.
+
+    Args:
+        dataset: The task.
+        metric: The metric.
+        samples: The documents.
+        scores: The score of each sample.
+        best_score: The highest possible score; ``None`` if it is not known.
+        reasons: Why samples have no scores, by number.
+    """
+    for number, score in enumerate(scores):
+        yield ScoredSample(
+            dataset=dataset,
+            score_key=metric,
+            metric=metric,
+            sample_id=samples.documents[number],
+            repeat=samples.repeats[number],
+            score=score,
+            is_correct=score is not None and score == best_score,
+            reason=None if score is not None else reasons.get(number, "the log has no score of this sample"),
+            document_digest=samples.digests[number],
+        )
+
+
+# -- queries of this library
+
+
+def _queries_with_questions(result: Result, written: WrittenPrompts) -> Iterator[tuple[QueryRecord, str | None]]:
+    """Yield each query with the part of its prompt that asks about the document; ``None`` without the prompt."""
+    questions: dict[str, list[str]] = {}
+    for dataset, prompts in written.items():
+        if not isinstance(prompts, str):
+            questions[dataset] = [pieces[-1] for pieces in prompts]
+    numbers = dict.fromkeys(result.details, 0)
+    for query in records_of_queries(result, written):
+        number = numbers[query.dataset]
+        numbers[query.dataset] += 1
+        questions_of_dataset = questions.get(query.dataset, [])
+        question = questions_of_dataset[number] if number < len(questions_of_dataset) else None
+        yield query, question
+
+
+def _samples_of_query(result: Result, query: QueryRecord, question: str | None) -> Iterator[ScoredSample]:
+    """Yield a query with its score by the accuracy, and by the likelihood if it has probabilities."""
+    scores: dict[str, float | None] = {"accuracy": None}
+    if query.correct is not None:
+        scores["accuracy"] = float(query.correct)
+    if query.probabilities is not None:
+        scores[_LIKELIHOOD] = query.probabilities[query.ground_truth]
+    for metric, score in scores.items():
+        score_key = _score_key(result, query.dataset, query.condition, metric)
+        if score_key is None:
+            continue
+        yield ScoredSample(
+            dataset=query.dataset,
+            score_key=score_key,
+            metric=metric,
+            sample_id=_sample_id(result, query.dataset, query.condition, query.row),
+            repeat=query.repeat,
+            score=score,
+            is_correct=bool(query.correct),
+            reason=query.reason,
+            query=query,
+            question=question,
+            labels=result.details[query.dataset].labels,
+        )
+
+
+def _samples_of_own_metrics(result: Result) -> Iterator[ScoredSample]:
+    """Yield the queries with their scores by the user's own metrics that state them."""
+    for metric, query_scores in result.query_scores.items():
+        for dataset, scores_by_condition in query_scores.values.items():
+            for condition in result.details[dataset].conditions:
+                scores = scores_by_condition.get(condition.name)
+                score_key = _score_key(result, dataset, condition.name, metric)
+                if scores is None or score_key is None:
+                    continue
+                positions = query_positions(condition.rows)
+                for (row, repeat), score, prediction, truth in zip(
+                    positions, scores, condition.predictions, condition.truth, strict=True
+                ):
+                    yield ScoredSample(
+                        dataset=dataset,
+                        score_key=score_key,
+                        metric=metric,
+                        sample_id=_sample_id(result, dataset, condition.name, row),
+                        repeat=repeat,
+                        score=score,
+                        is_correct=prediction == truth,
+                        reason=None if score is not None else "no score counts the query",
+                        labels=result.details[dataset].labels,
+                    )
+
+
+def _sample_id(result: Result, dataset: str, condition: str, row: int) -> str:
+    """Return the id of the test row, with the condition if there are several conditions."""
+    if len(result.details[dataset].conditions) == 1:
+        return str(row)
+    return f"{condition}/{row}"
+
+
+def _score_key(result: Result, dataset: str, condition: str, metric: str) -> str | None:
+    """Return the key of the score that a metric has on a condition; ``None`` if the result does not have it.
+
+    In LongICL, the key is that of the condition. In other benchmarks with one condition, it is that of the metric; with
+    several, it is that of condition and metric.
+    """
+    if result.benchmark == benchmark_names.LONG_ICL:
+        key = condition
+        is_score = metric == "accuracy"
+    elif len(result.details[dataset].conditions) == 1:
+        key = metric
+        is_score = True
+    else:
+        key = f"{condition}.{metric}"
+        is_score = True
+    known_keys = {known_key for known_key, _ in single_scores(result.divided[dataset])}
+    if is_score and key in known_keys:
+        return key
+    return None

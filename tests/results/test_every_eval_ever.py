@@ -1,0 +1,222 @@
+"""Results as files of Every Eval Ever: links, scores, samples, and the official validator where it is installed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.benchmarks.exchange import identified_queries, score_predictions
+from StaICC.benchmarks.saved_prompts import written_prompts
+from StaICC.cli import main
+from StaICC.errors import ArgumentError
+from StaICC.results.every_eval_ever import ExportedResult, ExportSettings, export_result
+from StaICC.results.result import Result
+from StaICC.results.score_records import single_scores
+from tests.results.test_json_schema import KINDS, probabilities
+
+VALIDATOR = "STAICC_EVERY_EVAL_EVER"
+"""Environment variable: a Python (3.12 or later) that has the package every-eval-ever, with the official validator."""
+
+
+def normal(**settings: Any) -> Result:
+    """Return a result on ``mini`` of the model org/name."""
+    result: Result = StaICC.Normal(datasets=["mini"], limit=10, **settings)(probabilities, model_name="org/name")
+    return result
+
+
+def aggregate_of(exported: ExportedResult) -> Any:
+    return json.loads(exported.aggregate)
+
+
+def lines_of(exported: ExportedResult) -> list[Any]:
+    return [json.loads(line) for line in exported.samples.splitlines()]
+
+
+def test_the_scores_have_their_values_intervals_and_bounds() -> None:
+    result = normal()
+    exported = aggregate_of(export_result(result, {}))
+    assert exported["model_info"]["id"] == "org/name"
+    scores = {score["evaluation_result_id"]: score for score in exported["evaluation_results"]}
+    accuracy = scores["Normal/mini/accuracy"]
+    interval = result.details["mini"].intervals["accuracy"]
+    assert accuracy["score_details"]["score"] == result.divided["mini"]["accuracy"]
+    assert accuracy["score_details"]["uncertainty"] == {
+        "num_samples": 20,
+        "confidence_interval": {
+            "lower": interval.low,
+            "upper": interval.high,
+            "confidence_level": 0.95,
+            "method": interval.method,
+        },
+    }
+    config = accuracy["metric_config"]
+    assert (config["lower_is_better"], config["min_score"], config["max_score"]) == (False, 0.0, 1.0)
+    calibration_error = scores["Normal/mini/expected_calibration_error_1"]["metric_config"]
+    assert calibration_error["lower_is_better"] is True
+
+
+@pytest.mark.parametrize("name", ["Normal", "GLER"])
+def test_the_mean_of_the_samples_of_a_score_is_the_score(name: str) -> None:
+    result = getattr(StaICC, name)(datasets=["mini"], limit=10)(probabilities)
+    exported = export_result(result, written_prompts(result))
+    values: dict[str, list[float]] = {}
+    for line in lines_of(exported):
+        values.setdefault(line["evaluation_result_id"], []).append(line["evaluation"]["score"])
+    assert values
+    scores = dict(single_scores(result.divided["mini"]))
+    for result_id, samples in values.items():
+        key = result_id.removeprefix(f"{name}/mini/")
+        assert math.fsum(samples) / len(samples) == pytest.approx(scores[key], abs=1e-12)
+
+
+def test_a_sample_has_the_question_the_prompt_the_labels_and_the_prediction() -> None:
+    result = normal()
+    line = lines_of(export_result(result, written_prompts(result)))[0]
+    query = result.queries(StaICC.written_prompts)[0]
+    assert line["input"]["formatted"] == query.prompt
+    assert line["input"]["raw"]
+    assert line["input"]["formatted"].endswith(line["input"]["raw"])
+    assert line["input"]["reference"] == [query.ground_truth_label]
+    assert line["input"]["choices"] == list(result.details["mini"].labels)
+    assert line["output"]["raw"] == [query.prediction_label]
+    assert line["answer_attribution"][0]["extraction_method"] == "largest label score"
+    text = json.dumps(
+        {"raw": line["input"]["raw"], "reference": line["input"]["reference"]}, sort_keys=True, separators=(",", ":")
+    )
+    assert line["sample_hash"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_two_files_belong_together() -> None:
+    exported = export_result(normal(), {})
+    aggregate = aggregate_of(exported)
+    details = aggregate["detailed_evaluation_results"]
+    assert details["file_path"] == exported.samples_path
+    assert exported.samples_path == exported.aggregate_path.replace(".json", "_samples.jsonl")
+    assert details["checksum"] == hashlib.sha256(exported.samples).hexdigest()
+    lines = lines_of(exported)
+    assert details["total_rows"] == len(lines)
+    assert {line["evaluation_id"] for line in lines} == {aggregate["evaluation_id"]}
+    assert {line["model_id"] for line in lines} == {"org/name"}
+
+
+def test_the_same_result_has_the_same_file_names() -> None:
+    result = normal()
+    assert export_result(result, {}).aggregate_path == export_result(result, {}).aggregate_path
+    assert export_result(result, {}).aggregate_path != export_result(normal(k=2), {}).aggregate_path
+
+
+def test_partial_runs_are_marked_and_failed_queries_have_an_error() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=10)
+    by_id = {query.id: {"index": 0} for query in list(identified_queries(benchmark))[3:]}
+    result = score_predictions(benchmark, by_id, partial=True, model_name="org/name")
+    assert isinstance(result, Result)
+    exported = export_result(result, {})
+    scores = {score["evaluation_result_id"]: score for score in aggregate_of(exported)["evaluation_results"]}
+    accuracy = scores["Normal/mini/accuracy"]
+    assert accuracy["score_details"]["details"]["PARTIAL"] == "3 of 20 queries are left out"
+    assert accuracy["metric_config"]["metric_name"] == "accuracy (3 left out)"
+    assert accuracy["score_details"]["uncertainty"]["num_samples"] == 17
+    errors = [line.get("error") for line in lines_of(exported)]
+    assert errors == ["no prediction was given"] * 3 + [None] * 17
+
+
+def test_a_stated_name_is_marked_as_stated() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
+    by_id = {query.id: {"index": 0} for query in identified_queries(benchmark)}
+    result = score_predictions(benchmark, by_id, model_name="openai/gpt-4o")
+    assert isinstance(result, Result)
+    info = aggregate_of(export_result(result, {}))["model_info"]
+    assert (info["name"], info["id"], info["developer"]) == ("openai/gpt-4o", "openai/gpt-4o", "openai")
+    assert "stated" in info["additional_details"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("EleutherAI/pythia-70m", "EleutherAI/pythia-70m"),
+        ("hf:EleutherAI/pythia-70m", "EleutherAI/pythia-70m"),
+        ("gpt2", "unspecified/gpt2"),
+        ("/home/someone/models/mine", "unspecified/mine"),
+        ("../../../etc/passwd", "unspecified/passwd"),
+        ("a/../b", "a/__b"),
+        ("con", "unspecified/_con"),
+        ("unknown", "unspecified/_unknown"),
+        ('a<b>:"|?*', "unspecified/a_b______"),
+    ],
+)
+def test_no_name_of_a_model_leads_out_of_the_folder(name: str, folder: str) -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=4)(probabilities, model_name=name)
+    path = export_result(result, {}).aggregate_path
+    assert path.startswith("data/staicc/")
+    assert ".." not in path.split("/")
+    assert path.split("/")[2:4] == folder.split("/")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"collection": "a/b"}, {"collection": ".."}, {"model_id": "gpt2"}, {"model_id": "a:b/c"}, {"relationship": "x"}],
+)
+def test_settings_that_the_schema_does_not_allow_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError):
+        ExportSettings(**settings)
+
+
+def test_a_result_without_any_score_is_refused_with_the_reasons() -> None:
+    result = KINDS["no prediction"](Path())
+    with pytest.raises(ArgumentError, match="no query has a prediction"):
+        export_result(result, {})
+
+
+def test_the_command_writes_the_files_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = StaICC.Suite(datasets=["mini"], limit=6)(probabilities, model_name="org/name")
+    suite.save(tmp_path / "suite.json")
+    command = ["export", "every-eval-ever", str(tmp_path / "suite.json"), "-o", str(tmp_path / "out"), "--json"]
+    assert main([*command, "--organization", "me", "--model-id", "org/other"]) == 0
+    captured = capsys.readouterr()
+    paths = [Path(path) for path in json.loads(captured.out)]
+    assert len(list((tmp_path / "out" / "data" / "staicc" / "org" / "other").iterdir())) == len(paths)
+    assert "left out: GLER/mini/sensitivity.accuracy (whether higher values are better is not stated)" in captured.err
+    sample_files = [path for path in paths if path.name.endswith("_samples.jsonl")]
+    assert len(sample_files) == 2  # Normal and GLER
+    first_line = json.loads(sample_files[0].read_text("utf-8").splitlines()[0])
+    assert first_line["input"]["raw"]
+
+    assert main([*command, "--no-prompts"]) == 0
+    (path, *_) = [Path(path) for path in json.loads(capsys.readouterr().out) if path.endswith("_samples.jsonl")]
+    assert json.loads(path.read_text("utf-8").splitlines()[0])["input"]["raw"] == ""
+
+
+@pytest.mark.skipif(VALIDATOR not in os.environ, reason=f"{VALIDATOR} names no Python with every-eval-ever")
+def test_the_official_validator_accepts_every_kind_of_result_without_a_warning(tmp_path: Path) -> None:
+    files = []
+    for kind, make in KINDS.items():
+        folder = tmp_path / kind.replace(" ", "_")
+        folder.mkdir()
+        for result in make(folder).results():
+            try:
+                exported = export_result(result, written_prompts(result))
+            except ArgumentError:
+                continue  # The result has no score.
+            for name, content in {
+                exported.samples_path: exported.samples,
+                exported.aggregate_path: exported.aggregate,
+            }.items():
+                if content:
+                    path = tmp_path / "datastore" / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
+                    files.append(str(path))
+    command = [os.environ[VALIDATOR], "-m", "every_eval_ever", "validate", "--format", "json", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]})
+    reports = json.loads(done.stdout)
+    assert len(reports) == len(files)
+    assert [report for report in reports if report["errors"] or report["warnings"]] == []
+    assert done.returncode == 0
