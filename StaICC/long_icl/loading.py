@@ -119,6 +119,10 @@ class LongICLData:
             return turns_by_need(map(_labels_of, self.train), most)
         return turns_of(row.label for row in self.train)[:most]
 
+    def labels_of_row(self, row: int) -> tuple[str, ...]:
+        """Return the labels of a training row."""
+        return _labels_of(self.train[row])
+
     def demonstration_counts(self) -> dict[str, int]:
         """Return for each label the number of training rows that have it."""
         counts: Counter[str] = Counter()
