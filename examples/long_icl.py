@@ -93,9 +93,10 @@ result.save("long_icl.json")
 # %% [markdown]
 # ## Predictions as text
 #
-# In the published runs, the model generates text, which must equal the label exactly. `parsing="library"`
-# ignores a full stop or quotation marks. This function copies the label of the demonstration that shares the most
-# words with the query (with the cues of BANKING77), which is easy with synthetic rows. Then it adds a full stop.
+# In the published runs, the model generates text, which must equal the label exactly. `parsing="library"`, the
+# default of own data and experiments, reads sentences and ignores a full stop or quotation marks. This function
+# copies the label of the demonstration that shares the most words with the query (with the cues of BANKING77), which is
+# easy with synthetic rows. Then it adds a full stop.
 
 
 # %%
@@ -121,7 +122,7 @@ for parsing in ("published", "library"):
 
 # %%
 controls = Experiment("controls", shots=2)
-print(LongICL(DATA, ["banking77"], limit=77, parsing="library", experiment=controls, verify=False)(copies))
+print(LongICL(DATA, ["banking77"], limit=77, experiment=controls, verify=False)(copies))
 
 # %% [markdown]
 # `parse_answer` is the parser.

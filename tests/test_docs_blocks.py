@@ -351,7 +351,7 @@ def test_the_commands_of_a_page(
             if (shown := outputs.pop(command, None)) is not None:
                 known = shown.removesuffix("...\n").removeprefix("...\n")
                 if shown.startswith("...\n"):
-                    assert known in out
+                    assert known in out, f"{command}: the output is\n{out}"
                     continue
                 assert (out if known == shown else out[: len(known)]).rstrip() == known.rstrip()
     assert not outputs, "the page shows outputs of commands that were not run"

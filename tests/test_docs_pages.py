@@ -15,7 +15,6 @@ import pytest
 import StaICC
 import StaICC.cli
 from StaICC.benchmarks.builtin import BENCHMARKS
-from StaICC.cli.options import LONG_ICL
 from StaICC.comparing.citing import find_work
 from StaICC.report.figures import KINDS
 from tests.conftest import NOT_QUICK
@@ -33,7 +32,7 @@ ARCHITECTURE, GALLERY, REPORTS = (
 def test_benchmarks_that_the_readme_names_exist() -> None:
     named = set(re.findall(r"`run ([a-z-]+)`", README))
     assert named
-    assert named <= {*BENCHMARKS, LONG_ICL}
+    assert named <= {*BENCHMARKS}
 
 
 def test_files_that_the_page_names_exist() -> None:

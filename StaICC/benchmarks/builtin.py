@@ -105,6 +105,11 @@ _BUILTIN: Sequence[type[Benchmark | BenchmarkGroup]] = (
 """The benchmarks of this library, in the order in which they are listed. To add one, add its class here."""
 
 
+_LONG_ICL = "long-icl"
+_LONG_ICL_CLASS = "StaICC.long_icl.benchmark:LongICL"
+"""The benchmark of long contexts; loaded by name, because its room is above."""
+
+
 def _other_names() -> dict[str, str]:
     """Return further names under which the registry finds benchmarks, each with the name on the command line.
 
@@ -116,17 +121,18 @@ def _other_names() -> dict[str, str]:
     for kind in _BUILTIN:
         names[fold(kind.__name__)] = _command_name(kind)
         names[fold(kind.task_name)] = _command_name(kind)
+    names[fold(benchmark_names.LONG_ICL)] = _LONG_ICL
     return names
 
 
 BENCHMARKS: Registry[Callable[..., Any]] = Registry(
     "benchmark",
     "staicc.benchmarks",
-    {_command_name(kind): f"{__name__}:{kind.__name__}" for kind in _BUILTIN},
+    {**{_command_name(kind): f"{__name__}:{kind.__name__}" for kind in _BUILTIN}, _LONG_ICL: _LONG_ICL_CLASS},
     callable_entry("a class or function that makes a Benchmark or a BenchmarkGroup"),
     folded=_other_names(),
 )
-"""All benchmarks that run over frozen classification data."""
+"""All benchmarks of this library."""
 
 
 def make_benchmark(name: str, **arguments: Any) -> Any:

@@ -47,10 +47,9 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from StaICC.arguments import whole_number
-from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.base_experimentor import BaseExperimentor, strictest_policy
 from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.experimentor import Experimentor, strictest_policy
 from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.logged_model_names import (
     LoggedPredictions,
@@ -59,6 +58,7 @@ from StaICC.benchmarks.logged_model_names import (
     stated_model_name,
 )
 from StaICC.benchmarks.logged_model_names import Prediction as Prediction
+from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import ArgumentError, OutputError, SchemaError
 from StaICC.files.json_reading import parse_json, refuse_device
@@ -84,6 +84,8 @@ class IdentifiedQuery:
     dataset: str
     condition: str
     query: Query
+    task_reads_replies: bool = False
+    """Whether the task reads a generated reply itself; else its label is looked for when the reply is given."""
 
 
 def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
@@ -107,7 +109,7 @@ def query_id(benchmark: str, dataset: str, condition: str, query: Query) -> str:
     return f"{names}/{query.row}/{query.repeat}/{digest}"
 
 
-def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[IdentifiedQuery]:
+def identified_queries(benchmark: BaseBenchmark[Any] | BenchmarkGroup) -> Iterator[IdentifiedQuery]:
     """Yield every query of a benchmark, data set by data set and condition by condition, in the order of a run.
 
     Args:
@@ -119,7 +121,9 @@ def identified_queries(benchmark: Benchmark | BenchmarkGroup) -> Iterator[Identi
                 yield from _identified(member, experimentor, condition)
 
 
-def _identified(benchmark: Benchmark, experimentor: Experimentor, condition: Condition) -> Iterator[IdentifiedQuery]:
+def _identified(
+    benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor, condition: Condition
+) -> Iterator[IdentifiedQuery]:
     """Yield the queries of a condition with their ids, one at a time: long prompts are written when they are read.
 
     Args:
@@ -127,7 +131,7 @@ def _identified(benchmark: Benchmark, experimentor: Experimentor, condition: Con
         experimentor: The data set.
         condition: The condition.
     """
-    benchmark_name = benchmark.task.name
+    benchmark_name = benchmark.benchmark_name
     for query in condition.queries:
         yield IdentifiedQuery(
             id=query_id(benchmark_name, experimentor.name, condition.name, query),
@@ -135,6 +139,7 @@ def _identified(benchmark: Benchmark, experimentor: Experimentor, condition: Con
             dataset=experimentor.name,
             condition=condition.name,
             query=query,
+            task_reads_replies=experimentor.task.free_text,
         )
 
 
@@ -147,7 +152,7 @@ class _IdentifiedDataset:
     """The queries of all conditions with their ids, in order."""
 
 
-def _identify_queries(benchmark: Benchmark, experimentor: Experimentor) -> _IdentifiedDataset:
+def _identify_queries(benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor) -> _IdentifiedDataset:
     """Return the queries of one data set with their ids, condition by condition.
 
     Args:
@@ -161,7 +166,9 @@ def _identify_queries(benchmark: Benchmark, experimentor: Experimentor) -> _Iden
     return _IdentifiedDataset(conditions, identified)
 
 
-def prompt_records(benchmark: Benchmark | BenchmarkGroup, with_truth: bool = False) -> Iterator[dict[str, Any]]:
+def prompt_records(
+    benchmark: BaseBenchmark[Any] | BenchmarkGroup, with_truth: bool = False
+) -> Iterator[dict[str, Any]]:
     """Yield one plain record for each query, for files and data frames.
 
     Args:
@@ -201,7 +208,7 @@ def batch_key(identified: IdentifiedQuery) -> str:
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def batch_prompts(benchmark: Benchmark | BenchmarkGroup) -> Iterator[tuple[str, Prompt]]:
+def batch_prompts(benchmark: BaseBenchmark[Any] | BenchmarkGroup) -> Iterator[tuple[str, Prompt]]:
     """Yield the distinct prompts of a benchmark with their ``custom_id``, for :func:`StaICC.batch_requests`.
 
     One prompt is in memory at a time, where the benchmark writes its prompts when they are read.
@@ -231,6 +238,8 @@ class _Field:
 
 
 _NUMBERS = ("probabilities", "logits")
+_KINDS_OF_NUMBERS = {"probabilities", "logits", "ambiguous"}
+"""How a task may have read rows of numbers."""
 _FIELDS = {
     "probabilities": _Field("numbers", "a list with one number a label"),
     "logits": _Field("numbers", "a list with one number a label"),
@@ -566,7 +575,7 @@ def _logged_requests(arguments: Any, n_labels: int) -> list[list[Any]]:
 
 
 def score_predictions(
-    benchmark: Benchmark | BenchmarkGroup,
+    benchmark: BaseBenchmark[Any] | BenchmarkGroup,
     predictions: Mapping[str, Prediction],
     *,
     partial: bool = False,
@@ -620,7 +629,7 @@ def score_predictions(
         _log.warning("%s", warning)
     if isinstance(benchmark, BenchmarkGroup):
         return ResultGroup(benchmark.name, results)
-    return results[benchmark.task.name]
+    return results[benchmark.benchmark_name]
 
 
 def _match_queries(
@@ -674,7 +683,7 @@ class _GivenPredictions:
     n_given: int
     """How many queries have a prediction."""
     replies: frozenset[str]
-    """The ids of the queries whose prediction is a reply, also of those whose reply has no label."""
+    """The ids of the queries whose prediction is a reply that was read here, also of those without a label."""
     unparsed: Mapping[str, Failure]
     """The failures of the replies without a label, by the id of their query."""
     cut_off: frozenset[str]
@@ -726,7 +735,7 @@ def _read_answers(
         n_given += 1
         for field in value:
             example_by_field[field] = query.id
-        if "reply" in value:
+        if "reply" in value and not query.task_reads_replies:
             replies.add(query.id)
             if isinstance(answer, Failure):
                 without_label[query.id] = answer
@@ -788,7 +797,7 @@ def _refuse_unparsed(given: _GivenPredictions) -> None:
 
 
 def _score_member(
-    member: Benchmark,
+    member: BaseBenchmark[Any],
     datasets: Sequence[_IdentifiedDataset],
     given: _GivenPredictions,
     started: float,
@@ -808,8 +817,8 @@ def _score_member(
     for run in runs.values():
         kinds_read |= {record.output for record in run.details.conditions}
     # Logits from 0 to 1 look like probabilities. The field of the predictions says what they are, so if they were read
-    # as another kind, they are scored again as the kind of their field.
-    if given.kind != "labels" and kinds_read - {given.kind, "none"}:
+    # as another kind, they are scored again as the kind of their field. A task of texts reads no kind of numbers.
+    if given.kind != "labels" and kinds_read & _KINDS_OF_NUMBERS - {given.kind}:
         outputs = cast("Kind", given.kind)
         member = member.copy_with(experimentor=[experimentor.copy_with(outputs=outputs) for experimentor in member])
         runs = _assemble_runs(member, datasets, given)
@@ -818,7 +827,7 @@ def _score_member(
 
 
 def _assemble_runs(
-    member: Benchmark, datasets: Sequence[_IdentifiedDataset], given: _GivenPredictions
+    member: BaseBenchmark[Any], datasets: Sequence[_IdentifiedDataset], given: _GivenPredictions
 ) -> dict[str, DatasetRun]:
     """Return the scored run over each data set of a benchmark, by the name of the data set.
 
@@ -833,7 +842,7 @@ def _assemble_runs(
     for experimentor, dataset in zip(member, datasets, strict=True):
         keys = [query.id for query in dataset.queries]
         answers = [given.answers[key] for key in keys]
-        run = experimentor.assemble(dataset.conditions, answers, f"{member.task.name}, {experimentor.name}")
+        run = experimentor.assemble(dataset.conditions, answers, f"{member.benchmark_name}, {experimentor.name}")
         replies = [key for key in keys if key in given.replies]
         n_cut_off = len(given.cut_off.intersection(replies))
         if n_cut_off:
@@ -846,7 +855,7 @@ def _assemble_runs(
 def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unparsed) -> Answer | Failure:
     """Return a prediction after validation, in the form in which an inference function returns it.
 
-    A reply is replaced by its label, or by a failure if it has no label.
+    A reply is replaced by its label, or by a failure if it has no label, unless the task reads it itself.
 
     Args:
         query: The query.
@@ -863,6 +872,8 @@ def _answer(query: IdentifiedQuery, prediction: Mapping[str, Any], unparsed: Unp
         if _type_of(value) != expected.type:
             raise OutputError(f"{name} must be {expected.expected}, not {value!r}")
         label_space = query.query.label_space
+        if name == "reply" and query.task_reads_replies:
+            return value  # type: ignore[no-any-return]  # a text
         if name == "reply":
             return read_reply(value, label_space, unparsed, query.query.prompt)
         return check_answer(value, label_space)

@@ -7,20 +7,22 @@ choice of demonstrations. The task writes the conditions, the runner predicts, a
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
 
 from StaICC.arguments import keywords_of_release, known_name, validate_integer
-from StaICC.benchmarks.running import DatasetTask
-from StaICC.benchmarks.task import Condition, Scoring, Statistics, TaskInput
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.benchmarks.hidden_labels import copied_rows, split_without_test_labels
+from StaICC.benchmarks.task import Condition, Scores, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT, get_card
 from StaICC.datasets.dataset import load_dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
-from StaICC.errors import ArgumentError, OutputError
-from StaICC.frozen import FixedAttributes, FrozenList
-from StaICC.inference.contract import check_answer, check_batch
+from StaICC.errors import ArgumentError
+from StaICC.frozen import FrozenList
 from StaICC.inference.replies import Failure, Unparsed
 from StaICC.metrics.classification import Kind
 from StaICC.metrics.metric_set import MetricFunction, MetricSet, metric_set
@@ -32,22 +34,20 @@ from StaICC.prompting.demonstrations import (
     sample_nested,
 )
 from StaICC.prompting.prompt_writer import PromptWriter
-from StaICC.prompting.views import split_dataset
+from StaICC.prompting.views import TripletSplit, split_dataset
 from StaICC.registry import origin_of
 from StaICC.safe_text import one_line
 
 if TYPE_CHECKING:
     from StaICC.benchmarks.evaluation import DatasetRun
-    from StaICC.benchmarks.task import Answers, Task
+    from StaICC.benchmarks.task import Answers, Outcome
     from StaICC.datasets.catalogue import Card
     from StaICC.datasets.dataset import Dataset
     from StaICC.inference.contract import Answer, Inference
-    from StaICC.inference.runner import Part, RunOptions
+    from StaICC.inference.runner import RunOptions
     from StaICC.metrics.metric_set import Metric
-    from StaICC.progress import ProgressCallback
     from StaICC.prompting.demonstrations import DemonstrationLists
-    from StaICC.prompting.prompt_writer import Query
-    from StaICC.prompting.views import SubsetView, TripletSplit
+    from StaICC.prompting.views import SubsetView
 
 METRIC_SETS = ("standard", "0.1.1")
 """The metric sets of this library."""
@@ -212,31 +212,6 @@ class MetricTable(MutableMapping[str, MetricFunction]):
         return repr(dict(self))
 
 
-def read_predictions(given: Any, queries: Sequence[Query], run_name: str) -> list[Answer | Failure]:
-    """Return predictions that were computed elsewhere, after the checks that predictions of an inference function get.
-
-    Args:
-        given: One prediction for each query, in order: a sequence or an array.
-        queries: The queries.
-        run_name: Benchmark and data set, for messages.
-
-    Raises:
-        ArgumentError: The predictions are not a list, are not as many as the queries, or have an index of their own.
-        OutputError: A prediction cannot be used; the message names its query.
-    """
-    try:
-        predictions = check_batch(given, len(queries), "got", "Give one for each prompt of prompt_set()")
-    except OutputError as error:
-        raise ArgumentError(f"{run_name}, preentered_prediction: {error}") from error
-    checked: list[Answer | Failure] = []
-    for number, (prediction, query) in enumerate(zip(predictions, queries, strict=True)):
-        try:
-            checked.append(check_answer(prediction, query.label_space))
-        except OutputError as error:
-            raise OutputError(f"{run_name}, query {number}: {error}") from error
-    return checked
-
-
 SAMPLERS = ("default", "nested", "nested-shared")
 """How demonstrations are drawn. ``"default"``: as published. ``"nested"``: so that the demonstrations of a smaller
 ``k`` are the first ones of a larger ``k``. ``"nested-shared"``: nested, with one list for all test rows of a repeat."""
@@ -251,7 +226,7 @@ class _DrawnSizes(NamedTuple):
     """The number of test rows for which they were drawn."""
 
 
-class Experimentor(FixedAttributes, DatasetTask):
+class Experimentor(BaseExperimentor):
     """One data set of a benchmark.
 
     Args:
@@ -278,6 +253,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         unparsed: How generated replies without a label count.
     """
 
+    task: Task
     __slots__ = (
         *("_benchmark_sampler", "_domain_lists", "_drawn_sizes", "_k", "_manual_lists", "_mode", "_outputs"),
         *("_repeats", "_rows", "_triplet", "_writer"),
@@ -619,8 +595,58 @@ class Experimentor(FixedAttributes, DatasetTask):
         without_intervals = Statistics(level=self.statistics.level, intervals=False)
         return self.copy_with(_rows=frozenset(rows), statistics=without_intervals)
 
-    def __len__(self) -> int:
-        return len(self.all_queries())
+    # -- copies for methods
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the prompts are those of the noisy channel, which scores the text given each label."""
+        return self.prompt_former.settings.noisy_channel
+
+    @property
+    def text_count(self) -> int:
+        """The number of input texts of a query."""
+        return len(self.card.template.input_text_prefixes)
+
+    def without_labels(self) -> Experimentor:
+        """Return a copy without the labels of the test rows; its prompts are the same."""
+        split = split_without_test_labels(self.triplet_dataset)
+        writer = self.prompt_former.copy_with(_split=split)
+        writer.set_pseudo_queries(self.task.pseudo_queries(self.card, split.demonstration))
+        return self.copy_with(_triplet=split, dataset=SimpleNamespace(card=self.card), _writer=writer)
+
+    def with_labels_of(self, original: Experimentor) -> Experimentor:
+        """Return a copy with the labels of the test rows, which :meth:`without_labels` removed.
+
+        Args:
+            original: The data set that this one is a changed copy of.
+
+        Raises:
+            ArgumentError: The demonstrations of this copy are drawn by labels that it does not have.
+        """
+        is_drawn_by_labels = self._mode in ("in-domain", "out-of-domain")
+        if is_drawn_by_labels and self._domain_lists != original._domain_lists:
+            raise ArgumentError(
+                f"{original.name}: {self._mode} demonstrations are drawn by the labels of test rows, which a method "
+                "does not know. Set the mode of the benchmark's data set instead"
+            )
+        copied = self.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
+        copied.prompt_former = self.prompt_former.copy_with(_split=original.triplet_dataset)
+        return copied
+
+    def with_query(self, texts: Sequence[str]) -> Experimentor:
+        """Return a copy in which these texts take the place of every query.
+
+        Demonstrations, template and label noise of each prompt are those of the original.
+
+        Args:
+            texts: The input texts.
+        """
+        split = self.triplet_dataset
+        changed = TripletSplit(split.calibration, split.demonstration, copied_rows(split.test, tuple(texts)))
+        task: Task = self.task
+        if task.pseudo_queries(self.card, split.demonstration) is not None:  # the task replaces the texts itself
+            task = _QueriesOnly(self.task.repeats)
+        return self.copy_with(_writer=copy.copy(self.prompt_former), _triplet=changed, task=task)
 
     # -- running
 
@@ -647,42 +673,6 @@ class Experimentor(FixedAttributes, DatasetTask):
         if replaced:
             warnings.warn(f"the metric {name!r} is replaced", stacklevel=3)  # 2 is the decorator
 
-    def run(
-        self,
-        forward_inference: Inference | None = None,
-        preentered_prediction: Sequence[Any] | None = None,
-        options: RunOptions | None = None,
-        part: Part | None = None,
-    ) -> DatasetRun:
-        """Return the scores of this data set, from an inference function or from predictions that were computed before.
-
-        Give one of the two. If both are given, the function is not called.
-
-        Args:
-            forward_inference: The inference function, which predicts the label of each prompt.
-            preentered_prediction: The given predictions: one for each prompt of :meth:`prompt_set`, in order.
-            options: Options of the run (store, executor, ...); the defaults if ``None``. Given predictions need none.
-            part: The name of this data set in messages, and for the progress its number among the data sets of a
-                larger run. ``None`` if this data set is run alone.
-
-        Returns:
-            The scores, with details such as intervals, baselines and warnings.
-
-        Raises:
-            ArgumentError: Neither is given, or the predictions do not fit the prompts.
-            OutputError: A query has no usable prediction.
-        """
-        from StaICC.inference.runner import Part, RunOptions
-
-        part = part or Part(f"{self.task.name}, {self.name}")
-        if preentered_prediction is not None:
-            given = read_predictions(preentered_prediction, self.all_queries(), part.name)
-            return self.assemble(self.conditions(), given, part.name)
-        if forward_inference is None:
-            raise ArgumentError("got neither, expected forward_inference or preentered_prediction (for each prompt)")
-        (run,) = run_together(forward_inference, {part.name: self}, part, options or RunOptions())
-        return run
-
     def assemble(self, conditions: Sequence[Condition], answers: Answers, where: str | None = None) -> DatasetRun:
         """Return the scores of the predictions of all conditions, with details such as intervals and baselines.
 
@@ -691,14 +681,11 @@ class Experimentor(FixedAttributes, DatasetTask):
             answers: The predictions of all conditions, in order.
             where: Name of this data set's run, for messages; by default the name of the data set.
         """
-        from StaICC.benchmarks.evaluation import evaluate
-
-        run = evaluate(self.task, self._scoring(), conditions, answers, where or self.name)
-        details = replace(run.details, data=self.data_digest)
+        run = super().assemble(conditions, answers, where)
         if self._rows is not None:
             # The run stopped early. It has no baselines, and keeps its prompts, which its verification reads.
-            return replace(run, details=replace(details, baselines={}))
-        return _with_columns(replace(run, details=details), answers)
+            return replace(run, details=replace(run.details, baselines={}))
+        return _with_columns(run, answers)
 
     @property
     def data_digest(self) -> str:
@@ -714,7 +701,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         test = self.triplet_dataset.test
         return digest([test.texts(row) for row in range(len(test))])
 
-    def _scoring(self) -> Scoring:
+    def scoring(self) -> Scoring:
         """Return the settings with which the task scores outcomes."""
         return Scoring(
             self.metric_set,
@@ -864,7 +851,7 @@ class Experimentor(FixedAttributes, DatasetTask):
         """
         from StaICC.benchmarks.evaluation import settings_tried
 
-        has_baselines = settings_tried(self.task, self._scoring()) is not None  # None: accuracy is not scored.
+        has_baselines = settings_tried(self.task, self.scoring()) is not None  # None: accuracy is not scored.
         has_intervals = not self.metric_set.as_released  # The metrics of StaICC 0.1.1 have no intervals.
         is_noisy = self.prompt_former.settings.noisy_channel
         return {
@@ -880,6 +867,22 @@ class Experimentor(FixedAttributes, DatasetTask):
             "unparsed": None if self.unparsed == "error" else self.unparsed,
             "statistics": self.statistics.for_signature(intervals=has_intervals, baselines=has_baselines),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _QueriesOnly(Task):
+    """Writes the queries of the test rows as they are; their predictions have no scores."""
+
+    name: ClassVar[str] = "queries"
+    repeats: int = 1
+
+    def conditions(self, task_input: TaskInput) -> Sequence[Condition]:
+        """Return the one condition with all queries."""
+        return [Condition("queries", task_input.queries())]
+
+    def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
+        """Return no scores."""
+        return Scores({}, {})
 
 
 def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> DatasetRun:
@@ -905,198 +908,3 @@ def _with_columns(run: DatasetRun, answers: Sequence[Answer | Failure]) -> Datas
     if scores is None:
         return replace(run, answers=answers)
     return replace(run, answers=scores)
-
-
-def strictest_policy(experimentors: Iterable[Experimentor]) -> Unparsed:
-    """Return how replies without a label are treated while several experimentors share their predictions.
-
-    If one experimentor has the policy ``"error"``, it is returned, because the run has to end at such a reply.
-    Otherwise the policy of the first experimentor is returned. It makes no difference then: every other policy keeps
-    the reply, and each experimentor scores it later by its own policy.
-    """
-    policies = [experimentor.unparsed for experimentor in experimentors]
-    if "error" in policies:
-        return "error"
-    return policies[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _PreparedRun:
-    """An experimentor with its queries and settings, before predictions are computed."""
-
-    name: str
-    """The name of its run."""
-    experimentor: Experimentor
-    settings: Mapping[str, str | None]
-    """The settings with which the queries were written, as text by field of the signature."""
-    conditions: Sequence[Condition]
-    queries: Sequence[Query]
-    """The queries of all conditions, in order."""
-
-    @classmethod
-    def of(cls, name: str, experimentor: Experimentor) -> _PreparedRun:
-        """Return an experimentor with its queries, which are written now, and with a record of its settings.
-
-        The record is made before the queries. :meth:`refuse_changes` compares it with the settings after the run.
-
-        Args:
-            name: The name of the run of the experimentor, for messages.
-            experimentor: The experimentor.
-        """
-        settings = experimentor.settings_for_signature()
-        conditions = experimentor.conditions()
-        queries: list[Query] = []
-        for condition in conditions:
-            queries += condition.queries
-        return cls(name, experimentor, settings, conditions, queries)
-
-    def refuse_changes(self) -> None:
-        """Raise an error if a setting was changed after the queries were written.
-
-        The signature of the result would then state other settings than those of its prompts.
-
-        Raises:
-            ArgumentError: A setting was changed.
-        """
-        for field, value in self.experimentor.settings_for_signature().items():
-            before = self.settings[field]
-            if value != before:
-                raise ArgumentError(
-                    f"{self.name}: {field} changed from {before} to {value} during the run, so the result "
-                    "would have another signature than its prompts. Change settings before or after a run"
-                )
-
-
-def run_together(
-    function: Inference, experimentors: Mapping[str, Experimentor], part: Part, options: RunOptions
-) -> list[DatasetRun]:
-    """Return the scored run of each of several experimentors, which are run together on one data set.
-
-    The benchmarks of a group, such as Normal and GLER, each have an experimentor for the data set, and many of their
-    queries are equal. So the queries of all experimentors are predicted in one pass, and each distinct query once.
-
-    With ``options.batched`` the function gets all prompts of a condition in one call, as in StaICC 0.1.1. A query that
-    several conditions have is then predicted in each of them, because a prediction may depend on the other prompts of
-    its call.
-
-    Args:
-        function: The inference function.
-        experimentors: The experimentors, by the name of their run.
-        part: The name of this data set in messages, and its number among the data sets of the run, for the progress.
-        options: Options of the run.
-
-    Raises:
-        ArgumentError: The settings of an experimentor changed during the run.
-        OutputError: A query has no usable prediction.
-    """
-    from StaICC.benchmarks.early_checks import early_checks
-    from StaICC.benchmarks.result_warnings import log_prompt_warnings
-
-    prepared = [_PreparedRun.of(name, experimentor) for name, experimentor in experimentors.items()]
-
-    def log_warnings_of_prompts() -> None:
-        """Log the warnings about the prompts, before the first one is predicted."""
-        for run in prepared:
-            log_prompt_warnings(run.experimentor.name, function, run.queries, options.log)
-
-    first = prepared[0].experimentor
-    pass_options = replace(
-        options,
-        unparsed=strictest_policy(experimentors.values()),
-        before_predicting=log_warnings_of_prompts,
-        watched=first.name,  # the name of the data set, in the warnings of the early checks
-        early_checks=early_checks(first.outputs, one_label_is_suspicious=first.task.scores_accuracy),
-    )
-    answers = _predict_in_one_pass(function, prepared, part, pass_options)
-    for run in prepared:
-        run.refuse_changes()
-    if pass_options.progress is not None:
-        _report_statistics(prepared, answers, part, pass_options.progress)
-    return _score_in_turn(function, prepared, answers, pass_options)
-
-
-def _predict_in_one_pass(
-    function: Inference, prepared: Sequence[_PreparedRun], part: Part, options: RunOptions
-) -> list[Answer | Failure]:
-    """Return the predictions of the queries of all experimentors, in order.
-
-    Args:
-        function: The inference function.
-        prepared: The experimentors with their queries.
-        part: Name and number of this data set within the run.
-        options: Options of the run.
-    """
-    from StaICC.inference.runner import predict_queries
-
-    if not options.batched:
-        all_queries = [query for run in prepared for query in run.queries]
-        return predict_queries(function, all_queries, part, options)
-    # In batches, as in StaICC 0.1.1, the function gets the prompts of each condition in one call.
-    answers: list[Answer | Failure] = []
-    for run in prepared:
-        for condition in run.conditions:
-            answers += predict_queries(function, condition.queries, part, options)
-    return answers
-
-
-def _report_statistics(
-    prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], part: Part, report: ProgressCallback
-) -> None:
-    """Call the progress callback with the state after the last prediction: the statistics are computed next.
-
-    Equal queries count once, also those of different experimentors.
-
-    Args:
-        prepared: The experimentors with their queries.
-        answers: The predictions of all queries, in order.
-        part: Name and number of this data set within the run.
-        report: The progress callback.
-    """
-    from StaICC.progress import Progress
-
-    all_queries = [query for run in prepared for query in run.queries]
-    answer_by_prompt = {}
-    for query, answer in zip(all_queries, answers, strict=True):
-        answer_by_prompt[query.prompt, query.label_space] = answer
-    n_distinct = len(answer_by_prompt)
-    n_failed = sum(isinstance(answer, Failure) for answer in answer_by_prompt.values())
-    report(
-        Progress(
-            done=n_distinct,
-            total=n_distinct,
-            where=part.name,
-            number=part.number,
-            parts=part.parts,
-            failed=n_failed,
-            phase="statistics",
-        )
-    )
-
-
-def _score_in_turn(
-    function: Inference, prepared: Sequence[_PreparedRun], answers: Sequence[Answer | Failure], options: RunOptions
-) -> list[DatasetRun]:
-    """Return the scored run of each experimentor, in order, and log the warnings about its predictions.
-
-    The predictions of one experimentor follow those of the one before in the list of all predictions.
-
-    Args:
-        function: The inference function.
-        prepared: The experimentors with their queries.
-        answers: The predictions of all queries, in order.
-        options: Options of the run.
-    """
-    from StaICC.benchmarks.result_warnings import answers_by_key, log_dataset_warnings, with_model_warnings
-
-    runs = []
-    start = 0
-    for prepared_run in prepared:
-        end = start + len(prepared_run.queries)
-        predictions = list(answers[start:end])
-        start = end
-        run = prepared_run.experimentor.assemble(prepared_run.conditions, predictions, prepared_run.name)
-        run = with_model_warnings(run, function, prepared_run.queries, predictions)
-        predictions_by_key = answers_by_key(prepared_run.queries, predictions)
-        log_dataset_warnings(prepared_run.experimentor.name, run, function, predictions_by_key, options.log)
-        runs.append(run)
-    return runs

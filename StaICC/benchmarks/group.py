@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from StaICC.arguments import known_name
+from StaICC.benchmarks.base_experimentor import run_together
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.benchmarks.data_warnings import data_warnings
 from StaICC.benchmarks.evaluation import DatasetRun
-from StaICC.benchmarks.experimentor import run_together
 from StaICC.benchmarks.forecast import forecast
+from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import Inference
@@ -164,7 +165,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
         return forecast(queries_by_dataset, function, grouped=True, **options)
 
 
-def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
+def members(benchmark: BaseBenchmark[Any] | BenchmarkGroup) -> Mapping[str, BaseBenchmark[Any]]:
     """Return the benchmarks of a group, by the name of their part; for a single benchmark, only itself by its name.
 
     Args:
@@ -172,4 +173,4 @@ def members(benchmark: Benchmark | BenchmarkGroup) -> dict[str, Benchmark]:
     """
     if isinstance(benchmark, BenchmarkGroup):
         return benchmark.members
-    return {benchmark.task.name: benchmark}
+    return {benchmark.benchmark_name: benchmark}

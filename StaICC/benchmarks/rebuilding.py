@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from StaICC import benchmark_names
 from StaICC.arguments import validate_integer
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.builtin import BENCHMARKS
@@ -22,7 +22,6 @@ from StaICC.datasets.dataset import Dataset, load_dataset
 from StaICC.errors import ArgumentError, DataError, SchemaError, StaICCError, UnknownNameError
 from StaICC.files.output import StrPath
 from StaICC.metrics.metric_set import METRICS, MetricSet, metric_set
-from StaICC.registry import import_reference
 from StaICC.results.result import Result, ResultGroup
 from StaICC.version import __version__
 
@@ -30,10 +29,6 @@ _LARGEST_OPTION = 4096
 """Largest number in an option: the size of the largest demonstration set of the benchmark. A forged file with a larger
 one would cost time and memory."""
 
-_REBUILD_LONG_ICL = "StaICC.long_icl.benchmark:rebuild_long_icl"
-"""Makes the benchmark LongICL of a result again, with its own data and readers; loaded by name: its room is above."""
-_LONG_ICL_CARD = "StaICC.long_icl.cards:task_card"
-"""Finds the card of a data set of LongICL; loaded by name, too."""
 UNREADABLE = (StaICCError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The errors that damaged or forged arguments and records of a file can raise."""
 
@@ -61,6 +56,26 @@ def finding_of_error(place: str, error: Exception) -> Finding:
     return Contradicted(text)
 
 
+class ReadsItsData(ABC):
+    """A benchmark that reads its data from a folder, and so makes itself again from a result."""
+
+    @classmethod
+    @abstractmethod
+    def remade(
+        cls, result: Result, data_dir: StrPath | None, own_datasets: Mapping[str, Dataset]
+    ) -> BaseBenchmark[Any]:
+        """Return the benchmark of a result, over the data sets for which the result has predictions.
+
+        Args:
+            result: The result.
+            data_dir: Folder with the data; by default, the folder where they are installed.
+            own_datasets: The data sets of the user's own, by name.
+
+        Raises:
+            UnknownBenchmarkError: The benchmark cannot be made again from the file.
+        """
+
+
 def rebuild(
     result: Results, data_dir: StrPath | None = None, data_files: Sequence[StrPath] = ()
 ) -> BaseBenchmark[Any] | BenchmarkGroup:
@@ -83,11 +98,11 @@ def rebuild(
     parts = list(result.results())
     if not parts or not all(part.arguments for part in parts):
         raise UnknownBenchmarkError("the file does not record the arguments of the benchmark")
-    if isinstance(result, Result) and result.benchmark == benchmark_names.LONG_ICL:
-        return _rebuild_long_icl(result, data_dir, data_files)
-
     benchmark_class = _class_of(result)
     _refuse_changes_by_hand(parts)
+    if isinstance(result, Result) and issubclass(benchmark_class, ReadsItsData):
+        own_datasets = {name: reopen_dataset(result, name, data_files) for name in result.files}
+        return benchmark_class.remade(result, data_dir, own_datasets)
     if isinstance(result, ResultGroup) and any(part.arguments["metrics"]["own"] for part in parts):
         raise UnknownBenchmarkError("the group has metrics of the user's own")
     datasets = [_dataset(parts[0], name, data_files) for name in parts[0].details]
@@ -104,16 +119,6 @@ def rebuild(
     if isinstance(benchmark, Benchmark) and parts[0].stopping is not None:
         return first_rows(benchmark, parts[0].stopping.rounds)
     return benchmark
-
-
-def _rebuild_long_icl(result: Result, data_dir: StrPath | None, data_files: Sequence[StrPath]) -> BaseBenchmark[Any]:
-    """Return the benchmark of a result of LongICL, over the data sets for which the result has predictions."""
-    _refuse_changes_by_hand([result])
-    evaluated = [name for name, details in result.details.items() if details.asked]
-    datasets = [_dataset(result, name, data_files) for name in evaluated]
-    statistics = Statistics(**result.arguments["statistics"])
-    make: Callable[..., BaseBenchmark[Any]] = import_reference(_REBUILD_LONG_ICL)
-    return make(result, data_dir, datasets, statistics)
 
 
 def _refuse_changes_by_hand(parts: Sequence[Result]) -> None:
@@ -153,11 +158,8 @@ def refuse_unknown_arguments(make: Callable[..., Any], arguments: Iterable[str])
         )
 
 
-def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset | str:
-    """Return a data set of a result, as an argument of its benchmark.
-
-    It is the data set in the recorded file of the user's own data, or a built-in one. For LongICL, which opens its data
-    itself, it is the name of the data set.
+def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset:
+    """Return a data set of a result: the one in the recorded file of the user's own data, or a built-in one.
 
     Args:
         result: The result.
@@ -168,17 +170,41 @@ def _dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Datase
         UnknownBenchmarkError: The data are the user's own, and their file is not given.
         SchemaError: A run would have recorded another name.
     """
+    if name in result.files:
+        return reopen_dataset(result, name, data_files)
     try:
-        if name in result.files:
-            dataset = Dataset.reopen(result.files[name], data_files)
-            refuse_builtin(name)
-        elif result.benchmark == benchmark_names.LONG_ICL:
-            return str(import_reference(_LONG_ICL_CARD)(name).name)
-        else:
-            dataset = load_dataset(name, references=False)
+        dataset = load_dataset(name, references=False)
     except (ArgumentError, UnknownNameError) as error:
         raise UnknownBenchmarkError(f"the result is over the user's own data ({error})") from error
-    # A built-in data set is found in any spelling, but a run writes its exact name.
+    return _with_recorded_name(dataset, name)
+
+
+def reopen_dataset(result: Result, name: str, data_files: Sequence[StrPath]) -> Dataset:
+    """Return the data set in the recorded file of the user's own data.
+
+    Args:
+        result: The result.
+        name: The name of the data set in it.
+        data_files: Files of the user's own data, and folders that contain them.
+
+    Raises:
+        UnknownBenchmarkError: The file is not given.
+        SchemaError: A run would have recorded another name.
+    """
+    try:
+        dataset = Dataset.reopen(result.files[name], data_files)
+        refuse_builtin(name)
+    except (ArgumentError, UnknownNameError) as error:
+        raise UnknownBenchmarkError(f"the result is over the user's own data ({error})") from error
+    return _with_recorded_name(dataset, name)
+
+
+def _with_recorded_name(dataset: Dataset, name: str) -> Dataset:
+    """Return a data set, if its name is the recorded one.
+
+    Raises:
+        SchemaError: A run would have recorded another name: it writes the exact one, and finds any spelling.
+    """
     if dataset.card.name != name:
         raise SchemaError(f"the data set {name!r:.60} is recorded with the name {dataset.card.name!r:.60}")
     return dataset
@@ -299,7 +325,7 @@ def _class_of(result: Results) -> type[Any]:
     """
     kind: type[Any]
     if isinstance(result, Result):
-        kind = Benchmark
+        kind = BaseBenchmark
         name = result.benchmark
         signed_name = result.signature.fields.get("benchmark") or ""
         if "@" in signed_name:  # The benchmark is of a plug-in, or its task is the user's own.

@@ -225,7 +225,7 @@ def _predict_queries(
 
     # With unparsed="wrong", a reply without a label does not end the predictions. It is returned as a failure with the
     # reply, and compared with the saved prediction, which may be such a reply, too.
-    options = replace(context.options_for(model, free_text=experimentor.free_text), unparsed="wrong")
+    options = replace(context.options_for(model, free_text=experimentor.task.free_text), unparsed="wrong")
     answers = predict_queries(model, [queries[number] for number in numbers], Part("rerun"), options)
     repeated = []
     for number, answer in zip(numbers, answers, strict=True):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.benchmarks.context import Predictions
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.findings import (
@@ -26,7 +27,7 @@ from StaICC.benchmarks.prompt_digests import PromptDigests, compare_prompts, dig
 from StaICC.benchmarks.race import marked, replay
 from StaICC.benchmarks.rebuilding import UNREADABLE, finding_of_error
 from StaICC.benchmarks.records import Written, count_distinct
-from StaICC.benchmarks.running import BaseBenchmark, DatasetTask
+from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import SchemaError, StaICCError
 from StaICC.inference.contract import Answer
@@ -132,7 +133,7 @@ class ScoredResult:
             StaICCError: The records are not those of the benchmark's queries.
         """
         details = self.result.details[name]
-        experimentor: DatasetTask = self.benchmark[name]
+        experimentor: BaseExperimentor = self.benchmark[name]
         if experimentor.unrecorded is not None:
             return self._saved_run(name, written)
 
@@ -142,7 +143,7 @@ class ScoredResult:
             raise SchemaError(f"saved {short_value(recorded_sizes)}, written {short_value(written_sizes)}")
         answers = list(_recorded_answers(details, n_labels=len(experimentor.get_label_space())))
         run = experimentor.assemble(conditions, answers)
-        if experimentor.free_text:
+        if experimentor.task.free_text:
             # The file has the labels that were read from the texts, but not the texts. So the recomputed kind of the
             # predictions is that of labels, and is replaced by the saved kind.
             records = []
@@ -211,11 +212,11 @@ class ScoredResult:
             name: The name of the data set.
         """
         details = self.result.details[name]
-        if details.dropped and self.benchmark[name].free_text:
+        if details.dropped and self.benchmark[name].task.free_text:
             return "prompts lost demonstrations, and the file does not record which ones"
         if self._absent_run(name) is not None:
             return None  # The run skipped the data set. All of its scores are undefined, which needs no predictions.
-        experimentor: DatasetTask = self.benchmark[name]
+        experimentor: BaseExperimentor = self.benchmark[name]
         return experimentor.unrecorded
 
     def shared(self, race: bool) -> Iterator[Finding]:
@@ -272,7 +273,7 @@ class ScoredResult:
         Args:
             expected: The JSON values of the recomputed result, which are changed.
         """
-        parses_texts = any(experimentor.free_text for experimentor in self.benchmark)
+        parses_texts = any(experimentor.task.free_text for experimentor in self.benchmark)
         expected_predictors = expected["provenance"]["predictors"]
         saved_predictors = self.saved["provenance"]["predictors"]
         for expected_predictor, saved_predictor in zip(expected_predictors, saved_predictors, strict=False):
@@ -327,9 +328,9 @@ class RerunSource:
         return Identity({})
 
     @property
-    def experimentor(self) -> DatasetTask:
+    def experimentor(self) -> BaseExperimentor:
         """The data set of the benchmark."""
-        experimentor: DatasetTask = self.scored.benchmark[self.dataset]
+        experimentor: BaseExperimentor = self.scored.benchmark[self.dataset]
         return experimentor
 
     @property

@@ -54,7 +54,7 @@ def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_
 def with_model_warnings(
     run: DatasetRun, function: Inference, queries: Sequence[Query], answers: Sequence[Answer | Failure]
 ) -> DatasetRun:
-    """Return a copy of a run with the warnings that need its inference function.
+    """Return a copy of a run with the warnings that need its inference function, after those that it has.
 
     Args:
         run: The run over a data set.
@@ -63,7 +63,7 @@ def with_model_warnings(
         answers: The prediction of each query.
     """
     predicted = answers_by_key(queries, answers)
-    return replace(run, model_warnings=tuple(model_warnings(function, predicted)))
+    return replace(run, model_warnings=(*run.model_warnings, *model_warnings(function, predicted)))
 
 
 def answers_by_key(queries: Sequence[Query], answers: Sequence[Answer | Failure]) -> dict[PromptKey, Answer | Failure]:

@@ -6,14 +6,14 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import without_overridden_arguments
 from StaICC.layout import Displayed, Line, TextTable
 from StaICC.numerics import mean
-from StaICC.prompting.prompt_writer import as_argument
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
 
@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 
     from StaICC.benchmarks.context import EarlySettings, Predictions, RunContext, RunSettings
     from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
-    from StaICC.benchmarks.task import Condition
     from StaICC.datasets.dataset import Dataset
-    from StaICC.inference.contract import Answer, Inference
+    from StaICC.inference.contract import Inference
     from StaICC.inference.forecast import Forecast
-    from StaICC.inference.replies import Failure
-    from StaICC.inference.runner import Part, RunOptions
     from StaICC.layout import Block
-    from StaICC.prompting.prompt_writer import Query
     from StaICC.results.result import Result
     from StaICC.results.signature import Signature
 
@@ -44,89 +40,7 @@ class Goal:
     """The score; ``None`` for accuracy."""
 
 
-class DatasetTask(Protocol):
-    """An experimentor: one data set of a benchmark, whose queries it writes and whose predictions it scores."""
-
-    free_text: ClassVar[bool] = False
-    """Whether predictions may be texts that the task parses."""
-
-    @property
-    def name(self) -> str:
-        """The name of the data set."""
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of a run over this data set. The progress of the run is shown step by step."""
-        return 1
-
-    @property
-    def row_scores(self) -> Sequence[str]:
-        """The keys of the scores that are means over test rows. A run can stop early only by such a score."""
-        return ()
-
-    def get_label_space(self) -> list[str]:
-        """Return the label names."""
-
-    def conditions(self) -> Sequence[Condition]:
-        """Return the conditions. Every call returns the same ones."""
-
-    def all_queries(self) -> list[Query]:
-        """Return the queries of all conditions, in order."""
-        return [query for condition in self.conditions() for query in condition.queries]
-
-    def prompt_set(self) -> list[Any]:
-        """Return all prompts, in order.
-
-        A prompt is a text. In the noisy channel, it is a list with one text for each label.
-        """
-        return [as_argument(query.prompt) for query in self.all_queries()]
-
-    def run(
-        self, forward_inference: Inference | None, preentered_prediction: Any, options: RunOptions, part: Part
-    ) -> DatasetRun:
-        """Return the scored run: predict all queries, or take given predictions, and score them.
-
-        Args:
-            forward_inference: The inference function; ``None`` if predictions are given.
-            preentered_prediction: The given predictions, one for each query; ``None`` if there is a function.
-            options: The options of the runner.
-            part: The data set as a part of the run, for messages and progress.
-        """
-
-    def assemble(self, conditions: Sequence[Condition], answers: Sequence[Any]) -> DatasetRun:
-        """Return the scored run over the predictions of all conditions.
-
-        Args:
-            conditions: The conditions.
-            answers: The predictions of all queries, condition by condition.
-        """
-
-    def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
-        """Return one record for each query of a run."""
-        from StaICC.benchmarks.records import records_of
-
-        return records_of(run.outcomes)
-
-    @property
-    def unrecorded(self) -> str | None:
-        """The reason why results have no records of the predictions; ``None`` if they have them."""
-        return None
-
-    @property
-    def data_digest(self) -> str:
-        """The digest by which comparisons recognise the data."""
-
-    def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
-        """Return a prediction in the form in which results record it, to compare it with the saved one.
-
-        Args:
-            number: The number of its query, counted from 0.
-            answer: The prediction that was computed again.
-        """
-        return answer
-
-
-_E = TypeVar("_E", bound=DatasetTask)
+_E = TypeVar("_E", bound=BaseExperimentor)
 
 
 class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
@@ -221,11 +135,13 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 data set name.
 
         Raises:
-            ArgumentError: A function is not callable, or there is not one for each data set.
+            ArgumentError: A function is not callable or cannot be scored on its data set, or there is not one for each.
         """
         if isinstance(functions, Sequence) and not isinstance(functions, (str, bytes)) and len(functions) == 1:
             functions = functions[0]
         if callable(functions):
+            for experimentor in self:
+                experimentor.refuse_function(functions)
             return [without_overridden_arguments(functions)] * len(self)
         if isinstance(functions, str):
             raise ArgumentError(
@@ -238,6 +154,8 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         for number, function in enumerate(chosen):
             if not callable(function):
                 raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
+        for experimentor, function in zip(self, chosen, strict=True):
+            experimentor.refuse_function(function)
         return [without_overridden_arguments(function) for function in chosen]
 
     def _for_datasets(self, values: Any, description: str) -> Sequence[Any]:
@@ -515,7 +433,7 @@ def _not_one_source(got: str) -> ArgumentError:
     )
 
 
-def _prompts_digest(experimentor: DatasetTask) -> str:
+def _prompts_digest(experimentor: BaseExperimentor) -> str:
     """Return the digest of all prompts of a data set. Only one prompt at a time is in memory."""
     from StaICC.benchmarks.prompt_digests import digest_prompts
 

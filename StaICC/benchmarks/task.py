@@ -519,6 +519,8 @@ class Scoring:
 class Scorer(Protocol):
     """How predictions become scores."""
 
+    name: ClassVar[str]
+    """The name in messages and signatures, such as ``"Normal"``."""
     scores_accuracy: ClassVar[bool] = False
     """Whether accuracy is among the scores of each condition, so that it gets baselines."""
     scores_metric_set: ClassVar[bool] = False
@@ -558,8 +560,6 @@ class Task(Scorer, Protocol):
     Derive your task from it. A task must define :meth:`conditions` and :meth:`score`; the other members have defaults.
     """
 
-    name: ClassVar[str]
-    """The name in messages and signatures, such as ``"Normal"``."""
     row_scores: ClassVar[Sequence[str]] = ()
     """The scores that are means over test rows, so that a run can stop early."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.cli import output
-from StaICC.cli.options import LONG_ICL
+from StaICC.cli.long_icl_options import LONG_ICL
 from StaICC.cli.parser import add_command
 from StaICC.datasets import pack
 from StaICC.datasets.catalogue import MINI, get_card, names

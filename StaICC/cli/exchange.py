@@ -19,7 +19,7 @@ from StaICC.kernels.registry import load_kernel
 def add_prompts(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     options.add_benchmark(parser)
-    options.add_prompt_options(parser)
+    options.add_benchmark_prompt_options(parser)
     output.add_output(parser, "output file: CSV if it ends in .csv, otherwise JSON Lines")
     model_options.add_model(parser, "add the prompts as this model reads them, such as a conversation")
     parser.add_argument("--with-truth", action="store_true", help="add ground_truth, the index of the true label")
@@ -82,7 +82,7 @@ def add_score(parser: argparse.ArgumentParser) -> None:
         metavar="PREDICTIONS",
         help="the predictions: a file, or the log folder of lm_eval",
     )
-    options.add_prompt_options(parser)
+    options.add_benchmark_prompt_options(parser)
     options.add_scoring_options(parser)
     parser.add_argument(
         "--model-name",

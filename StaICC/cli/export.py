@@ -100,7 +100,7 @@ def _add_lm_eval(actions: Any) -> None:
     parser = add_command(actions, "lm-eval", _export_tasks, "write a benchmark as tasks of lm-evaluation-harness")
     parser.add_argument("folder", type=Path, metavar="DIR", help="the output folder; it is created if necessary")
     options.add_benchmark_option(parser)
-    options.add_prompt_options(parser)
+    options.add_benchmark_prompt_options(parser)
 
 
 def _export_tasks(args: argparse.Namespace) -> output.Printed:
@@ -115,7 +115,7 @@ def _add_batch(actions: Any, provider: str) -> None:
     parser = add_command(actions, f"{provider}-batch", _export_batch, text)
     parser.set_defaults(provider=provider)
     options.add_benchmark_option(parser)
-    options.add_prompt_options(parser)
+    options.add_benchmark_prompt_options(parser)
     model_options.add_model(
         parser, "the provider's name of the model; options of replies may follow: NAME;max_tokens=20"
     )

@@ -1,28 +1,34 @@
-"""The options of ``run`` for the benchmark LongICL."""
+"""The options of the benchmark LongICL, for all commands that take a benchmark."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from StaICC.benchmarks.task import Statistics
-from StaICC.cli import model_options, options
 from StaICC.cli.foreign_options import flag
-from StaICC.cli.options import ALL, LONG_ICL
 from StaICC.cli.parser import converted
 from StaICC.errors import ArgumentError
 
-_EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed", "share")
-_OWN_ARGUMENTS = ("data_dir", "rounds", "instruct", "experiment", "parsing")
+LONG_ICL = "long-icl"
+"""Name of the benchmark LongICL and its data on the command line."""
 
-LONG_ICL_ARGUMENTS = (*_OWN_ARGUMENTS, *_EXPERIMENT_ARGUMENTS, "published")
-"""The arguments of ``run`` that only this benchmark reads; ``None`` if they are not given."""
+_EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed", "share")
+"""The arguments that become an experiment."""
+
+_OWN_ARGUMENTS = ("data_dir", "rounds", "instruct", "experiment", "parsing")
+"""The arguments that only this benchmark takes, under the same name."""
+
+LONG_ICL_ARGUMENTS = (*_OWN_ARGUMENTS, *_EXPERIMENT_ARGUMENTS)
+"""The arguments of commands that only this benchmark reads; ``None`` if they are not given."""
+
+_SHARED_ARGUMENTS = ("limit", "unparsed")
+"""The arguments of all benchmarks that this benchmark takes, too."""
 
 _UNSUPPORTED_ARGUMENTS = ("k", "sampler", "noisy_channel", "metrics", "outputs")
-"""The arguments of ``run`` that this benchmark does not have."""
+"""The arguments of other benchmarks that this benchmark does not have."""
 
 
 def _level(text: str) -> int:
@@ -33,11 +39,10 @@ def _level(text: str) -> int:
 
 
 def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of LongICL to the parser of ``run``.
+    """Add the options of LongICL to the parser of a command.
 
     Args:
-        parser: The parser, with the options of all benchmarks. ``unsupported_defaults`` of its arguments are the
-            defaults of those that LongICL does not support.
+        parser: The parser, with the options of all benchmarks.
     """
     group = parser.add_argument_group("long-icl (6 to 174 labels, contexts of 1K to 128K tokens)")
     group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
@@ -71,20 +76,21 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--parsing", help="of generated text: published (default), or library: the parser of all benchmarks"
     )
-    group.add_argument("--published", action="store_true", default=None, help="compare with the published figures too")
-    parser.set_defaults(unsupported_defaults={name: parser.get_default(name) for name in _UNSUPPORTED_ARGUMENTS})
 
 
-def refuse_options_without_long_icl(args: argparse.Namespace) -> None:
+def refuse_options_without_long_icl(args: argparse.Namespace, defaults: Mapping[str, Any]) -> None:
     """Refuse an option of the other benchmarks that LongICL does not support.
 
+    Args:
+        args: The arguments of the command.
+        defaults: The default of each argument of the other benchmarks that is not ``None``.
+
     Raises:
-        ArgumentError: The benchmark is LongICL, and such an option was given.
+        ArgumentError: Such an option was given.
     """
-    if args.benchmark != LONG_ICL:
-        return
-    for name, default in args.unsupported_defaults.items():
-        if getattr(args, name) != default:
+    for name in _UNSUPPORTED_ARGUMENTS:
+        default = defaults.get(name)
+        if getattr(args, name, default) != default:
             raise ArgumentError(f"{LONG_ICL} has no {flag(name)}")
 
 
@@ -96,24 +102,7 @@ def long_icl_files(data_dir: Path) -> list[Path]:
     return [data_dir / name for name in names]
 
 
-def long_icl_benchmark(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the benchmark LongICL that the options describe, and the inference function.
-
-    Raises:
-        ArgumentError: An option needs another one, or the model does not fit the data sets.
-    """
-    from StaICC.long_icl.benchmark import LongICL
-
-    settings = _benchmark_settings(args)
-    model = model_options.load_model(args, for_long_icl=True)
-    datasets = options.datasets_of(args)
-    if not model.generates_text and "experiment" not in settings:
-        datasets = _datasets_for_label_scores(datasets)
-    benchmark = LongICL(datasets=datasets, statistics=Statistics(tried=args.tried), announce=_announce, **settings)
-    return benchmark, model.function
-
-
-def _benchmark_settings(args: argparse.Namespace) -> dict[str, Any]:
+def long_icl_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of the benchmark that were given.
 
     Raises:
@@ -121,24 +110,41 @@ def _benchmark_settings(args: argparse.Namespace) -> dict[str, Any]:
     """
     from StaICC.long_icl.experiments import Experiment
 
-    settings = _given_arguments(args, ("limit", "unparsed", *_OWN_ARGUMENTS))
-    if settings.get("limit") == ALL:
-        settings["limit"] = None
+    arguments = _given_arguments(args, (*_SHARED_ARGUMENTS, *_OWN_ARGUMENTS))
     experiment_settings = _given_arguments(args, _EXPERIMENT_ARGUMENTS)
-    if "experiment" in settings:
-        settings["experiment"] = Experiment(settings["experiment"], **experiment_settings)
+    if "experiment" in arguments:
+        arguments["experiment"] = Experiment(arguments["experiment"], **experiment_settings)
     elif experiment_settings:
         option = flag(next(iter(experiment_settings)))
         raise ArgumentError(f"{option} belongs to an experiment. Choose one with --experiment")
-    return settings
+    arguments["announce"] = _announce
+    return arguments
+
+
+def parsing_of(args: argparse.Namespace) -> str:
+    """Return how the benchmark parses replies: as the option says, else as its default is for the data."""
+    from StaICC.long_icl.experiments import Experiment
+    from StaICC.long_icl.options import default_parsing
+
+    if args.parsing is not None:
+        return str(args.parsing)
+    experiment = None
+    if args.experiment is not None:
+        experiment = Experiment(args.experiment)
+    return default_parsing(experiment, has_own_data=args.data is not None)
 
 
 def _given_arguments(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
     """Return the arguments that were given, by name."""
-    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    given = {}
+    for name in names:
+        value = getattr(args, name, None)
+        if value is not None:
+            given[name] = value
+    return given
 
 
-def _datasets_for_label_scores(datasets: list[Any] | None) -> list[Any] | None:
+def datasets_for_label_scores(datasets: list[Any] | None) -> list[Any] | None:
     """Return the data sets that a model can do that scores labels and generates no text.
 
     Args:

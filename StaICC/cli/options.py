@@ -13,16 +13,22 @@ from typing import Any, get_args
 from StaICC.benchmarks.builtin import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.task import Statistics
+from StaICC.cli.foreign_options import ADVICE, flag
+from StaICC.cli.long_icl_options import (
+    LONG_ICL,
+    LONG_ICL_ARGUMENTS,
+    add_long_icl_options,
+    long_icl_arguments,
+    refuse_options_without_long_icl,
+)
 from StaICC.cli.parser import converted
 from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.delimited import QUOTING
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.replies import Unparsed
 from StaICC.inference.workers import worker_processes
+from StaICC.registry import fold
 from StaICC.safe_text import one_line
-
-LONG_ICL = "long-icl"
-"""Name of the benchmark LongICL and its data on the command line."""
 
 ALL = "all"
 """The value of ``--limit`` that evaluates all test examples."""
@@ -46,41 +52,40 @@ _BENCHMARK_ARGUMENTS = (
 )
 """The arguments that a benchmark takes under the same name; a command may have only some of them."""
 
+_DEFAULTS = {
+    "k": _DEFAULT_K,
+    "sampler": _DEFAULT_SAMPLER,
+    "noisy_channel": False,
+    "metrics": "standard",
+    "outputs": "auto",
+}
+"""The defaults of these arguments that are not ``None``."""
+
+_BENCHMARK_OF_ARGUMENT = {
+    "draws": "generalisation",
+    "templates": "generalisation",
+    **dict.fromkeys(LONG_ICL_ARGUMENTS, LONG_ICL),
+    "published": LONG_ICL,
+}
+"""The arguments that only one benchmark reads, each with its benchmark."""
+
 
 # The benchmark.
 
 
 class BenchmarkNames:
-    """The names of benchmarks as choices of an argument; plug-ins are loaded only if a name is not built in.
-
-    Args:
-        further_names: Names that this command knows in addition.
-    """
-
-    def __init__(self, *further_names: str) -> None:
-        self._further_names = further_names
+    """The names of benchmarks as choices of an argument; plug-ins are loaded only if a name is not built in."""
 
     def __contains__(self, name: object) -> bool:
-        return name in self._further_names or BENCHMARKS.knows(name)
+        return BENCHMARKS.knows(name)
 
     def __iter__(self) -> Iterator[str]:
         yield from BENCHMARKS.names()
-        yield from self._further_names
 
 
-def add_benchmark(parser: argparse.ArgumentParser, *further_names: str) -> None:
-    """Add the benchmark as a positional argument.
-
-    Args:
-        parser: The parser of the command.
-        *further_names: Names that this command knows in addition.
-    """
-    parser.add_argument(
-        "benchmark",
-        choices=BenchmarkNames(*further_names),
-        metavar="BENCHMARK",
-        help=_benchmark_help(*further_names),
-    )
+def add_benchmark(parser: argparse.ArgumentParser) -> None:
+    """Add the benchmark as a positional argument."""
+    parser.add_argument("benchmark", choices=BenchmarkNames(), metavar="BENCHMARK", help=_benchmark_help())
 
 
 def add_benchmark_option(parser: argparse.ArgumentParser) -> None:
@@ -90,8 +95,8 @@ def add_benchmark_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _benchmark_help(*further_names: str) -> str:
-    names = ", ".join([*BENCHMARKS, *further_names])
+def _benchmark_help() -> str:
+    names = ", ".join(BENCHMARKS)
     return f"{names}, the name of a plug-in, or package.module:name"
 
 
@@ -105,17 +110,48 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
     Raises:
         StaICCError: A name is unknown, a value is invalid, or data is missing.
     """
-    arguments: dict[str, Any] = {}
-    for name in _BENCHMARK_ARGUMENTS:
-        value = getattr(args, name, None)
-        if value is not None and value != _DEFAULT_SAMPLER:
-            arguments[name] = value
+    refuse_options_of_other_benchmarks(args)
+    if is_long_icl(args):
+        arguments = long_icl_arguments(args)
+    else:
+        arguments = {}
+        for name in _BENCHMARK_ARGUMENTS:
+            value = getattr(args, name, None)
+            if value is not None and value != _DEFAULT_SAMPLER:
+                arguments[name] = value
     if arguments.get("limit") == ALL:
         arguments["limit"] = None
     if hasattr(args, "tried"):
         arguments["statistics"] = Statistics(tried=args.tried)
-    arguments |= changes
-    return make_benchmark(args.benchmark, datasets=datasets_of(args), **arguments)
+    arguments = {"datasets": datasets_of(args), **arguments, **changes}
+    return make_benchmark(args.benchmark, **arguments)
+
+
+def is_long_icl(args: argparse.Namespace) -> bool:
+    """Return whether the benchmark is LongICL."""
+    return _command_name(args.benchmark) == LONG_ICL
+
+
+def _command_name(benchmark: str) -> str:
+    """Return the name under which a benchmark is listed, for any of its spellings."""
+    return BENCHMARKS.folded.get(fold(benchmark), benchmark)
+
+
+def refuse_options_of_other_benchmarks(args: argparse.Namespace) -> None:
+    """Refuse an option that the benchmark does not have.
+
+    Raises:
+        ArgumentError: Such an option was given.
+    """
+    for name, benchmark in _BENCHMARK_OF_ARGUMENT.items():
+        if benchmark == _command_name(args.benchmark) or getattr(args, name, None) is None:
+            continue
+        message = f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument"
+        if flag(name) in ADVICE:
+            message += f"; {ADVICE[flag(name)]}"
+        raise ArgumentError(message)
+    if is_long_icl(args):
+        refuse_options_without_long_icl(args, _DEFAULTS)
 
 
 # Prompts.
@@ -152,6 +188,17 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
         "(default: all; long-icl: 500, experiments 100)",
     )
     _add_own_data_options(parser)
+
+
+def add_benchmark_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Add the options that change the prompts, with those of one benchmark only.
+
+    Args:
+        parser: The parser of the command.
+        several: As for :func:`add_prompt_options`.
+    """
+    add_prompt_options(parser, several)
+    add_long_icl_options(parser)
 
 
 def _add_k(parser: argparse.ArgumentParser, several: bool) -> None:
@@ -289,16 +336,15 @@ def inputs_of(args: argparse.Namespace) -> list[Path]:
 
 def repeated(args: argparse.Namespace) -> str:
     """Return the prompt options that differ from their defaults, as command line text with a leading blank."""
-    defaults = {"k": _DEFAULT_K, "sampler": _DEFAULT_SAMPLER}
     words = []
-    if args.noisy_channel:
-        words.append("--noisy-channel")
-    for name in ("k", "sampler", "limit", "datasets", "data", *_DATA_ARGUMENTS):
+    for name in ("noisy_channel", "k", "sampler", "limit", "datasets", "data", *_DATA_ARGUMENTS, *LONG_ICL_ARGUMENTS):
         value = getattr(args, name)
-        if value is None or value == defaults.get(name):
+        if value is None or value == _DEFAULTS.get(name):
             continue
-        words.append(f"--{name}")
-        words += _words_of(value)
+        words.append(flag(name))
+        is_switch = value is True
+        if not is_switch:
+            words += _words_of(value)
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 

@@ -11,15 +11,8 @@ from typing import Any
 
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
-from StaICC.cli.foreign_options import ADVICE, flag
-from StaICC.cli.long_icl_options import (
-    LONG_ICL_ARGUMENTS,
-    add_long_icl_options,
-    long_icl_benchmark,
-    long_icl_files,
-    refuse_options_without_long_icl,
-)
-from StaICC.cli.options import LONG_ICL
+from StaICC.cli.foreign_options import flag
+from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of
 from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
@@ -28,13 +21,6 @@ from StaICC.kernels.registry import DESCRIPTIONS
 from StaICC.layout import Block, Line
 from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
 from StaICC.methods.specification import read_options
-
-_BENCHMARK_OF_OPTION = {
-    "draws": "generalisation",
-    "templates": "generalisation",
-    **dict.fromkeys(LONG_ICL_ARGUMENTS, LONG_ICL),
-}
-"""The options that only one benchmark reads, each with its benchmark."""
 
 _FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
 """The options that only a forecast reads."""
@@ -52,12 +38,12 @@ _NO_METHOD = "vanilla"
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    options.add_benchmark(parser, LONG_ICL)
+    options.add_benchmark(parser)
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     model_options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", default="ppm")
     model_options.add_text_options(parser)
     _add_method_options(parser)
-    options.add_prompt_options(parser, several=True)
+    options.add_benchmark_prompt_options(parser, several=True)
     options.add_scoring_options(parser)
     _add_early_stopping_options(parser)
     _add_run_options(parser)
@@ -65,7 +51,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_forecast_options(parser)
     _add_generalisation_options(parser)
     add_result_outputs(parser)
-    add_long_icl_options(parser)
+    parser.add_argument(
+        "--published", action="store_true", default=None, help="compare with the published figures too (long-icl)"
+    )
 
 
 def _add_method_options(parser: argparse.ArgumentParser) -> None:
@@ -222,30 +210,29 @@ def _check_early_stopping(args: argparse.Namespace, setting: str, option: str) -
         raise ArgumentError(f"--dry-run is for a complete run: got {option}, which ends one early")
 
 
-def _refuse_options_of_other_benchmarks(args: argparse.Namespace) -> None:
-    """Refuse an option that only another benchmark reads.
-
-    Raises:
-        ArgumentError: Such an option was given.
-    """
-    for name, benchmark in _BENCHMARK_OF_OPTION.items():
-        if benchmark == args.benchmark or getattr(args, name) is None:
-            continue
-        message = f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument"
-        if flag(name) in ADVICE:
-            message += f"; {ADVICE[flag(name)]}"
-        raise ArgumentError(message)
-
-
 # The run.
 
 
 def _benchmark_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark and the inference function; ``None`` for the benchmark if there is one for each k."""
-    if args.benchmark == LONG_ICL:
-        return long_icl_benchmark(args)
+    if options.is_long_icl(args):
+        return _long_icl_and_function(args)
     benchmark = None if _is_many_shot(args) else options.make(args)
     return benchmark, model_options.load_model(args).function
+
+
+def _long_icl_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the benchmark LongICL and the inference function.
+
+    By default, it generates text if the model can; methods need a function that scores labels.
+    """
+    model = model_options.load_model(
+        args, prefers_text=args.method is None, as_published=parsing_of(args) == "published"
+    )
+    changes = {}
+    if not model.generates_text and args.experiment is None:
+        changes["datasets"] = datasets_for_label_scores(options.datasets_of(args))
+    return options.make(args, **changes), model.function
 
 
 def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
@@ -354,8 +341,7 @@ def run(args: argparse.Namespace) -> int | None:
     args.model = model_options.model_of(args)
     early_stopping = _early_stopping_settings(args)
     _check_options(args, early_stopping)
-    _refuse_options_of_other_benchmarks(args)
-    refuse_options_without_long_icl(args)
+    options.refuse_options_of_other_benchmarks(args)
 
     input_files = _input_files(args)
     if args.dry_run:

@@ -13,7 +13,6 @@ from typing import Any
 
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli import output
-from StaICC.cli.options import LONG_ICL
 from StaICC.comparing.citing import find_work
 from StaICC.datasets.catalogue import catalogue
 from StaICC.datasets.dataset import dataset_registry
@@ -69,10 +68,7 @@ def show(args: argparse.Namespace) -> output.Printed:
 
 def _entries(kind: str, entries_of_kind: Registry[Any]) -> list[dict[str, Any]]:
     """Return the properties of each entry of a registry. Plug-ins are imported, to find those that fail."""
-    entries = [_entry(kind, entries_of_kind, listed) for listed in entries_of_kind.listing()]
-    if kind == "benchmarks":
-        entries.append({"name": LONG_ICL, "origin": None, "problem": None})
-    return entries
+    return [_entry(kind, entries_of_kind, listed) for listed in entries_of_kind.listing()]
 
 
 def _entry(kind: str, entries_of_kind: Registry[Any], listed: Listed) -> dict[str, Any]:

@@ -132,20 +132,26 @@ def _data_files(args: argparse.Namespace) -> dict[Path, list[StrPath]]:
     return dict(zip(results, files_of_results, strict=True))
 
 
-def _model_loader(args: argparse.Namespace) -> Callable[[bool], Inference]:
-    """Return a function that loads the model once, as ``run`` does for LongICL (``True``) or another benchmark."""
+_ModelLoader = Callable[[bool, bool], Inference]
+"""Loads a model: whether it generates text by default, and whether it reads prompts as in the published runs."""
+
+
+def _model_loader(args: argparse.Namespace) -> _ModelLoader:
+    """Return a function that loads the model once for each way in which ``run`` loads it."""
 
     @cache
-    def load_model(for_long_icl: bool) -> Inference:
-        return model_options.load_model(args, for_long_icl).function
+    def load_model(prefers_text: bool, as_published: bool) -> Inference:
+        return model_options.load_model(args, prefers_text, as_published).function
 
     return load_model
 
 
-def _rerun(args: argparse.Namespace, path: Path, load_model: Callable[[bool], Inference]) -> Rerun:
+def _rerun(args: argparse.Namespace, path: Path, load_model: _ModelLoader) -> Rerun:
     """Return which queries of a result to predict again, with the model as ``run`` loads it for its benchmark."""
-    is_long_icl = any(part.benchmark == benchmark_names.LONG_ICL for part in load(path).results())
-    model = load_model(is_long_icl)
+    results = list(load(path).results())
+    prefers_text = any(result.benchmark == benchmark_names.LONG_ICL for result in results)
+    as_published = any(result.setting("parsing") == "published" for result in results)
+    model = load_model(prefers_text, as_published)
     if args.seed is None:
         return Rerun(model, args.rerun)
     return Rerun(model, args.rerun, seed=args.seed)

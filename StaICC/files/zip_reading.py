@@ -112,19 +112,19 @@ def read_member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
     member = archive.getinfo(name)
     try:
         if member.compress_type == _ZSTANDARD and not hasattr(zipfile, "ZIP_ZSTANDARD"):
-            return _read_zstandard(archive, member)
+            return _read_zstandard(archive, member, where)
         return archive.read(member)
     except (*_UNREADABLE, OSError) as error:
         raise SchemaError(f"{where}: the member {name!r:.80} cannot be read ({error})") from error
 
 
-def _read_zstandard(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _read_zstandard(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> bytes:
     """Return the bytes of a member that is compressed with Zstandard.
 
     Raises:
         ValueError: The member is damaged.
     """
-    feature = "a file that is compressed with Zstandard (before Python 3.14)"
+    feature = f"{where}: the file is compressed with Zstandard; reading it with a Python before 3.14"
     zstandard = require("zstandard", extra="logs", feature=feature)
     decompressor = zstandard.ZstdDecompressor()  # with its default bound of the memory
     compressed = _compressed_bytes(archive, member)

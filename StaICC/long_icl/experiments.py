@@ -55,6 +55,8 @@ class ExperimentDesign:
     """Test items by default: the first of those of the benchmark."""
     suite: str = "LongICLBench"
     """The data sets by default: the cards of this benchmark."""
+    parsing: str = "library"
+    """How responses are parsed by default."""
 
 
 DESIGNS: Mapping[str, ExperimentDesign] = {
@@ -67,7 +69,13 @@ DESIGNS: Mapping[str, ExperimentDesign] = {
     "retrieval": ExperimentDesign(retrieval_conditions, (4, 16)),
     "budget": ExperimentDesign(budget_conditions, (4 * 1024, 16 * 1024), has_shots=False),
     "helmet": ExperimentDesign(
-        helmet_conditions, BUDGETS[1:], has_shots=False, has_lengths=True, items=500, suite="HELMET"
+        helmet_conditions,
+        BUDGETS[1:],
+        has_shots=False,
+        has_lengths=True,
+        items=500,
+        suite="HELMET",
+        parsing="published",
     ),
 }
 """The experiments by name."""

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.benchmarks.context import RunContext
-from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError, OutputError, unknown_name
 from StaICC.inference import forecast
 from StaICC.inference.claims import Claims
@@ -430,7 +430,7 @@ class Request:
     feature: Any
     """A :data:`Feature`; a ``TextInference`` or another dataclass with a field ``kernel``, which is ``None`` here; or a
     function that returns a vector for each text of a list."""
-    prompts: Sequence[PromptKey] | Experimentor
+    prompts: Sequence[PromptKey] | BaseExperimentor
     """Prompts with their label spaces, or all queries of a data set."""
     phase: str = ""
     """What the prompts are for: empty for test queries; everything else is a cost of training."""
@@ -444,7 +444,7 @@ class Request:
     @cached_property
     def conditions(self) -> list[list[PromptKey]]:
         """The prompts of each condition."""
-        if isinstance(self.prompts, Experimentor):
+        if isinstance(self.prompts, BaseExperimentor):
             conditions = self.prompts.conditions()
             return [[(query.prompt, query.label_space) for query in condition.queries] for condition in conditions]
         return [list(self.prompts)]

@@ -73,7 +73,7 @@ def generate(data: MethodData) -> Steps:
     Samples that name no label have no vote. Of labels with equally many votes, the one that was sampled first wins. If
     no sample names a label, the query is an unparsed reply.
     """
-    if data.experimentor.prompt_former.settings.noisy_channel:
+    if data.experimentor.is_noisy:
         raise ArgumentError("the noisy channel has no text to generate: got noisy_channel=True, expected False")
     writers = data.options.writers()
     data.facts.update({name: str(value) for name, value in asdict(data.options).items()}, parser=PARSER_VERSION)

@@ -23,9 +23,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from StaICC.arguments import validate_integer
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import RunContext
 from StaICC.benchmarks.evaluation import DatasetRun
@@ -33,6 +34,7 @@ from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.forecast import ForecastOptions, Tasks
 from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.result_warnings import answers_by_key, dataset_warnings, log_prompt_warnings
+from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError, unknown_name
 from StaICC.inference.contract import Answer, Features, Inference, ReplyLabel, Text, own_attribute, retried, tokens_used
 from StaICC.inference.forecast import Forecast
@@ -52,7 +54,7 @@ from StaICC.methods.features import FeatureCache, Request
 from StaICC.methods.outputs import as_probabilities, as_stated
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
-from StaICC.methods.specification import MethodData, Steps, with_labels, without_labels
+from StaICC.methods.specification import MethodData, Steps
 from StaICC.methods.specification import MethodSpec as MethodSpec
 from StaICC.metrics.classification import Kind
 from StaICC.progress import drawn_progress, within
@@ -146,15 +148,22 @@ class Method:
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
-    def begin(self, experimentor: Experimentor) -> tuple[MethodData, Steps, Sequence[Request] | None, Any]:
+    def begin(self, experimentor: BaseExperimentor) -> tuple[MethodData, Steps, Sequence[Request] | None, Any]:
         """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
-        extra = features.extra_features(self.kernel)
-        data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options, extra)
+        experimentor.refuse_function(self.kernel)
+        data = self._data_of(experimentor)
         steps = self.spec.steps(data)
         if not isinstance(steps, Generator):
             got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
             raise ArgumentError(got)
         return data, steps, *self._next(steps)
+
+    def _data_of(self, experimentor: BaseExperimentor) -> MethodData:
+        """Return what the method gets to know about a data set, without labels of test rows."""
+        # A data set that lacks something which a method uses, such as a calibration set, raises an ArgumentError.
+        unlabelled = cast("Experimentor", experimentor.without_labels())
+        extra = features.extra_features(self.kernel)
+        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, extra)
 
     def _next(self, steps: Steps, rows: Any = None) -> tuple[Sequence[Request] | None, Any]:
         """Return the next requests of a method, or ``None`` and its predictions.
@@ -173,7 +182,7 @@ class Method:
         features.check_requests(self.spec.title, self.kernel, requests)
         return requests, None
 
-    def prepare(self, experimentor: Experimentor) -> Experimentor:
+    def prepare(self, experimentor: BaseExperimentor) -> BaseExperimentor:
         """Return a data set with the prompts of the method: its instruction, its demonstrations.
 
         Args:
@@ -186,9 +195,9 @@ class Method:
         cache = FeatureCache(self.kernel)
         with self._named(experimentor):
             data, *_ = self.predict(experimentor, cache, Part("prompts"), stop=True)
-        return with_labels(data.experimentor, experimentor)
+        return data.experimentor.with_labels_of(cast("Experimentor", experimentor))
 
-    def refusal(self, benchmark: Benchmark) -> Exception | None:
+    def refusal(self, benchmark: BaseBenchmark[Any]) -> Exception | None:
         """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can."""
         try:
             for experimentor in benchmark:
@@ -199,7 +208,7 @@ class Method:
         return None
 
     @contextlib.contextmanager
-    def _named(self, experimentor: Experimentor) -> Iterator[None]:
+    def _named(self, experimentor: BaseExperimentor) -> Iterator[None]:
         """Name the method and the data set in errors."""
         try:
             yield
@@ -249,7 +258,7 @@ class Method:
             if len(refusals) == len(single) or not isinstance(error, ArgumentError):
                 raise error
             _log.warning("left out: %s: %s", name, error)
-        if isinstance(benchmark, Benchmark):
+        if isinstance(benchmark, BaseBenchmark):
             return self._run(cache, benchmark, **run)
         parts = {}
         with drawn_progress(run.get("progress")) as shown:
@@ -261,7 +270,9 @@ class Method:
         titles = dict.fromkeys(parts, self.spec.title)
         return MethodTable(benchmark.name, parts, titles, reasons) if reasons else ResultGroup(benchmark.name, parts)
 
-    def _run(self, cache: FeatureCache, benchmark: Benchmark, return_outputs: bool = False, **run: Any) -> Result:
+    def _run(
+        self, cache: FeatureCache, benchmark: BaseBenchmark[Any], return_outputs: bool = False, **run: Any
+    ) -> Result:
         runs: dict[str, DatasetRun] = {}
         predictors: dict[str, Inference] = {}
         views, cost = [], Cost(cache)
@@ -269,7 +280,9 @@ class Method:
             running.logged = cache.logged
             running.warn(*benchmark.data_warnings())  # the method may change k
             for number, experimentor in enumerate(benchmark):
-                part = Part(f"{self.spec.title}: {benchmark.task.name}, {experimentor.name}", number, len(benchmark))
+                part = Part(
+                    f"{self.spec.title}: {benchmark.benchmark_name}, {experimentor.name}", number, len(benchmark)
+                )
                 running.start([cache.kernel])
                 queries = experimentor.all_queries()  # reads the data
                 log_prompt_warnings(experimentor.name, cache.kernel, queries, running.log)
@@ -290,7 +303,9 @@ class Method:
                         raise
                     _log.warning("%s", error)  # no query of this data set has a prediction
                     cost.add(tokens_alone=math.nan)
-                    data = MethodData(without_labels(experimentor), self.variant, self.calibration_number, self.options)
+                    data = MethodData(
+                        experimentor.without_labels(), self.variant, self.calibration_number, self.options
+                    )
                     predictions = [failure_of_error(error, str(error))] * len(queries)
                     answers = {OF_KERNEL: answers_by_key(queries, predictions)}
                 predictor = cache.predictor
@@ -301,7 +316,7 @@ class Method:
                     counter.counts.update(computed=cache.computed, reused=cache.reused, retried=again)
                 predictors[experimentor.name] = predictor
                 cost.add(reused_prompts=cache.reused, **data.notes)
-                views.append(with_labels(data.experimentor, experimentor))
+                views.append(data.experimentor.with_labels_of(cast("Experimentor", experimentor)))
                 scored = self._scored(views[-1], predictions, running.options_for(predictor), part)
                 scored = replace(scored, model_warnings=method_warnings(data, cache, answers))
                 runs[experimentor.name] = scored
@@ -311,12 +326,17 @@ class Method:
         changed = benchmark.copy_with(experimentor=views)
         result = changed.collect(runs, running.predictions(predictors), return_outputs)
         result.timing.update({name: value for name, value in cost.timing.items() if not math.isnan(value)})
-        result.signature = self._signed(result.signature, {str(one.get_k()) for one in benchmark})
+        result.signature = self._signed(result.signature, _ks_of(benchmark))
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
         return running.deliver(result)
 
     def predict(
-        self, experimentor: Experimentor, cache: FeatureCache, part: Part, cost: Cost | None = None, stop: bool = False
+        self,
+        experimentor: BaseExperimentor,
+        cache: FeatureCache,
+        part: Part,
+        cost: Cost | None = None,
+        stop: bool = False,
     ) -> tuple[MethodData, Sequence[Any], list[Request], ModelAnswers]:
         """Return the predictions, what was requested, and its answers; charge what they cost to training and test.
 
@@ -368,7 +388,7 @@ class Method:
             return rows
         return as_probabilities(rows, outputs)
 
-    def _scored(self, view: Experimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
+    def _scored(self, view: BaseExperimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
         """Return scores and details of the predictions for the queries of a view."""
         queries = view.all_queries()
         if not hasattr(answers, "__len__") or len(answers) != len(queries):
@@ -404,6 +424,15 @@ class Method:
         if signature.fields.get("k") not in benchmark_ks:
             parts.append(f"k={','.join(sorted(map(str, benchmark_ks)))}")
         return Signature({**signature.fields, "method": " ".join(parts)})
+
+
+def _ks_of(benchmark: BaseBenchmark[Any]) -> set[str | None]:
+    """Return the number of demonstrations per prompt of each data set; ``None`` if a data set has no single one."""
+    ks: set[str | None] = set()
+    for experimentor in benchmark:
+        k = experimentor.get_k()
+        ks.add(None if k is None else str(k))
+    return ks
 
 
 OF_KERNEL = "kernel"
@@ -509,8 +538,8 @@ def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
 
 
 def check_benchmark(benchmark: object) -> None:
-    """Refuse what methods cannot run on, such as LongICL."""
-    if not isinstance(benchmark, (Benchmark, BenchmarkGroup)):
+    """Refuse what methods cannot run on."""
+    if not isinstance(benchmark, (BaseBenchmark, BenchmarkGroup)):
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 
@@ -531,9 +560,9 @@ class SharedFeatures(FeatureCache):
         super().__init__(kernel, **more)
         self.cost: dict[str, float] = defaultdict(float, prompts=0)
         self._runs, self._same_data = runs, same_data
-        self._done: list[Experimentor] = []
+        self._done: list[BaseExperimentor] = []
 
-    def compute(self, experimentor: Experimentor, part: Part) -> None:
+    def compute(self, experimentor: BaseExperimentor, part: Part) -> None:
         """Compute the features of one data set, unless that was done; failures are left to the methods."""
         if experimentor in self._done or len(self._runs) < 2:
             return

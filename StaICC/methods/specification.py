@@ -20,20 +20,16 @@ import itertools
 import types
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from StaICC.arguments import known_name, whole_number
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.tasks.label_noise import L9
-from StaICC.benchmarks.tasks.normal import NormalTask
 from StaICC.benchmarks.tasks.sensitivity import (
     DemonstrationSensitivityTask,
     TemplateSensitivityTask,
     template_of_levels,
 )
-from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
@@ -41,7 +37,6 @@ from StaICC.kernels.protocol import Capability
 from StaICC.kernels.registry import options_of, read_json_or_text
 from StaICC.methods.features import Request, apply_present, feature_keys
 from StaICC.prompting.prompt_writer import PromptWriter
-from StaICC.prompting.views import SubsetView, TripletSplit
 from StaICC.registry import Registry
 
 Variant = Literal["paper", "staicc", "0.1.1"]
@@ -80,62 +75,6 @@ def clean_copy(experimentor: Experimentor, noisy_channel: bool = False) -> Exper
         if changed:
             writer.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
     return experimentor.copy_with(_writer=writer)
-
-
-def _rows(view: SubsetView, texts: tuple[str, ...] | None = None, labelled: bool = True) -> SubsetView:
-    """Return a set that holds its rows only, with other texts in all rows or without labels (0)."""
-    rows = [view.row(place) for place in range(len(view))]
-    kept = tuple(Row(row.texts if texts is None else texts, row.label if labelled else 0) for row in rows)
-    return SubsetView(view.name, cast("Any", kept), range(len(kept)), view.get_label_space())
-
-
-@lru_cache(maxsize=16)  # all methods of a run use the same data sets
-def _unlabelled(split: TripletSplit, sizes: tuple[int, int, int]) -> TripletSplit:
-    """Return the three sets without test labels; ``sizes`` is not read: it makes a cut set another cache entry."""
-    return TripletSplit(_rows(split.calibration), _rows(split.demonstration), _rows(split.test, labelled=False))
-
-
-def without_labels(experimentor: Experimentor) -> Experimentor:
-    """Return a copy of an experimentor without the labels of the test rows; its prompts are the same."""
-    split = _unlabelled(experimentor.triplet_dataset, experimentor.triplet_dataset.sizes)
-    writer = experimentor.prompt_former.copy_with(_split=split)
-    writer.set_pseudo_queries(experimentor.task.pseudo_queries(experimentor.card, split.demonstration))
-    return experimentor.copy_with(_triplet=split, dataset=SimpleNamespace(card=experimentor.card), _writer=writer)
-
-
-_DRAWN_BY_LABELS = ("in-domain", "out-of-domain")
-"""Modes whose demonstrations are drawn by the labels of the test rows."""
-
-
-def with_labels(changed: Experimentor, original: Experimentor) -> Experimentor:
-    """Return a changed copy of an experimentor, which has no labels, with those of the original.
-
-    Raises:
-        ArgumentError: The demonstrations of the copy are drawn by labels that it does not have.
-    """
-    redrawn = changed._mode in _DRAWN_BY_LABELS and changed._domain_lists != original._domain_lists
-    if redrawn:
-        drawn = f"{changed._mode} demonstrations are drawn by the labels of test rows, which a method does not know"
-        raise ArgumentError(f"{original.name}: {drawn}. Set the mode of the benchmark's data set instead")
-    copied = changed.copy_with(_triplet=original.triplet_dataset, dataset=original.dataset)
-    copied.prompt_former = changed.prompt_former.copy_with(_split=original.triplet_dataset)
-    return copied
-
-
-def with_query(experimentor: Experimentor, texts: Sequence[str]) -> Experimentor:
-    """Return a copy of an experimentor in which these texts take the place of every query.
-
-    Demonstrations, template and label noise of each prompt are those of the original.
-
-    Args:
-        experimentor: The experimentor.
-        texts: The input texts.
-    """
-    split, task = experimentor.triplet_dataset, experimentor.task
-    changed = TripletSplit(split.calibration, split.demonstration, _rows(split.test, tuple(texts)))
-    if task.pseudo_queries(experimentor.card, split.demonstration) is not None:  # the task replaces the texts itself
-        task = NormalTask(repeats=task.repeats)
-    return clean_copy(experimentor).copy_with(_triplet=changed, task=task)
 
 
 def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:

@@ -193,8 +193,8 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
     # LongICL
     "LongICL under another name": ("longicl", called("MyLongICL")),
     "score of a round": ("longicl", {"D/intents/1R": 0.9}),
-    "variant": ("longicl", {"D/intents/settings/variant": "strict"}),
-    "option in the signature": ("longicl", {"signature/options": "variant=strict,rounds=1+2"}),
+    "parsing": ("longicl", {"D/intents/settings/parsing": "published"}),
+    "option in the signature": ("longicl", {"signature/options": "parsing=published,rounds=1+2"}),
     "round in the arguments": ("longicl", {"arguments/rounds": [5, 2]}),
     # data sets and scores
     "additional data set": ("normal", {f"{at}/subjective": Copied(f"normal/{at}/mini") for at in ("D", "details")}),

@@ -180,7 +180,7 @@ def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[s
     from StaICC.methods.specification import METHODS
 
     carried = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens", "LongICL"]
-    for name in (*names(), "mini", *cards(), *METHODS, *BENCHMARKS, "long-icl", *carried):
+    for name in (*names(), "mini", *cards(), *METHODS, *BENCHMARKS, *carried):
         assert main(["cite", name]) == 0
         text = capsys.readouterr().out
         assert entries(text)[0] == "cho2025staicc"

@@ -14,6 +14,7 @@ import StaICC
 from StaICC import Dataset, LongICL, load_kernel
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli import _parser, main
+from StaICC.cli.long_icl_options import LONG_ICL
 from StaICC.cli.model_options import load_model, model_files, model_of
 from StaICC.cli.options import make, run_settings
 from StaICC.inference.identity import identity_of
@@ -26,7 +27,7 @@ def parsed(*words: str) -> argparse.Namespace:
     return arguments
 
 
-@pytest.mark.parametrize("name", list(BENCHMARKS))
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != LONG_ICL])  # it has data of its own
 def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
     in_python = BENCHMARKS[name](datasets=["mini"])
     made = make(parsed("run", name, "--datasets", "mini"))
@@ -58,12 +59,12 @@ def test_a_model_of_the_command_line_is_that_of_python(make_model: Any, make_tok
     for model in ("ppm", str(tmp_path), f"{tmp_path};label_scoring=full"):
         args = parsed("run", "long-icl", "--answers", "labels")
         args.model = model
-        loaded = load_model(args, for_long_icl=True)
+        loaded = load_model(args, prefers_text=True, as_published=True)
         assert not loaded.generates_text
         assert identity_of(loaded.function) == identity_of(load_kernel(model))
     args = parsed("run", "long-icl")
     args.model = str(tmp_path)
-    loaded = load_model(args, for_long_icl=True)
+    loaded = load_model(args, prefers_text=True, as_published=True)
     assert loaded.generates_text
     assert identity_of(loaded.function) == identity_of(text_inference(load_kernel(str(tmp_path))))
 

@@ -12,7 +12,6 @@ import pytest
 import StaICC
 import StaICC.diagnosis
 from StaICC.errors import ArgumentError
-from StaICC.methods.specification import without_labels
 from StaICC.metrics import released
 from StaICC.metrics.metric_set import metric_set
 from StaICC.util import dataset_interface, experimentor, functional, hgf_dataset_loader, stable_random
@@ -88,9 +87,9 @@ def test_samplers_of_experimentors_are_samplers() -> None:
 
 def test_a_cut_set_reaches_methods_that_saw_the_whole_one() -> None:
     own = StaICC.Normal(datasets=["mini"])[0]
-    whole = len(without_labels(own).test_set())
+    whole = len(own.without_labels().test_set())
     own.test_set().cut_by_index(8)
-    assert (whole > 8, len(without_labels(own).test_set())) == (True, 8)
+    assert (whole > 8, len(own.without_labels().test_set())) == (True, 8)
 
 
 def test_metrics_of_the_release_get_what_the_function_returned_in_any_order() -> None:

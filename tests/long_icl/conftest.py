@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
+from StaICC.long_icl.benchmark import LongICL
 from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.prompts import Item, write_answer
 from tests.benchmarks.conftest import sha as sha
 

@@ -22,8 +22,9 @@ from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError, OutputError, SchemaError, UnknownNameError, WithheldReplyError
 from StaICC.inference.replies import Failure
-from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
+from StaICC.long_icl.benchmark import LongICL
 from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.long_icl.prompts import write_query

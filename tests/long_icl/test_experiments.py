@@ -19,11 +19,12 @@ from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.published_comparison import compare_with_published
 from StaICC.comparing.ranking import rank
 from StaICC.errors import ArgumentError, SchemaError
-from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor
+from StaICC.long_icl.benchmark import LongICL
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.condition_scores import mcnemar_p_value
 from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.designs.orders import blocks_of
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.position_test import position_p_value
 from StaICC.long_icl.prompts import write_context
@@ -105,9 +106,9 @@ def test_shots_are_the_published_rounds(small_files: Path, name: str) -> None:
     for number in (1, 2, 5):
         assert own.context(f"{number} shots") == rounds_of(small_files, name, number).context(number)
     assert own.contexts["0 shots"] == Contexts(PromptParts(task_card(name).template.plain, (), ""), 0, shown=((),))
-    assert own.unavailable.keys() == {"7 shots"}
-    assert "got 7 shots" in own.unavailable["7 shots"]
-    assert "6 demonstrations of every label" in own.unavailable["7 shots"]
+    assert own.queries.unavailable.keys() == {"7 shots"}
+    assert "got 7 shots" in own.queries.unavailable["7 shots"]
+    assert "6 demonstrations of every label" in own.queries.unavailable["7 shots"]
 
 
 def test_orders_have_the_same_demonstrations(small_files: Path) -> None:
@@ -155,7 +156,7 @@ def test_length_is_told_from_labels(small_files: Path) -> None:
     assert len(others[1]) > len(base)
     padded, same = (own[0].context(f"1K {kind}") for kind in ("padded", "same labels"))
     assert len(padded.encode()) == len(same.encode()) <= 4 * 1024
-    assert "demonstrations of the" in own[0].unavailable["1500 same labels"]
+    assert "demonstrations of the" in own[0].queries.unavailable["1500 same labels"]
     assert len(own[0].context("1500 padded").encode()) == 4 * 1500  # possible without further demonstrations
     result = own(copies)
     gold = [item.gold[0] for item in own[0].test_items]
@@ -284,7 +285,7 @@ def test_the_most_similar_demonstrations_come_last(words: Path, shots: int) -> N
     assert {pool.index(first) for first, *_ in drawn} != {pool.index(last) for *_, last in drawn}
     assert {own.contexts[f"{number} random"].compared for number in (1, 5)} == {"1 retrieved", "5 retrieved"}
     assert own.contexts["5 retrieved"].compared == ""  # compared with the full context
-    assert own.unavailable.keys() == {f"{77 * shots} {kind}" for kind in ("retrieved", "random")}
+    assert own.queries.unavailable.keys() == {f"{77 * shots} {kind}" for kind in ("retrieved", "random")}
 
 
 # -- scores

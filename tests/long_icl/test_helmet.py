@@ -16,8 +16,8 @@ from StaICC.benchmarks.findings import Recomputed, status_of
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
 from StaICC.errors import ArgumentError, DataDamagedError
-from StaICC.long_icl.benchmark import LongICLExperimentor, LongICLOutcome
 from StaICC.long_icl.cards import cards, task_card
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.loading import load
 from StaICC.long_icl.reference_tokens import BUDGETS
@@ -110,7 +110,7 @@ def test_replies_are_parsed_and_scored_as_helmet_does(tables: Path) -> None:
         number, other = (queries[0].label_space[place] for place in (queries[0].label, queries[0].label - 1))
         given = reply.replace("RIGHT", number).replace("WRONG", other)
         answers = [given, *["none"] * (len(queries) - 1)]
-        scored = LongICLOutcome(own, own.conditions()[0], answers, "wrong")
+        scored = own.task.read_outcome(own.conditions()[0], answers, "auto", "wrong")
         assert scored.parsed[0] == parsed.replace("RIGHT", number).replace("WRONG", other), reply
         tally = scored.tallies[0]
         assert tally is not None
@@ -163,7 +163,9 @@ def test_all_kinds_of_predictions_name_the_same_label(tables: Path) -> None:
     scores = [[float(place == right) for place in range(151)] for right in places]
     texts = [f"Label: {query.label_space[place]}." for query, place in zip(queries, places, strict=True)]
     (condition,) = own.conditions()
-    of_kinds = [LongICLOutcome(own, condition, answers, "wrong").tallies for answers in (places, scores, texts)]
+    of_kinds = [
+        own.task.read_outcome(condition, answers, "auto", "wrong").tallies for answers in (places, scores, texts)
+    ]
     assert of_kinds[0] == of_kinds[1] == of_kinds[2]
     assert [bool(tally and tally.correct) for tally in of_kinds[0]] == [True, False] * 12
 

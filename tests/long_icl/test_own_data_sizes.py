@@ -44,7 +44,7 @@ def test_twelve_rows_of_each_label_are_enough_for_all_rounds_and_experiments(lab
         Experiment("controls"),
         Experiment("retrieval"),
     ):
-        assert LongICL(datasets=[dataset], experiment=experiment)["many"].unavailable == {}, experiment.name
+        assert LongICL(datasets=[dataset], experiment=experiment)["many"].queries.unavailable == {}, experiment.name
 
 
 def test_a_context_of_64k_tokens_is_filled_with_short_rows() -> None:
@@ -76,7 +76,7 @@ def test_sizes_that_the_user_names_are_kept() -> None:
     dataset = Dataset.from_rows(rows_of(20, 400), name="many", split=SplitSizes(100, 300, 40))
     assert len(load_own(dataset).train) == 300
     benchmark = LongICL(datasets=[dataset], experiment=Experiment("context", levels=(1024, 8 * 1024)))
-    reason = benchmark["many"].unavailable["8K"]
+    reason = benchmark["many"].queries.unavailable["8K"]
     assert "with 300 demonstrations" in reason
     assert "split=" in reason
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from StaICC.long_icl.benchmark import LongICLExperimentor
 from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.loading import LongICLData, find, load
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.long_icl.prompts import as_shown

@@ -24,12 +24,14 @@ from records import arguments, markdown, record
 
 from StaICC.long_icl import position_test
 from StaICC.long_icl.analysis import analyse
-from StaICC.long_icl.benchmark import LongICL, LongICLExperimentor, round_name
+from StaICC.long_icl.benchmark import LongICL
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.designs.orders import blocks_of
+from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.loading import LongICLData, load
 from StaICC.long_icl.position_test import position_p_value
+from StaICC.long_icl.queries import round_name
 from StaICC.long_icl.scoring import Tally
 
 EXPERIMENTS = {

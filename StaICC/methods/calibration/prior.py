@@ -23,7 +23,7 @@ from StaICC.inference.contract import Inference
 from StaICC.inference.replies import Failure
 from StaICC.methods.calibration import base
 from StaICC.methods.features import apply_present
-from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant, with_query
+from StaICC.methods.specification import MethodData, MethodSpec, PromptMaker, Steps, check_variant
 from StaICC.metrics.classification import softmax
 from StaICC.prompting.prompt_text import question_only
 from StaICC.prompting.pseudo_queries import domain_queries
@@ -285,17 +285,17 @@ def context_method(kind: type[PriorCalibration], title: str, options: type[Any])
         if one_prior(data.options, data.variant):
             return (yield from shared.steps(data))
         experimentor, given = data.experimentor, data.options
-        texts = [(text,) * len(experimentor.card.template.input_text_prefixes) for text in CONTENT_FREE]
+        texts = [(text,) * experimentor.text_count for text in CONTENT_FREE]
         if isinstance(given, DomainOptions):
             texts = base.domain_texts(experimentor.calibration_set(), given.texts, given.sample_length)
-        logarithms = "log_probabilities" in data.provides and not experimentor.prompt_former.settings.noisy_channel
+        logarithms = "log_probabilities" in data.provides and not experimentor.is_noisy
         feature = "log_probabilities" if logarithms else "probabilities"
         if not logarithms:
             data.warnings.append(
                 "log-probabilities of the labels over the vocabulary are not known here, so the predictions on "
                 "content-free texts are normalised before they are averaged"
             )
-        rows, *free = yield [data.queries(), *(data.queries(feature, with_query(experimentor, text)) for text in texts)]
+        rows, *free = yield [data.queries(), *(data.queries(feature, experimentor.with_query(text)) for text in texts)]
         return calibrated_in_context(rows, free, kind.correct, len(experimentor.get_label_space()), logarithms)
 
     return replace(shared, steps=in_context)

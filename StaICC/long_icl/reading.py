@@ -1,0 +1,87 @@
+"""What is read of a prediction: the parsed answer, its label, its tally."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.errors import OutputError
+from StaICC.inference.contract import Answer
+from StaICC.inference.replies import Failure, unparsed_reason
+from StaICC.long_icl.options import LongICLOptions
+from StaICC.long_icl.queries import LongICLQueries
+from StaICC.long_icl.scoring import Tally, tally_prediction
+
+CUT_OFF = "cut off"
+"""Why a reply has no label: it ended at the maximum number of tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of one prediction."""
+
+    tally: Tally | None
+    """True, predicted and correct labels; ``None`` if the query failed."""
+    text: str | None
+    """The parsed answer; ``None`` if the query failed."""
+    answer: Answer | Failure
+    """The index of the predicted label; for an item with several labels, the prediction. A failure with the reply if
+    it names no label."""
+    published_reads: bool | None = None
+    """Whether the published parser reads a label, too; ``None`` if it is used itself, or the prediction is no text."""
+
+
+def read_prediction(
+    queries: LongICLQueries, options: LongICLOptions, number: int | str, position: int, prediction: Any
+) -> Reading:
+    """Return what is read of a prediction.
+
+    Args:
+        queries: The queries of the data set.
+        options: The options of the run.
+        number: The round, or the name of the condition.
+        position: The test item.
+        prediction: The prediction. A failed query has neither tally nor answer. A reply that the server withheld is a
+            failure with an empty reply.
+
+    Raises:
+        OutputError: The prediction cannot be scored.
+    """
+    is_withheld = isinstance(prediction, Failure)
+    if isinstance(prediction, Failure) and prediction.reply is None:
+        return Reading(None, None, prediction)
+    given: Any = "" if is_withheld else prediction  # A withheld reply counts as an empty one, as published.
+
+    card = queries.card
+    item = queries.test_items[position]
+    names = queries.contexts[number].labels_of(position)  # empty: those of the card
+    prompt = None
+    if options.parsing != "published":
+        prompt = queries.prompt(number, position)
+    try:
+        tally, text = tally_prediction(card, given, item, options.parsing, prompt, names)
+    except OutputError as error:
+        raise OutputError(f"{queries.place_of(number, position)}: {error}") from error
+
+    published_reads = None
+    if isinstance(given, str) and not is_withheld and options.parsing != "published":
+        published_tally, _ = tally_prediction(card, given, item, "published", None, names)
+        published_reads = len(published_tally.predicted) > 0
+    names_no_label = isinstance(given, str) and len(item.gold) > 0 and not tally.predicted
+    if names_no_label:
+        unread = prediction
+        if not is_withheld:
+            unread = Failure(unparsed_reason(_why_unparsed(given), given), reply=given)
+        return Reading(tally, text, unread, published_reads)
+    if card.structured:
+        return Reading(tally, text, given, published_reads)
+    return Reading(tally, text, card.labels.index(tally.predicted[0]), published_reads)
+
+
+def _why_unparsed(reply: str) -> str:
+    """Return why a reply has no label."""
+    if getattr(reply, "finish_reason", None) == "length":
+        return CUT_OFF
+    if reply.strip():
+        return "no label"
+    return "empty"

@@ -1,0 +1,308 @@
+"""What experiments say of lengths, orders and gold demonstrations; the baseline of the nearest one; equal budgets."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import nearest_gold_table
+from StaICC.benchmarks.verify import verify
+from StaICC.comparing.comparison import compare, compare_runs
+from StaICC.comparing.formats import FORMATS, format_comparisons
+from StaICC.errors import ArgumentError, SchemaError
+from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.condition_scores import ScoredItems
+from StaICC.long_icl.effective_length import effective_length
+from StaICC.long_icl.experiments import Experiment
+from StaICC.long_icl.order_spread import noncentral_chi_square_probability, order_spread
+from StaICC.long_icl.scoring import Tally
+from StaICC.results.result import Result
+from StaICC.results.result import load as load_result
+from tests.long_icl.conftest import make
+from tests.long_icl.test_experiments import benchmark, copies, okapi, one, rows_of, shown
+
+CARD = task_card("goemotions")
+LABEL = CARD.labels[0]
+RIGHT = Tally((LABEL,), (LABEL,), (LABEL,))
+WRONG = Tally((LABEL,), (), ())
+
+
+def items(count: int) -> ScoredItems:
+    return ScoredItems(CARD, [LABEL] * count, list(range(count)))
+
+
+def right(count: int, total: int) -> list[Tally | None]:
+    """The first items are right."""
+    return [RIGHT if index < count else WRONG for index in range(total)]
+
+
+# -- the baseline of the nearest demonstration
+
+
+def test_the_nearest_baseline_is_that_of_okapi_bm25(small_files: Path) -> None:
+    own = make(small_files, ["goemotions"], [1, 3], limit=20)
+    result = own(lambda prompt, label_space: 0)
+    scores = []
+    for number in (1, 3):
+        demonstrations = shown(own[0].context(number))[:-1] or shown(own[0].context(number))
+        correct = 0
+        for item in own[0].test_items:
+            similar = okapi(item.texts[0], [text for text, _ in demonstrations])
+            correct += demonstrations[similar.index(max(similar))][1] == item.gold[0]
+        scores.append(correct / 20)
+        assert result.divided["goemotions"]["rounds"][f"{number}R"]["nearest"] == pytest.approx(correct / 20)
+    assert result.divided["goemotions"]["nearest"] == pytest.approx(sum(scores) / 2)
+    assert "nearest" in str(result)
+    several_labels = make(small_files, ["few_nerd"], [1], limit=5)(lambda prompt, label_space: "x")
+    assert several_labels.divided["few_nerd"]["nearest"] is None
+    assert several_labels.details["few_nerd"].missing["nearest"] == "demonstrations have several labels"
+
+
+def test_a_copier_is_as_good_as_the_nearest_baseline_in_every_shared_context(small_files: Path) -> None:
+    for name in ("controls", "shots", "retrieval"):
+        experiment = Experiment(name, (0, 1, 2)) if name == "shots" else Experiment(name, shots=2)
+        result = benchmark(small_files, experiment, limit=30)(copies)
+        records = result.divided["goemotions"]["rounds"]
+        for condition, row in rows_of(result).items():
+            nearest = records[condition]["nearest"]
+            if condition in ("zero shots", "irrelevant text", "0 shots") or name == "retrieval":
+                assert (nearest is None) == (condition != "full context")  # no demonstrations, or none that all share
+            else:
+                assert nearest == row["score"]
+        assert "nearest" not in result.divided["goemotions"]
+
+
+# -- equal budgets
+
+
+def test_retrieved_and_hybrid_contexts_fill_the_budget_of_the_fixed_ones(small_files: Path) -> None:
+    own = one(small_files, Experiment("budget", (512, 1024, 9000)), limit=8)
+    assert list(own.contexts) == [
+        f"{size} {kind}" for size in ("512", "1K") for kind in ("fixed", "retrieved", "hybrid")
+    ]
+    assert own.unavailable.keys() == {f"9000 {kind}" for kind in ("fixed", "retrieved", "hybrid")}
+    context_of_budget = one(small_files, Experiment("context", (512, 1024)), limit=8)
+    pool = shown(make(small_files, ["goemotions"], [5], 8)[0].context(5))
+    largest = max(len(f"comment: {text}\nemotion category: {label}\n".encode()) for text, label in pool) + 2
+    for size, name in ((512, "512"), (1024, "1K")):
+        assert own.context(f"{name} fixed") == context_of_budget.context(name)
+        prefix = len(shown(own.context(f"{name} fixed"))) * 3 // 4
+        prefixes = set()
+        for index, item in enumerate(own.test_items):
+            for kind in ("retrieved", "hybrid"):
+                context = own.context(f"{name} {kind}", index)
+                assert 4 * size - largest < len(context.encode()) <= 4 * size
+                demonstrations = shown(context)
+                assert len(set(demonstrations)) == len(demonstrations)  # none is shown twice
+                assert f" of {item.gold[0]} " in demonstrations[-1][0] + " "  # the most similar one is last
+            prefixes.add(tuple(shown(own.context(f"{name} hybrid", index))[:prefix]))
+        assert len(prefixes) == 1  # which a prefix cache computes once
+        assert len({own.context(f"{name} retrieved", index) for index in range(8)}) > 4
+    assert own.contexts["1K hybrid"].compared == own.contexts["1K retrieved"].compared == "1K fixed"
+
+
+# -- effective length
+
+
+@pytest.mark.parametrize(
+    ("counts", "length", "bounds"),
+    [
+        ((90, 88, 20, 10), "b", ("b", "b")),
+        ((90, 90, 90, 90), "d", ("d", "d")),
+        ((90, 20, 90, 20), "c", ("c", "c")),
+        ((90, 78, 75, 10), "b", ("a", "c")),  # 76.5 is the threshold: not enough items to decide
+    ],
+)
+def test_the_effective_length_is_the_largest_that_keeps_the_share(
+    counts: tuple[int, ...], length: str, bounds: tuple[str, str]
+) -> None:
+    tallies = {name: right(count, 100) for name, count in zip("abcd", counts, strict=True)}
+    found = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=0.95)
+    assert (found["length"], (found["low"], found["high"])) == (length, bounds)
+    without = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=None)
+    assert (without["length"], without["low"], without["high"]) == (length, None, None)
+
+
+def test_an_effective_length_needs_a_score_above_guessing_and_a_longer_context() -> None:
+    def note(tallies: dict[str, list[Tally | None]]) -> str:
+        found = effective_length(items(20), tallies, guessing_score=0.2, share=0.85, level=0.95)
+        assert found["length"] is None
+        return str(found["note"])
+
+    assert note({"a": right(5, 20), "b": right(5, 20)}) == "the score of a is not above guessing (0.2000)"
+    assert note({"a": [], "b": right(5, 20)}) == "a has no score"
+    assert note({"a": right(20, 20), "b": []}) == "there is no longer context with a score"
+
+
+def test_missing_replies_count_at_their_worst_for_each_bound_of_the_effective_length() -> None:
+    missing: list[Tally | None] = [None] * 40
+    tallies = {"a": right(100, 100), "b": right(60, 60) + missing}
+    found = effective_length(items(100), tallies, guessing_score=0.1, share=0.85, level=0.95)
+    assert (found["low"], found["length"], found["high"]) == ("a", "b", "b")
+
+
+def test_the_share_is_an_option(small_files: Path) -> None:
+    for share, expected in ((0.85, ""), (0.5, ",share=0.5")):
+        result = benchmark(small_files, Experiment("context", (256, 1024), share=share), limit=20)(copies)
+        assert result.divided["goemotions"]["experiment"]["effective_length"]["share"] == share
+        assert f"levels=256+1024{expected}" in str(result.signature)
+    for value in (0, 1.5, "x", True):
+        with pytest.raises(ArgumentError, match="share: got"):
+            Experiment("context", share=value)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="no option share"):
+        Experiment("order", share=0.5)
+
+
+# -- spread over orders
+
+
+def test_the_noncentral_chi_square_distribution_is_that_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    draw = random.Random(0)
+    for _ in range(50):
+        freedom, noncentrality = draw.uniform(0.5, 20), draw.choice([0.0, draw.uniform(0, 5), draw.uniform(5, 500)])
+        x = draw.uniform(0, 2 * (freedom + noncentrality))
+        expected = stats.ncx2.cdf(x, freedom, noncentrality) if noncentrality else stats.chi2.cdf(x, freedom)
+        assert noncentral_chi_square_probability(x, freedom, noncentrality) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_deviation_is_that_of_the_analysis_of_variance() -> None:
+    draw = random.Random(1)
+    hits = [[draw.random() < chance for _ in range(60)] for chance in (0.3, 0.5, 0.9)]
+    tallies = {str(order): [RIGHT if hit else WRONG for hit in of_order] for order, of_order in enumerate(hits)}
+    found = order_spread(items(60), tallies, 0.95)
+    means = [sum(of_order) / 60 for of_order in hits]
+    item_means = [sum(of_item) / 3 for of_item in zip(*hits, strict=True)]
+    mean = sum(means) / 3
+    between = 60 * sum((value - mean) ** 2 for value in means) / 2
+    residual = sum(
+        (hits[order][item] - means[order] - item_means[item] + mean) ** 2 for order in range(3) for item in range(60)
+    ) / (2 * 59)
+    assert found["deviation"] == pytest.approx(math.sqrt((between - residual) / 60))
+    assert found["observed_range"] == pytest.approx(max(means) - min(means))
+    assert found["range"] / found["observed_range"] == pytest.approx(found["deviation"] / found["observed_deviation"])
+
+
+def test_equal_predictions_in_all_orders_have_no_spread_and_an_upper_limit() -> None:
+    found = order_spread(items(50), {name: right(30, 50) for name in "abc"}, 0.95)
+    assert (found["deviation"], found["deviation_low"], found["range"], found["range_low"]) == (0.0, 0.0, 0.0, 0.0)
+    assert 0.0 < found["deviation_high"] < found["range_high"] < 0.2
+    undefined = order_spread(items(50), {"a": right(30, 50), "b": []}, 0.95)
+    assert (undefined["deviation"], undefined["note"]) == (None, "an order has no score, or misses replies")
+
+
+# -- gold demonstrations
+
+
+def test_scores_by_the_nearest_gold_demonstration(small_files: Path, tmp_path: Path) -> None:
+    own = benchmark(small_files, Experiment("shots", (2,)), limit=None)
+
+    def last_ten(prompt: str, label_space: list[str]) -> str:
+        """Is right if one of the last ten demonstrations has the true label."""
+        *before, (query, _) = shown(prompt)
+        gold = re.findall(r"of (\w+)", query)[0]
+        return gold if gold in [label for _, label in before[-10:]] else "nothing"
+
+    result = own(last_ten)
+    bins = result.divided["goemotions"]["experiment"]["nearest_gold"]["2 shots"]
+    demonstrations = shown(own[0].context("2 shots"))
+    distances = []
+    overlaps = []
+    for item in own[0].test_items:
+        gold = [index for index, (_, label) in enumerate(demonstrations) if label == item.gold[0]]
+        distances.append(len(demonstrations) - 1 - gold[-1])
+        words = set(re.findall(r"\w+", item.texts[0].lower()))
+        shares = [len(words & set(re.findall(r"\w+", demonstrations[index][0].lower()))) / len(words) for index in gold]
+        overlaps.append(max(shares))
+    found = bins["demonstrations"]
+    sizes = [sum(low <= distance <= high for distance in distances) for low, high in limits(found)]
+    assert [record["items"] for record in found] == sizes
+    assert sum(record["items"] for record in found) == len(own[0].test_items)
+    for record, (low, high) in zip(found, limits(found), strict=True):
+        inside = [distance for distance in distances if low <= distance <= high]
+        assert record["score"] == pytest.approx(sum(distance < 10 for distance in inside) / len(inside))
+        assert record["score_low"] <= record["score"] <= record["score_high"]
+    tokens = bins["reference_tokens"]
+    assert tokens[0]["lowest"] == 0
+    assert tokens[-1]["highest"] < 1000
+    assert (bins["overlap"][0]["lowest"], bins["overlap"][-1]["highest"]) == (min(overlaps), max(overlaps))
+    table = str(nearest_gold_table(result))
+    assert f"0 .. {found[0]['highest']}" in table
+    assert "share of the query's words in it" in table
+    result.save(tmp_path / "result.json")
+    loaded = load_result(tmp_path / "result.json")
+    assert isinstance(loaded, Result)
+    assert [finding.contradicted for finding in verify(loaded, data_dir=small_files)] == [(), ()]
+    forged = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    forged_bin = forged["Divided results"]["goemotions"]["experiment"]["nearest_gold"]["2 shots"]["overlap"][0]
+    forged_bin["score"] = 0.123
+    assert any(finding.contradicted for finding in verify(Result.from_dict(forged), data_dir=small_files))
+    forged_bin["score"] = "<b>"
+    with pytest.raises(SchemaError, match="experiment"):
+        Result.from_dict(forged)
+    with pytest.raises(ArgumentError, match="expected an experiment"):
+        nearest_gold_table(make(small_files, ["goemotions"], [1], 3)(last_ten))
+
+
+def limits(records: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    return [(record["lowest"], record["highest"]) for record in records]
+
+
+# -- interactions
+
+
+def test_an_interaction_is_the_difference_of_two_changes(small_files: Path) -> None:
+    """Of 40 items, the first run loses 20 in the second condition, the other one 4: exact p-values of the sums."""
+    own = benchmark(small_files, Experiment("shots", (0, 1, 2)), limit=40)
+
+    def with_counts(counts: tuple[int, int, int], model: str) -> Result:
+        labels = []
+        for condition, count in zip(own[0].conditions(), counts, strict=True):
+            for index, query in enumerate(condition.queries):
+                labels.append(query.label if index < count else (query.label + 1) % 28)
+        result = own(preentered_prediction=[labels], model_name=model)
+        assert isinstance(result, Result)
+        return result
+
+    first, second, third = (with_counts(c, str(c)) for c in ((40, 20, 40), (30, 26, 30), (30, 26, 30)))
+    comparison = compare(first, second)
+    one_shot, two_shots = comparison.interactions
+    assert (one_shot.condition, one_shot.reference, one_shot.rows) == ("1 shots", "0 shots", 40)
+    assert one_shot.changes == (pytest.approx(-0.5), pytest.approx(-0.1))
+    assert one_shot.difference == pytest.approx(-0.4)
+    assert one_shot.interval is not None
+    assert one_shot.interval.low < -0.4 < one_shot.interval.high < 0.0
+    assert "1 shots against 0 shots: the runs change differently" in str(comparison)
+    assert two_shots.difference == pytest.approx(0.0)
+    assert "2 shots against 0 shots: the runs are not shown to change differently (p = 1)" in str(comparison)
+    swapped = compare(second, first).interactions[0]
+    assert swapped.difference == pytest.approx(0.4)
+    assert swapped.outcome == one_shot.outcome
+    plain = comparison.to_dict()["interactions"][0]
+    assert plain["p_value"] < 0.05
+    assert plain["outcome"] == "tested"
+    several = compare_runs({"first": first, "second": second, "third": third})
+    of_pairs = {(pair.first, pair.second): pair.interactions[0] for pair in several.comparisons}
+    assert of_pairs["first", "second"].outcome.holm > one_shot.outcome.holm  # type: ignore[union-attr]
+    for form in FORMATS:
+        if form not in ("csv", "json"):
+            assert "0 shots to 1 shots" in format_comparisons([compare_runs({"a": first, "b": second})], form)
+
+
+def test_missing_replies_count_at_their_worst_in_an_interaction(small_files: Path) -> None:
+    own = benchmark(small_files, Experiment("shots", (0, 1)), limit=40, unparsed="excluded")
+    gold = [item.gold[0] for item in own[0].test_items]
+    complete = own(preentered_prediction=[[*gold, *gold]])
+    refused = own(preentered_prediction=[[*gold, *gold[:15], *["?"] * 25]])
+    (interaction,) = compare(complete, refused).interactions
+    assert interaction.changes == (0.0, 0.0)  # of the queries with a reply
+    assert interaction.interval is not None
+    assert interaction.interval.low <= 0.0
+    assert interaction.interval.high > 0.6
+    assert "not shown to change differently" in str(interaction)
