@@ -246,7 +246,7 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
 def test_experiments_show_and_score_several_labels(experiment: Experiment) -> None:
     benchmark = LongICL(datasets=[dataset()], experiment=experiment, limit=40, parsing="library")
     experimentor = benchmark["cases"]
-    assert experimentor.unavailable == {}
+    assert experimentor.queries.unavailable == {}
     result = benchmark(right, progress=False)
     analysis = result.divided["cases"]["experiment"]
     for name, condition in analysis["conditions"].items():
