@@ -22,7 +22,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.files.zip_reading import MAX_MEMBERS, open_archive, read_member
-from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, shortened_setting
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, may_be_secret, shortened_setting
 
 HARNESS = "inspect_ai"
 VERSIONS = (1, 2, 3)
@@ -54,8 +54,6 @@ _RUN_OPTIONS = (
     *("message_limit", "token_limit", "turn_limit", "time_limit", "working_limit", "cost_limit"),
 )
 """Options of the run that can change scores."""
-_SECRETS = ("key", "token", "secret", "password", "auth", "header")
-"""Options of a model whose names have one of these words are not copied."""
 _MEANS = ("accuracy", "mean")
 """Metrics of inspect_ai that are the mean of the values of a scorer."""
 
@@ -449,10 +447,12 @@ def _add_missing_samples(samples: dict[tuple[str, int], SampleScore], documents:
         documents: Ids of the rows that were to be evaluated.
         epochs: Number of epochs of the run.
     """
+    digests = {sample.document: sample.digest for sample in samples.values()}
     for document in documents:
         for repeat in range(epochs):
             if (document, repeat) not in samples:
-                samples[document, repeat] = SampleScore(document, repeat, None, {}, "the sample is not in the log")
+                digest = digests.get(document)
+                samples[document, repeat] = SampleScore(document, repeat, digest, {}, "the sample is not in the log")
 
 
 # -- what the header says
@@ -595,9 +595,8 @@ def _model_settings(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return what the log says about the model besides its name."""
     settings = {}
     for name, value in _object(spec, "model_args").items():
-        is_secret = any(word in name.lower() for word in _SECRETS)
         text = _setting_text(value)
-        if text is not None and not is_secret:
+        if text is not None and not may_be_secret(name):
             settings[name] = text
     return settings
 
