@@ -207,6 +207,13 @@ def test_guesses_have_the_score_of_one_label_for_each_text() -> None:
     assert values["uniform"] == pytest.approx(sum(constant.values()) / len(LABELS))
 
 
+def test_the_nearest_demonstration_predicts_all_of_its_labels() -> None:
+    rows = [(f"text {number} about {'+'.join(labels)}", labels) for number, (_, labels) in enumerate(list_rows())]
+    benchmark = LongICL(datasets=[dataset(rows)], rounds=[1], parsing="library")["cases"]
+    values = scored(benchmark, ["kind a"] * len(benchmark.test_items)).values
+    assert values["majority"] < values["nearest"] <= 1.0
+
+
 def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "cases.csv", ";".join)
     benchmark = LongICL(
