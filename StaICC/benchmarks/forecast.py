@@ -372,6 +372,8 @@ class Tasks:
             total = self._with_probe(total, total_work, fitting_calls, probe_seconds)
         elif calls and may_cost_money(self._kernel):
             total = _with_remark(total, _NOTHING_SENT)
+        if calls and options.tokenizer is not None and counting.counted_by is None:
+            total = _with_remark(total, _OWN_TOKENIZER)
         if options.prices is not None:
             total = _with_cost(total, prices_of(options.prices), options.currency)
         return total
@@ -420,6 +422,7 @@ _NOTHING_SENT = (
     "Nothing was sent to the server, whose requests may cost money: the time is unknown. With probe_seconds "
     "(--probe-seconds) some prompts are predicted to measure it."
 )
+_OWN_TOKENIZER = "The inference function counted the tokens itself, so the given tokenizer was not used."
 
 
 def _with_remark(forecast: Forecast, remark: str) -> Forecast:

@@ -123,14 +123,41 @@ def _add_batch(actions: Any, provider: str) -> None:
 
 
 def _export_batch(args: argparse.Namespace) -> None:
-    from StaICC.kernels.server.batch_files import batch_requests
+    from StaICC.kernels.server.batch_files import batch_requests, limit_remark
 
     model = model_options.model_of(args)
     if not model:
         raise ArgumentError("--model: got none, expected the provider's name of a model, such as --model gpt-4o-mini")
     output.check_output(args.output, inputs=options.inputs_of(args))
     requests = batch_requests(args.provider, model, exchange.batch_prompts(options.make(args)))
-    output.write_text(args.output, json_lines(requests))
+    lines = _CountedLines(json_lines(requests))
+    output.write_text(args.output, lines)
+    remark = limit_remark(args.provider, lines.count, lines.size)
+    if remark is not None:
+        print(remark, file=sys.stderr)
+
+
+class _CountedLines:
+    """Lines with their number and their size in bytes, counted while they are read.
+
+    Args:
+        lines: The lines.
+
+    Attributes:
+        count: The number of lines that were read.
+        size: Their bytes in UTF-8.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.count = 0
+        self.size = 0
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.count += 1
+            self.size += len(line.encode("utf-8", "surrogatepass"))
+            yield line
 
 
 # Saved results, as tables and metadata.

@@ -26,7 +26,10 @@ def add_results(parser: argparse.ArgumentParser, note: str = "", nargs: str = "+
         nargs: How many there are, in the words of argparse.
         skip: As for :func:`result_files`.
     """
-    text = "results saved by run, logs of lm_eval, inspect_ai or HELM, tables of scores, or folders with such files"
+    text = (
+        "results saved by run, logs of lm_eval, inspect_ai, HELM or Every Eval Ever, tables of scores, or folders with "
+        "such files"
+    )
     if note:
         text += f", {note}"
     parser.add_argument("results", nargs=nargs, action=_StoreResultFiles, const=skip, metavar="RESULT", help=text)

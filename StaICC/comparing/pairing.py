@@ -541,19 +541,30 @@ def _why_not_the_same_documents(reference: LoggedSamples, samples: LoggedSamples
     """
     if reference.task_version != samples.task_version:
         return f"other versions of the task: {_shown(reference.task_version)} and {_shown(samples.task_version)}"
-    reference_digests = dict(zip(reference.documents, reference.digests, strict=True))
-    digests = dict(zip(samples.documents, samples.digests, strict=True))
-    if any(reference_digests.values()) != any(digests.values()):
+    reference_digests = _digest_of_documents(reference)
+    digests = _digest_of_documents(samples)
+    if bool(reference_digests) != bool(digests):
         return "no common record of the documents: only one of the logs has their digests"
     for document, digest in digests.items():
         reference_digest = reference_digests.get(document)
-        both_known = digest is not None and reference_digest is not None
-        if both_known and digest != reference_digest:
+        if reference_digest is not None and digest != reference_digest:
             return (
                 f"other documents or targets under the same id (document {document:.60}: "
                 f"digests {reference_digest:.12} and {digest:.12})"
             )
     return None
+
+
+def _digest_of_documents(samples: LoggedSamples) -> dict[str, str]:
+    """Return the digest of each document; without those that no sample has the digest of.
+
+    A document has a sample for each repeat, and those that are missing in the log have no digest.
+    """
+    digests: dict[str, str] = {}
+    for document, digest in zip(samples.documents, samples.digests, strict=True):
+        if digest is not None:
+            digests[document] = digest
+    return digests
 
 
 def _shown(version: str | None) -> str:

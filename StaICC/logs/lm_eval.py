@@ -24,7 +24,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.logs.metric_ranges import known_metric, why_no_mean
-from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, may_be_secret
 
 HARNESS = "lm_eval"
 
@@ -742,8 +742,6 @@ _EVALUATION_SETTINGS = (
     *("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"),
 )
 """Keys of the configuration of an evaluation that can change scores."""
-_SECRET = re.compile(r"(?:^|[_ ])(?:key|token|secret|password|auth|headers?)(?:$|_)", re.IGNORECASE)
-"""A word in the name of an option whose value may be a secret; ``tokenizer`` is none."""
 _PROMPT_SETTINGS = ("system_instruction_sha", "chat_template_sha", "fewshot_as_multiturn")
 """Keys of the file of results that are about the prompts."""
 
@@ -821,7 +819,7 @@ def _setting_text(value: Any) -> str | None:
 def _may_be_secret(option: str) -> bool:
     """Return whether an option ``name=value`` has a name such as ``api_key`` or ``token``."""
     name, equals_sign, _ = option.partition("=")
-    return bool(equals_sign) and _SECRET.search(name) is not None
+    return bool(equals_sign) and may_be_secret(name)
 
 
 def _text_or_none(value: Any) -> str | None:

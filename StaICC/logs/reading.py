@@ -158,7 +158,7 @@ def read_log(path: str | os.PathLike[str]) -> LogReading:
         runs += reading.runs
         problems += reading.problems
     if not runs:
-        reasons = "; ".join(problems) or "it has no log of lm_eval, inspect_ai or HELM"
+        reasons = "; ".join(problems) or "it has no log of lm_eval, inspect_ai, HELM or Every Eval Ever"
         raise SchemaError(f"{path}: no log of this folder can be read: {reasons}")
     return LogReading(tuple(runs), tuple(problems))
 
@@ -193,7 +193,7 @@ def read_logs(
 
     Args:
         *paths: Folders with logs, files of results or of samples of lm_eval, logs of inspect_ai, scores of HELM
-            (``per_instance_stats.json``), tables of scores.
+            (``per_instance_stats.json``), files of Every Eval Ever with samples, tables of scores.
         value_range: The lowest and the highest value that a metric can have for one sample, where it is not known; or a
             mapping from metrics to their ranges. A metric without a range has no interval and is untested.
         higher_is_better: Whether higher values are better, for metrics of which it is not known; or a mapping.

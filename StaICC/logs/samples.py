@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +95,20 @@ class LogReading:
     runs: tuple[LoggedRun, ...]
     problems: tuple[str, ...] = ()
     """Sentences about logs that were found there and cannot be used, each with the reason."""
+
+
+_SECRET = re.compile(r"(?:^|[_ ])(?:key|token|secret|password|auth|headers?)(?:$|_)", re.IGNORECASE)
+"""A word in the name of an option whose value may be a secret; ``tokenizer`` is none."""
+
+
+def may_be_secret(name: str) -> bool:
+    """Return whether the value of an option may be a secret, by its name, such as ``api_key`` or ``token``.
+
+    Example:
+        >>> may_be_secret("api_key"), may_be_secret("tokenizer")
+        (True, False)
+    """
+    return _SECRET.search(name) is not None
 
 
 LONGEST_SETTING = 200

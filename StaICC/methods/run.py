@@ -533,6 +533,10 @@ def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
         forecast = tasks.forecast(ForecastOptions(probe_seconds=0))
     except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
         return math.nan
+    if (
+        forecast.tokenizer is not None
+    ):  # an estimate of a served model's tokens, which would not compare with its counts
+        return math.nan
     tokens = forecast.tokens, forecast.output_tokens
     return math.nan if None in tokens else sum(filter(None, tokens))
 

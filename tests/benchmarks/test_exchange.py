@@ -30,6 +30,7 @@ from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import OutputError, SchemaError
 from StaICC.inference.replies import Failure
+from StaICC.kernels.server import batch_files
 from StaICC.kernels.server.batch_files import batch_reply
 from StaICC.prompting.prompt_writer import Query
 from StaICC.results.result import load as load_result
@@ -417,6 +418,17 @@ def test_a_request_without_a_reply_is_a_failed_query(
     again = [*lines, *whole[:3]]  # the failed requests were sent again, and the files joined
     _, scored = score_lines(again, tmp_path)
     assert all(part.complete for part in scored.values())
+
+
+def test_a_batch_that_is_too_large_is_written_with_a_remark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_files, "LIMITS", {"openai": batch_files.BatchLimits(request_count=2, megabytes=200)})
+    path = tmp_path / "requests.jsonl"
+    words = ["export", "openai-batch", "--benchmark", "normal", "--datasets", "mini", "--limit", "2", "--model", "m"]
+    assert main([*words, "-o", str(path)]) == 0
+    assert len(path.read_text("utf-8").splitlines()) == 4
+    assert "Divide the file between lines into 2 parts" in capsys.readouterr().err
 
 
 def test_replies_in_another_form_are_failures() -> None:

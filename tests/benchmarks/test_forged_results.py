@@ -311,6 +311,13 @@ def given_predictions_of_another_digest(documents: Documents) -> Any:
     return documents["given"]
 
 
+def given_predictions_as_those_of_a_model(documents: Documents) -> Any:
+    """The name of a model does not make given predictions those of a model."""
+    predicted_by(documents["given"], model="a better model")
+    documents["given"]["provenance"]["predictors"][0]["name"] = "a better model"
+    return documents["given"]
+
+
 def part_of_a_race(documents: Documents) -> Any:
     return documents["race"]["parts"]["first"]
 
@@ -370,6 +377,7 @@ def rounds_renamed_in_the_arguments_too(documents: Documents) -> Any:
 FORGERS: list[Callable[[Documents], Any]] = [
     part_of_another_identity,
     given_predictions_of_another_digest,
+    given_predictions_as_those_of_a_model,
     part_of_a_race,
     unknown_data_set,
     name_of_a_built_in_data_set,

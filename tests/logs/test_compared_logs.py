@@ -153,6 +153,19 @@ def test_a_task_without_the_metric_says_so(tmp_path: Path) -> None:
     assert any("rivers" in line and "the task has no match" in line for line in comparison.left_out)
 
 
+def test_epochs_that_a_cancelled_run_lacks_count_at_their_worst(tmp_path: Path) -> None:
+    """The first run was cancelled after one of two epochs, in which it was always right."""
+    complete = [sample(row, "I", epoch) for row in range(20) for epoch in (1, 2)]
+    half = [sample(row, "C", 1) for row in range(20)]
+    cancelled = inspect_header(MODELS[0], 20, epochs=2)
+    cancelled["status"] = "cancelled"
+    first = write_archive(tmp_path / "a.eval", half, cancelled)
+    second = write_archive(tmp_path / "b.eval", complete, inspect_header(MODELS[1], 20, epochs=2))
+    (line,) = compare(*read_logs(first, second).values()).datasets
+    assert (line.rows, line.queries, line.missing) == (20, 40, (20, 0))
+    assert line.ends == (0.5, 1.0)  # the missing epochs are all wrong, or all right
+
+
 def test_rank_and_report_take_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, share in enumerate((0.9, 0.5, 0.45)):
         write_grades(tmp_path / f"{number}.eval", f"model {number}", random_grades(number, share, 200))

