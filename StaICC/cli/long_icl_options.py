@@ -74,7 +74,9 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
         help="share of the shortest context's score that counts as kept in the effective length (default 0.85)",
     )
     group.add_argument(
-        "--parsing", help="of generated text: published (default), or library: the parser of all benchmarks"
+        "--parsing",
+        help="of generated text: published (default of the published rounds and helmet), or library: the parser of all "
+        "benchmarks (default of own data and other experiments)",
     )
 
 

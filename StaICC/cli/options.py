@@ -123,7 +123,9 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
         arguments["limit"] = None
     if hasattr(args, "tried"):
         arguments["statistics"] = Statistics(tried=args.tried)
-    arguments = {"datasets": datasets_of(args), **arguments, **changes}
+    arguments |= changes
+    if "datasets" not in arguments:
+        arguments["datasets"] = datasets_of(args)
     return make_benchmark(args.benchmark, **arguments)
 
 

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from StaICC import benchmark_names
 from StaICC.metrics.scores import BASELINE_KEYS, HEADLINE
+from StaICC.results.experiment_table import is_experiment
 from StaICC.results.result import Result
 from StaICC.results.score_records import single_scores
 
 _NOT_SCORES = frozenset({"distribution", *BASELINE_KEYS})
 """Keys of the means of a result that say nothing about its model."""
-
-
-def is_experiment(result: Result) -> bool:
-    """Return whether a result is an experiment of LongICL, which is compared condition by condition."""
-    if result.benchmark != benchmark_names.LONG_ICL:
-        return False
-    return any(scores.get("experiment") for scores in result.divided.values())
 
 
 def metrics_of(result: Result) -> list[str]:

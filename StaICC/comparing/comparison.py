@@ -18,7 +18,7 @@ from StaICC.comparing.alignment import (
     corrected,
     corrected_for_conditions,
 )
-from StaICC.comparing.comparable_scores import is_experiment, metrics_of, saved_value
+from StaICC.comparing.comparable_scores import metrics_of, saved_value
 from StaICC.comparing.comparison_results import (
     COVERAGE,
     ONE_SIDED_LEVEL,
@@ -42,6 +42,7 @@ from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.paired_tests import bonferroni
+from StaICC.results.experiment_table import is_experiment
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark, split_runs
 

@@ -41,19 +41,29 @@ class EngineKernel(TokenKernel):
     no_number: ClassVar[frozenset[str]]
     """Arguments of the engine that change no number."""
 
+    # An engine returns texts and log-probabilities, but no states and no logits of the whole vocabulary.
     _can = frozenset(Capability) - {Capability.HIDDEN_STATES, Capability.LAYER_STATES, Capability.FULL_VOCABULARY}
 
     def __init__(self, spec: str, **options: Any) -> None:
-        scoring = set(self.option_record.__dataclass_fields__) - NOT_TAKEN
-        self.options = self.option_record(**{name: value for name, value in options.items() if name in scoring})
-        self.engine_arguments: dict[str, Any] = {k: v for k, v in options.items() if k not in scoring}
-        if spec != "smollm2" and not spec.startswith("hf:") and not os.path.exists(spec):
+        scoring_names = set(self.option_record.__dataclass_fields__) - NOT_TAKEN
+        scoring_options = {}
+        self.engine_arguments: dict[str, Any] = {}
+        for name, value in options.items():
+            if name in scoring_names:
+                scoring_options[name] = value
+            else:
+                self.engine_arguments[name] = value
+        self.options = self.option_record(**scoring_options)
+        is_known_source = spec == "smollm2" or spec.startswith("hf:") or os.path.exists(spec)
+        if not is_known_source:
             spec = f"hf:{spec}"
-        self._source = ModelSource(spec, "cpu", "float32")
-        known = self._known_arguments() if self.engine_arguments else ()
-        for name in self.engine_arguments:
-            if name not in known:
-                raise unknown_option(f"{self.kind}:", name, {*known, *scoring})
+        self._source = ModelSource(spec, device="cpu", dtype="float32")
+        # The engine is asked for the names of its arguments only if there are some: its package may not be installed.
+        if self.engine_arguments:
+            known_arguments = set(self._known_arguments())
+            for name in self.engine_arguments:
+                if name not in known_arguments:
+                    raise unknown_option(f"{self.kind}:", name, known_arguments | scoring_names)
         self._reset()
 
     def _read_content(self) -> dict[str, str]:
@@ -65,6 +75,7 @@ class EngineKernel(TokenKernel):
         raise NotImplementedError
 
     def _reset(self) -> None:
+        """Set what belongs to a running engine: there is none yet."""
         self._lock = threading.RLock()
         self._engine: Any = None
         self._content: Mapping[str, str] | None = None
@@ -95,12 +106,22 @@ class EngineKernel(TokenKernel):
         self._reset()
 
     def _identity(self, engine: Mapping[str, str]) -> Identity:
-        """Return the files, facts about the engine with its arguments, and the scoring options."""
-        arguments = {k: v for k, v in self.engine_arguments.items() if k not in self.no_number}
-        shown = json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__)
-        reasons = {f"engine argument {name!r} {why}" for name, item in arguments.items() for why in _unidentified(item)}
+        """Return the identity of the files, of the engine with its arguments, and of the scoring options.
+
+        Args:
+            engine: Facts about the engine, such as its version.
+        """
+        arguments = {}
+        reasons = set()
+        for name, value in self.engine_arguments.items():
+            if name in self.no_number:
+                continue
+            arguments[name] = value
+            for reason in _unidentified(value):
+                reasons.add(f"engine argument {name!r} {reason}")
+        arguments_text = json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__)
         content = self._content or self._read_content()
-        who = {**content, **engine, "kernel": type(self).__name__, "engine arguments": shown}
+        who = {**content, **engine, "kernel": type(self).__name__, "engine arguments": arguments_text}
         return Identity(who, self.options.settings(), tuple(sorted(reasons)))
 
     @property
@@ -111,14 +132,25 @@ class EngineKernel(TokenKernel):
     def release(self) -> None:
         """Stop the engine and free its memory; it is started again when it is needed."""
         with self._lock:
-            self._engine = self._content = None
+            self._engine = None
+            self._content = None
 
 
 def _unidentified(value: Any) -> list[str]:
-    """Return why the text of an engine argument does not say what it is."""
-    if isinstance(value, (Mapping, list, tuple)):
-        items = value.values() if isinstance(value, Mapping) else value
-        return [why for item in items for why in _unidentified(item)]
+    """Return why the text of an engine argument does not say what it is; an empty list if it does.
+
+    Args:
+        value: The argument, or a value in it.
+    """
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        reasons = []
+        for item in value:
+            reasons += _unidentified(item)
+        return reasons
     if isinstance(value, str):
         return ["names a file or folder, which can change"] if os.path.exists(value) else []
-    return [] if value is None or isinstance(value, (bool, int, float)) else [f"is a {type(value).__qualname__}"]
+    if value is None or isinstance(value, (bool, int, float)):
+        return []
+    return [f"is a {type(value).__qualname__}"]

@@ -34,16 +34,27 @@ AT_ONCE = 256
 """Positions in one call of the engine."""
 SMALLEST = 512
 """Positions of the smallest context; a larger one is made for longer prompts."""
-TAKEN = frozenset({"n_gpu_layers", "split_mode", "main_gpu", "tensor_split", "offload_kqv", "op_offload", "flash_attn"})
-TAKEN |= {"type_k", "type_v", "kv_overrides", "lora_path", "lora_base", "lora_scale", "rope_scaling_type"}
-TAKEN |= {"rope_freq_base", "rope_freq_scale", "yarn_ext_factor", "yarn_attn_factor", "yarn_orig_ctx"}
+TAKEN = frozenset(
+    {
+        # Where the model is computed.
+        *("n_gpu_layers", "split_mode", "main_gpu", "tensor_split", "offload_kqv", "op_offload", "flash_attn"),
+        # The type of the cache, changes of the file's entries, and adapters.
+        *("type_k", "type_v", "kv_overrides", "lora_path", "lora_base", "lora_scale"),
+        # Positions.
+        *("rope_scaling_type", "rope_freq_base", "rope_freq_scale"),
+        *("yarn_ext_factor", "yarn_attn_factor", "yarn_orig_ctx"),
+    }
+)
+"""Arguments of ``llama_cpp.Llama`` that may be given and may change a number."""
 NO_NUMBER = frozenset({"n_threads", "n_threads_batch", "use_mmap", "use_mlock", "numa"})
-"""Arguments of ``llama_cpp.Llama`` that may be given; those of the second set change no number."""
+"""Arguments of ``llama_cpp.Llama`` that may be given and change no number."""
 _SHARD = re.compile(r"-\d{5}(-of-\d{5}\.gguf)$")
+"""The end of the name of a file with a part of a model, such as ``-00001-of-00003.gguf``."""
 Tokens = tuple[int, ...]
 
 
 def _library() -> Any:
+    """Return the package llama_cpp."""
     return require("llama_cpp", "llama", "the llama.cpp kernel")
 
 
@@ -54,17 +65,24 @@ class Vocabulary:
         library = _library()
         self._model = model
         self._vocabulary = library.llama_model_get_vocab(model.model)
-        numbers = range(model.n_vocab())
-        self.all_special_ids = [n for n in numbers if library.llama_vocab_is_control(self._vocabulary, n)]
-        self.end_tokens = [n for n in numbers if library.llama_vocab_is_eog(self._vocabulary, n)]
-        known = (None if token < 0 else token for token in (model.token_bos(), model.token_eos()))
-        self.bos_token_id, self.eos_token_id = known
+        self.all_special_ids: list[int] = []
+        self.end_tokens: list[int] = []
+        for token in range(model.n_vocab()):
+            if library.llama_vocab_is_control(self._vocabulary, token):
+                self.all_special_ids.append(token)
+            if library.llama_vocab_is_eog(self._vocabulary, token):
+                self.end_tokens.append(token)
+        self.bos_token_id = _token_or_none(model.token_bos())
+        self.eos_token_id = _token_or_none(model.token_eos())
         self.chat_template = model.metadata.get("tokenizer.chat_template")
 
     def __call__(self, texts: Sequence[str], add_special_tokens: bool = True) -> dict[str, list[list[int]]]:
         """Return the tokens of texts; names of special tokens in them are these tokens."""
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        return {"input_ids": [self._model.tokenize(text, add_bos=add_special_tokens, special=True) for text in encoded]}
+        rows = []
+        for text in texts:
+            encoded = text.encode("utf-8", "surrogatepass")
+            rows.append(self._model.tokenize(encoded, add_bos=add_special_tokens, special=True))
+        return {"input_ids": rows}
 
     def convert_ids_to_tokens(self, tokens: Sequence[int]) -> list[str]:
         """Return the names of tokens."""
@@ -73,22 +91,44 @@ class Vocabulary:
 
     def decode(self, tokens: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of tokens."""
-        size, ids = -64, (ctypes.c_int32 * len(tokens))(*tokens)
-        while size < 0:  # minus the size that is needed
-            buffer = ctypes.create_string_buffer(-size)
-            arguments = self._vocabulary, ids, len(tokens), buffer, -size, False, not skip_special_tokens
-            size = _library().llama_detokenize(*arguments)
-        return buffer.raw[:size].decode("utf-8", "replace")
+        library = _library()
+        token_array = (ctypes.c_int32 * len(tokens))(*tokens)
+        capacity = 64
+        while True:
+            buffer = ctypes.create_string_buffer(capacity)
+            size = library.llama_detokenize(
+                self._vocabulary, token_array, len(tokens), buffer, capacity, False, not skip_special_tokens
+            )
+            if size >= 0:
+                return buffer.raw[:size].decode("utf-8", "replace")
+            capacity = -size  # the bytes that are needed
 
     def apply_chat_template(
         self, messages: Sequence[Any], add_generation_prompt: bool, chat_template: str | None = None, **arguments: Any
     ) -> str:
         """Return messages as the template writes them."""
-        names = {f"{name}_token": token for name, token in (("bos", self.bos_token_id), ("eos", self.eos_token_id))}
-        words = {name: "" if token is None else self.convert_ids_to_tokens([token])[0] for name, token in names.items()}
         formatter = require("llama_cpp.llama_chat_format", "llama", "a chat template").Jinja2ChatFormatter
-        template = formatter(chat_template or self.chat_template, add_generation_prompt=add_generation_prompt, **words)
+        template = formatter(
+            chat_template or self.chat_template,
+            bos_token=self._token_text(self.bos_token_id),
+            eos_token=self._token_text(self.eos_token_id),
+            add_generation_prompt=add_generation_prompt,
+        )
         return str(template(messages=messages, **arguments).prompt)
+
+    def _token_text(self, token: int | None) -> str:
+        """Return the name of a special token; an empty text if the model has no such token."""
+        if token is None:
+            return ""
+        (name,) = self.convert_ids_to_tokens([token])
+        return name
+
+
+def _token_or_none(token: int) -> int | None:
+    """Return a special token; None if the model has none, for which llama.cpp has a negative number."""
+    if token < 0:
+        return None
+    return token
 
 
 class LlamaKernel(EngineKernel):
@@ -112,12 +152,14 @@ class LlamaKernel(EngineKernel):
 
     kind = "llama"
     option_record = KernelOptions
-    _held: Tokens = ()  # the tokens whose states the engine keeps
+    _held: Tokens = ()
+    """The tokens whose states the engine keeps."""
     no_number = NO_NUMBER
 
     def __init__(self, spec: str, **options: Any) -> None:
         super().__init__(spec, **options)
-        if self._source.where()[0] != "gguf":
+        kind, _, _ = self._source.where()
+        if kind != "gguf":
             raise ArgumentError(f"llama: got the model {spec!r}, expected a .gguf file or smollm2. Use hf:{spec}")
 
     def _known_arguments(self) -> set[str]:
@@ -135,32 +177,57 @@ class LlamaKernel(EngineKernel):
         return 5e-2
 
     def _path(self) -> Path:
-        return smollm2_file() if self._source.spec == "smollm2" else Path(self._source.where()[1])
+        """Return the file of the model; of several files the first one."""
+        if self._source.spec == "smollm2":
+            return smollm2_file()
+        _, path, _ = self._source.where()
+        return Path(path)
 
     def _read_content(self) -> dict[str, str]:
         path = self._path()
-        shards = sorted(path.parent.glob(_SHARD.sub(r"-*\1", path.name))) if _SHARD.search(path.name) else [path]
-        return {"model": "GGUF", "files": " ".join(map(digest_of_file, shards))}
+        files = [path]
+        if _SHARD.search(path.name):
+            pattern_of_shards = _SHARD.sub(r"-*\1", path.name)
+            files = sorted(path.parent.glob(pattern_of_shards))
+        return {"model": "GGUF", "files": " ".join(digest_of_file(file) for file in files)}
 
     def engine(self, positions: int = SMALLEST) -> tuple[Any, Vocabulary]:
         """Return the ``llama_cpp.Llama`` with a context of at least some positions, and its vocabulary; loads it."""
         with self._lock:
             if self._engine is None or self._engine[0].n_ctx() < positions:
-                library, content = _library(), self._read_content()
+                content = self._read_content()
                 self.release()
-                size = max(SMALLEST, 1 << (positions - 1).bit_length())
-                threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)  # as torch
-                arguments = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": -1, "n_ctx": size}
-                arguments |= {"n_batch": AT_ONCE, "verbose": False, **self.engine_arguments}
-                try:
-                    model = library.Llama(str(self._path()), **arguments)
-                except (TypeError, ValueError, RuntimeError, ctypes.ArgumentError) as error:
-                    raise StaICCError(f"llama.cpp cannot load {self._path().name!r}: {error}") from error
+                model = self._load(positions)
                 if self._read_content() != content:
                     raise StaICCError("the file of the model changed while it was loaded; load it again")
-                self._engine, self._content, self._held = (model, Vocabulary(model)), content, ()
+                self._engine = (model, Vocabulary(model))
+                self._content = content
+                self._held = ()
             engine: tuple[Any, Vocabulary] = self._engine
             return engine
+
+    def _load(self, positions: int) -> Any:
+        """Return the ``llama_cpp.Llama`` with a context of at least some positions, rounded up to a power of two.
+
+        Raises:
+            StaICCError: llama.cpp cannot load it.
+        """
+        context_size = max(SMALLEST, 1 << (positions - 1).bit_length())
+        threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)  # as torch
+        arguments = {
+            "n_threads": threads,
+            "n_threads_batch": threads,
+            "n_gpu_layers": -1,  # all
+            "n_ctx": context_size,
+            "n_batch": AT_ONCE,
+            "verbose": False,
+            **self.engine_arguments,
+        }
+        path = self._path()
+        try:
+            return _library().Llama(str(path), **arguments)
+        except (TypeError, ValueError, RuntimeError, ctypes.ArgumentError) as error:
+            raise StaICCError(f"llama.cpp cannot load {path.name!r}: {error}") from error
 
     @property
     def tokenizer(self) -> Vocabulary:
@@ -168,36 +235,60 @@ class LlamaKernel(EngineKernel):
         return self.engine()[1]
 
     def _limit(self) -> int:
-        return self.options.max_length or int(_library().llama_model_n_ctx_train(self.engine()[0].model))
+        if self.options.max_length:
+            return self.options.max_length
+        model, _ = self.engine()
+        return int(_library().llama_model_n_ctx_train(model.model))
 
     def _reader(self) -> TokenKernel:
         if self._engine is not None:
             return self
         model = _library().Llama(str(self._path()), vocab_only=True, verbose=False)
         architecture = model.metadata.get("general.architecture")
-        trained = model.metadata.get(f"{architecture}.context_length")
-        config = SimpleNamespace(max_position_embeddings=None if trained is None else int(trained))
+        context_length = model.metadata.get(f"{architecture}.context_length")
+        if context_length is not None:
+            context_length = int(context_length)
+        config = SimpleNamespace(max_position_embeddings=context_length)
         return PromptReader(Vocabulary(model), config, self.options)
 
     def _logits(self, ids: Tokens, start: int) -> Iterator[Any]:
         """Yield the logits after each position from ``start`` on, each valid until the next one."""
-        library, (model, _) = _library(), self.engine(len(ids) + 1)
-        numpy, memory = require("numpy", "llama", "the llama.cpp kernel"), library.llama_get_memory(model.ctx)
-        kept, self._held = min(shared_length(self._held, ids), start), ()
-        if not library.llama_memory_seq_rm(memory, 0, kept, -1):  # recurrent states cannot be cut
-            library.llama_memory_clear(memory, True)
-            kept = 0
-        for begin in range(kept, len(ids), AT_ONCE):
-            part = ids[begin : begin + AT_ONCE]
-            tokens = (ctypes.c_int32 * len(part))(*part)  # the batch points to it
-            batch = library.llama_batch_get_one(tokens, len(part))
-            wanted = range(max(start - begin, 0), len(part))
-            batch.logits = (ctypes.c_int8 * len(part))(*(place in wanted for place in range(len(part))))
-            if status := library.llama_decode(model.ctx, batch):
+        library = _library()
+        numpy = require("numpy", "llama", "the llama.cpp kernel")
+        model, _ = self.engine(len(ids) + 1)
+        reused = self._reuse_states(model, ids, start)
+        for begin in range(reused, len(ids), AT_ONCE):
+            chunk = ids[begin : begin + AT_ONCE]
+            wanted = range(max(start - begin, 0), len(chunk))
+            token_array = (ctypes.c_int32 * len(chunk))(*chunk)  # the batch points to it
+            batch = library.llama_batch_get_one(token_array, len(chunk))
+            batch.logits = (ctypes.c_int8 * len(chunk))(*(index in wanted for index in range(len(chunk))))
+            status = library.llama_decode(model.ctx, batch)
+            if status:
                 raise StaICCError(f"llama.cpp failed with status {status} on a prompt of {len(ids)} tokens")
-            for place in wanted:
-                yield numpy.ctypeslib.as_array(library.llama_get_logits_ith(model.ctx, place), (model.n_vocab(),))
+            for index in wanted:
+                logits = library.llama_get_logits_ith(model.ctx, index)
+                yield numpy.ctypeslib.as_array(logits, (model.n_vocab(),))
         self._held = ids
+
+    def _reuse_states(self, model: Any, ids: Tokens, start: int) -> int:
+        """Remove the states in the engine that are not of a sequence, and return how many of its positions are left.
+
+        Args:
+            model: The ``llama_cpp.Llama``.
+            ids: The sequence.
+            start: The first position whose logits are wanted, which must be computed again.
+        """
+        library = _library()
+        memory = library.llama_get_memory(model.ctx)
+        reused = min(shared_length(self._held, ids), start)
+        # Nothing is known to be held until the sequence is computed: the computation may fail.
+        self._held = ()
+        is_cut = library.llama_memory_seq_rm(memory, 0, reused, -1)
+        if not is_cut:  # recurrent states cannot be cut
+            library.llama_memory_clear(memory, True)
+            return 0
+        return reused
 
     def _in_order(self, sequences: Sequence[Tokens]) -> list[int]:
         """Return the numbers of the sequences in the order of their prefixes, after counting their tokens."""
@@ -206,19 +297,24 @@ class LlamaKernel(EngineKernel):
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
         rows: list[list[float]] = [[]] * len(sequences)
-        sums = [0.0] * len(sequences)
+        log_totals = [0.0] * len(sequences)
         for number in self._in_order(sequences):
-            (logits,) = self._logits(sequences[number], len(sequences[number]) - 1)
-            rows[number], sums[number] = logits[list(tokens)].tolist(), _log_sum(logits)
-        return TokenLogits(rows, sums if totals else None)
+            sequence = sequences[number]
+            (logits,) = self._logits(sequence, len(sequence) - 1)
+            rows[number] = logits[list(tokens)].tolist()
+            log_totals[number] = _log_sum(logits)
+        return TokenLogits(rows, log_totals if totals else None)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         computed = self._computed(sequences, starts, labels)
         logs: list[list[float]] = [[]] * len(sequences)
         for number in self._in_order(computed):
-            following = sequences[number][starts[number] + 1 :]
-            rows = self._logits(computed[number], starts[number])
-            logs[number] = [float(row[token]) - _log_sum(row) for token, row in zip(following, rows, strict=True)]
+            log_probabilities = []
+            scored_tokens = sequences[number][starts[number] + 1 :]
+            logits_before = self._logits(computed[number], starts[number])
+            for token, logits in zip(scored_tokens, logits_before, strict=True):
+                log_probabilities.append(float(logits[token]) - _log_sum(logits))
+            logs[number] = log_probabilities
         return logs
 
     def _continued(
@@ -230,32 +326,41 @@ class LlamaKernel(EngineKernel):
         choices: Sequence[str],
     ) -> list[str]:
         vocabulary = self.tokenizer
-        end = Ending(vocabulary, vocabulary.end_tokens, stop)
+        ending = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)
         for number in self._in_order(sequences):
-            self.engine(len(sequences[number]) + max_new_tokens)
-            made: list[int] = []
-            while len(made) < max_new_tokens and not (made and end.complete(made)):
-                row = sequences[number] + tuple(made)
-                (logits,) = self._logits(row, len(row) - 1)
-                made.append(_chosen(logits, row, **sampling))
-            self._count([], [made])
-            texts[number] = Text(end.text(made), "stop" if end.complete(made) else "length")
+            sequence = sequences[number]
+            # One context for the whole text, so that it is not made again while the text grows.
+            self.engine(len(sequence) + max_new_tokens)
+            new_tokens: list[int] = []
+            while len(new_tokens) < max_new_tokens:
+                if new_tokens and ending.complete(new_tokens):
+                    break
+                tokens_before = sequence + tuple(new_tokens)
+                (logits,) = self._logits(tokens_before, len(tokens_before) - 1)
+                new_tokens.append(_next_token(logits, tokens_before, **sampling))
+            self._count([], [new_tokens])
+            finish_reason = "stop" if ending.complete(new_tokens) else "length"
+            texts[number] = Text(ending.text(new_tokens), finish_reason)
         return texts
 
 
 def _log_sum(logits: Any) -> float:
-    """Return the logarithm of the sum of exponentials."""
+    """Return the logarithm of the sum of the exponentials of logits."""
     numpy = require("numpy", "llama", "the llama.cpp kernel")
     values = logits.astype(numpy.float64)
-    top = values.max()
-    return float(top + numpy.log(numpy.exp(values - top).sum()))
+    largest = values.max()  # subtracted, so that no exponential overflows
+    return float(largest + numpy.log(numpy.exp(values - largest).sum()))
 
 
-def _chosen(logits: Any, row: Tokens, temperature: float, seed: int) -> int:
-    """Return the most probable token, or a sample that depends on the seed and the tokens before only."""
+def _next_token(logits: Any, tokens_before: Tokens, temperature: float, seed: int) -> int:
+    """Return the most probable token, or a sample that depends on the seed and the tokens before only.
+
+    The sample is drawn with the Gumbel-max trick: ``argmax(logit / temperature + g)``, with Gumbel noise ``g``, has the
+    probabilities ``softmax(logits / temperature)``.
+    """
     if temperature:
         numpy = require("numpy", "llama", "the llama.cpp kernel")
-        noise = numpy.random.default_rng(stable_seed(seed, row)).gumbel(size=len(logits))
-        logits = logits / temperature + noise
+        random = numpy.random.default_rng(stable_seed(seed, tokens_before))
+        logits = logits / temperature + random.gumbel(size=len(logits))
     return int(logits.argmax())

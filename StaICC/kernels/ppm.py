@@ -62,22 +62,32 @@ _ESCAPE_METHODS: Final = ("A", "C", "D")
 
 
 def _followers(text: str, context: str, begin: int, end: int, known: Mapping[str, int]) -> Mapping[str, int]:
-    """Add to the known counts the characters of ``text[begin:end]`` that follow the context."""
+    """Return how often each character follows a context: the known counts, and those of ``text[begin:end]``.
+
+    Args:
+        text: The text.
+        context: The characters before a follower.
+        begin: The first place of a follower that is counted.
+        end: The place after the last one.
+        known: Counts of followers before ``begin``.
+    """
     if begin >= end:
         return known
     if not context:
-        every = Counter(known)
-        every.update(text[begin:end])  # counts in C
-        return every
+        # Every character follows the empty context. Counter counts in C.
+        all_counts = Counter(known)
+        all_counts.update(text[begin:end])
+        return all_counts
     length = len(context)
-    at = text.find(context, max(0, begin - length), end - 1)  # end - 1: leave room for the follower
-    if at < 0:
+    last_end = end - 1  # of an occurrence of the context, which leaves room for the follower
+    occurrence = text.find(context, max(0, begin - length), last_end)
+    if occurrence < 0:
         return known
     counts = dict(known)
-    while at >= 0:
-        follower = text[at + length]
+    while occurrence >= 0:
+        follower = text[occurrence + length]
         counts[follower] = counts.get(follower, 0) + 1
-        at = text.find(context, at + 1, end - 1)
+        occurrence = text.find(context, occurrence + 1, last_end)
     return counts
 
 
@@ -88,80 +98,117 @@ class _Reader:
     a context is remembered, for all labels ask it about the same contexts.
     """
 
-    __slots__ = ("_alphabet_size", "_escape", "_history", "_known", "_order")
+    __slots__ = ("_alphabet_size", "_counts_of_history", "_escape", "_history", "_order")
 
     def __init__(self, kernel: PPMKernel, history: str, alphabet_size: int) -> None:
         self._order = kernel.order
         self._escape = kernel.escape
         self._history = history
         self._alphabet_size = alphabet_size
-        self._known: dict[str, Mapping[str, int]] = {}
+        self._counts_of_history: dict[str, Mapping[str, int]] = {}
+        """The counts of followers in the history, by context."""
 
     def log_probability(self, continuation: str, skip: int = 0) -> float:
         """Return ``log P(continuation[skip:] | history + continuation[:skip])``, learning along the way."""
         text = self._history + continuation
-        logarithms = []
-        longest = self._order
-        for end in range(len(self._history) + skip, len(text)):
-            probability, matched = self._step(text, end, longest)
-            logarithms.append(math.log(probability))
+        log_probabilities = []
+        longest_context = self._order
+        for place in range(len(self._history) + skip, len(text)):
+            probability, matched_length = self._predict(text, place, longest_context)
+            log_probabilities.append(math.log(probability))
             # A match that is longer by two or more would have been a longer match one character ago.
-            longest = min(self._order, matched + 1)
-        return math.fsum(logarithms)
+            longest_context = min(self._order, matched_length + 1)
+        return math.fsum(log_probabilities)
 
-    def _step(self, text: str, end: int, longest: int) -> tuple[float, int]:
-        """Return ``P(text[end] | text[:end])`` and the length of the longest context that occurred before."""
-        symbol = text[end]
+    def _predict(self, text: str, place: int, longest_context: int) -> tuple[float, int]:
+        """Return ``P(text[place] | text[:place])`` and the length of the longest context that occurred before.
+
+        Args:
+            text: A text that begins with the history.
+            place: The place of the predicted character.
+            longest_context: Contexts that are longer are known not to occur before.
+        """
+        character = text[place]
         probability = 1.0
         refused: set[str] = set()
-        matched = -1
-        for length in range(min(longest, end), -1, -1):
-            counts = self._counts(text, end, length)
+        matched_length = -1
+        for length in range(min(longest_context, place), -1, -1):
+            counts = self._counts(text, place, length)
             if not counts:
                 continue
-            matched = max(matched, length)
+            matched_length = max(matched_length, length)
             kinds = len(counts)
             if refused:
+                # Exclusion: these characters did not come, or a longer context would have predicted them.
                 counts = {follower: count for follower, count in counts.items() if follower not in refused}
+            # The shares of the table in the module's text, as weights over one total. With method D, all are doubled.
             total = sum(counts.values())
             if self._escape == "D":
                 total = 2 * total - len(counts)
             escape_weight = 1 if self._escape == "A" else kinds
             if len(refused) + len(counts) == self._alphabet_size:
                 escape_weight = 0  # no character is left that an escape could lead to
-            count = counts.get(symbol, 0)
+            count = counts.get(character, 0)
             if count:
                 weight = 2 * count - 1 if self._escape == "D" else count
-                return probability * weight / (total + escape_weight), matched
+                return probability * weight / (total + escape_weight), matched_length
             probability *= escape_weight / (total + escape_weight)
             refused.update(counts)
-        return probability / (self._alphabet_size - len(refused)), matched
+        # No context predicts the character: all that are left are equally likely.
+        return probability / (self._alphabet_size - len(refused)), matched_length
 
-    def _counts(self, text: str, end: int, length: int) -> Mapping[str, int]:
-        """Count what followed the last ``length`` characters of ``text[:end]``, a text that begins with the history."""
-        context = text[end - length : end]
-        boundary = len(self._history)
-        known = self._known.get(context)
-        if known is None:
-            known = self._known[context] = _followers(self._history, context, 0, boundary, {})
-        return _followers(text, context, boundary, end, known)
+    def _counts(self, text: str, place: int, length: int) -> Mapping[str, int]:
+        """Return the counts of the characters that followed the last ``length`` characters of ``text[:place]``.
+
+        The text begins with the history.
+        """
+        context = text[place - length : place]
+        history_end = len(self._history)
+        counts = self._counts_of_history.get(context)
+        if counts is None:
+            counts = _followers(self._history, context, 0, history_end, {})
+            self._counts_of_history[context] = counts
+        return _followers(text, context, history_end, place, counts)
 
 
 def _as_longest_label(begins_with: Mapping[str, float]) -> dict[str, float]:
-    """Turn ``log P(continuation begins with label)`` into ``log P(label is the longest that it begins with)``."""
-    longer: dict[str, list[float]] = {label: [] for label in begins_with}
-    open_labels: list[str] = []  # each begins the next one; in sorted order they enclose the current label
-    for label in sorted(begins_with):
-        while open_labels and not label.startswith(open_labels[-1]):
-            open_labels.pop()
-        if open_labels:
-            longer[open_labels[-1]].append(begins_with[label])
-        open_labels.append(label)
-    events = {}
-    for label, logarithm in begins_with.items():
-        lost = math.fsum(math.exp(other - logarithm) for other in longer[label])
-        events[label] = logarithm + math.log1p(-lost) if lost < 1 else -math.inf
-    return events
+    """Return the log-probability of each label to be the longest one with which the continuation begins.
+
+    P(label is the longest) = P(continuation begins with label) - sum of P(continuation begins with longer label), over
+    the shortest labels that begin with this one.
+
+    Args:
+        begins_with: By label, ``log P(continuation begins with label)``.
+    """
+    log_probabilities = {}
+    longer_labels = _next_longer_labels(begins_with)
+    for label, log_probability in begins_with.items():
+        # The share of the probability that longer labels take.
+        lost_share = math.fsum(math.exp(begins_with[longer] - log_probability) for longer in longer_labels[label])
+        if lost_share < 1:
+            log_probabilities[label] = log_probability + math.log1p(-lost_share)
+        else:
+            log_probabilities[label] = -math.inf
+    return log_probabilities
+
+
+def _next_longer_labels(labels: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each label the labels that begin with it, without those that begin with a longer one of these.
+
+    Example:
+        >>> _next_longer_labels(["a", "ab", "abc", "ad"])
+        {'a': ['ab', 'ad'], 'ab': ['abc'], 'abc': [], 'ad': []}
+    """
+    longer_labels: dict[str, list[str]] = {label: [] for label in labels}
+    # In sorted order, a label follows those with which it begins. Each of these begins the next one.
+    beginnings: list[str] = []
+    for label in sorted(longer_labels):
+        while beginnings and not label.startswith(beginnings[-1]):
+            beginnings.pop()
+        if beginnings:
+            longer_labels[beginnings[-1]].append(label)
+        beginnings.append(label)
+    return longer_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +267,7 @@ class PPMKernel:
     """Label scores of plain and of noisy-channel prompts, also in batches."""
 
     def identity(self) -> Identity:
-        """Algorithm, its version, and the arguments: kernels with the same identity give the same numbers."""
+        """Return the algorithm, its version, and the arguments: kernels with one identity return the same numbers."""
         who = {"model": "ppm", "algorithm": f"ppm/{_VERSION}"}
         return Identity(who, {"escape": self.escape, "order": str(self.order)})
 
@@ -278,22 +325,37 @@ class PPMKernel:
         return reader.log_probability(text)
 
     def _row(self, prompt: str | Sequence[str], labels: Sequence[str], index: int) -> list[float]:
-        if not isinstance(prompt, str):
-            check_channel(prompt, labels, index)
-            return self._channel(prompt, labels)
-        reader = _Reader(self, prompt, alphabet_size=len(set(prompt).union(*labels)))
-        times = Counter(labels)
-        events = _as_longest_label({label: reader.log_probability(label) for label in times})
-        return label_probabilities([events[label] - math.log(times[label]) for label in labels])
+        """Return the probabilities of the labels for one prompt, or for the prompts of a noisy channel.
 
-    def _channel(self, prompts: Sequence[str], labels: Sequence[str]) -> list[float]:
+        Args:
+            prompt: The prompt, or one prompt for each label.
+            labels: The labels.
+            index: The number of the prompt, for messages.
+        """
+        if isinstance(prompt, str):
+            return self._plain_row(prompt, labels)
+        check_channel(prompt, labels, index)
+        return self._channel_row(prompt, labels)
+
+    def _plain_row(self, prompt: str, labels: Sequence[str]) -> list[float]:
+        """Return the probabilities of the labels after a prompt."""
+        reader = _Reader(self, prompt, alphabet_size=len(set(prompt).union(*labels)))
+        occurrences = Counter(labels)
+        begins_with = {label: reader.log_probability(label) for label in occurrences}
+        log_probabilities = _as_longest_label(begins_with)
+        # A label that is listed twice shares its probability evenly.
+        return label_probabilities([log_probabilities[label] - math.log(occurrences[label]) for label in labels])
+
+    def _channel_row(self, prompts: Sequence[str], labels: Sequence[str]) -> list[float]:
+        """Return the probabilities of the labels from those of the texts that follow them."""
         starts = after_label(prompts, labels)
+        # What all prompts begin with is read once.
         shared = min(len(commonprefix(list(prompts))), *starts)  # noqa: RUF071 - characters are meant
         reader = _Reader(self, prompts[0][:shared], alphabet_size=len(set().union(*prompts)))
-        texts = zip(prompts, starts, strict=True)
-        return label_probabilities(
-            [reader.log_probability(prompt[shared:], skip=start - shared) for prompt, start in texts]
-        )
+        scores = []
+        for prompt, start in zip(prompts, starts, strict=True):
+            scores.append(reader.log_probability(prompt[shared:], skip=start - shared))
+        return label_probabilities(scores)
 
 
 ppm_inference: Final = PPMKernel()

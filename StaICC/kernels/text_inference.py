@@ -75,19 +75,31 @@ class ReplySettings:
 
     def reply_settings(self) -> dict[str, str]:
         """Return the settings that are sent, as text, for the identity."""
-        values = {**self.reply_request(None, ()), "stop": self.stop, "system": self.system or None}
-        values["turns"] = self.turns or None
-        whole = {name: int(value) for name, value in values.items() if isinstance(value, float) and value.is_integer()}
-        texts = {name: json.dumps(value) for name, value in (values | whole).items() if value is not None}
-        if self._thinks(None):
-            texts["max_tokens"] += _THOUGHTS
+        settings = self.reply_request(None, ())
+        settings["stop"] = self.stop
+        settings["system"] = self.system or None
+        settings["turns"] = self.turns or None
+        texts = {}
+        for name, value in settings.items():
+            if value is None:
+                continue
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)  # 1.0 and 1 are the same setting
+            texts[name] = json.dumps(value)
+        if self._repeats_cut_thoughts(None):
+            texts["max_tokens"] += _THINKING_NOTE
         return texts
 
     def _limit_option(self) -> str:
+        """Return the name of the option that limits the tokens of a reply."""
         return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
 
-    def _thinks(self, max_new_tokens: int | None) -> bool:
-        """Return whether a reply with this limit gets a higher one for its reasoning."""
+    def _repeats_cut_thoughts(self, max_new_tokens: int | None) -> bool:
+        """Return whether a reply that is cut during its reasoning is requested again, with a higher limit.
+
+        Args:
+            max_new_tokens: The limit of the request; ``None`` for that of the settings.
+        """
         limit = self.max_tokens if max_new_tokens is None else max_new_tokens
         return limit == NEW_TOKENS and self.max_completion_tokens is None
 
@@ -98,11 +110,15 @@ class ReplySettings:
             max_new_tokens: Another maximum number of tokens; ``None`` for that of the settings.
             stop: Texts before which the reply ends.
         """
-        limit = self._limit_option()
-        request: dict[str, Any] = {limit: getattr(self, limit) if max_new_tokens is None else max_new_tokens}
-        request |= {name: getattr(self, name) for name in ("temperature", "top_p", "reasoning_effort")}
-        request["stop"] = list(stop) or None
-        return {name: value for name, value in request.items() if value is not None}
+        limit_option = self._limit_option()
+        fields: dict[str, Any] = {
+            limit_option: getattr(self, limit_option) if max_new_tokens is None else max_new_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "reasoning_effort": self.reasoning_effort,
+            "stop": list(stop) or None,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
 
     @property
     def reads_parts(self) -> bool:
@@ -111,20 +127,26 @@ class ReplySettings:
 
     def messages(self, prompt: str) -> list[Mapping[str, Any]]:
         """Return the messages of a chat: the system message, if there is one, and the prompt, or its turns."""
-        messages: list[dict[str, Any]] = []
+        messages: list[Mapping[str, Any]] = []
         if self.system:
             messages.append({"role": "system", "content": self.system})
         if not self.turns:
-            return [*messages, {"role": "user", "content": str(prompt)}]
-        for number, turn in enumerate(parts_of(prompt, "turns=True").turns()):
-            messages.append({"role": "assistant" if number % 2 else "user", "content": turn})
-        if self.cache_control and len(messages) > 1 and messages[-2]["role"] == "assistant":
-            marked = {"type": "text", "text": messages[-2]["content"], "cache_control": {"type": "ephemeral"}}
-            messages[-2]["content"] = [marked]
-        return [*messages]
+            messages.append({"role": "user", "content": str(prompt)})
+            return messages
+        turns = parts_of(prompt, "turns=True").turns()
+        last_label = len(turns) - 2
+        for number, turn in enumerate(turns):
+            # The texts of demonstrations and their labels alternate; the question is the last turn.
+            is_label = number % 2 == 1
+            content: Any = turn
+            if is_label and number == last_label and self.cache_control:
+                content = [{"type": "text", "text": turn, "cache_control": {"type": "ephemeral"}}]
+            messages.append({"role": "assistant" if is_label else "user", "content": content})
+        return messages
 
 
-_THOUGHTS = f" (with reasoning {THINKING_TOKENS})"
+_THINKING_NOTE = f" (with reasoning {THINKING_TOKENS})"
+"""What follows the limit of a reply where a reply that is cut during its reasoning is requested again."""
 
 
 def first_result(results: Sequence[Value | OutputError]) -> Value:
@@ -207,14 +229,15 @@ def with_thoughts(
         prompts: Their prompts.
         again: Returns the replies to prompts with more tokens. Where a prompt leaves no room, the first reply stays.
     """
-    cut = [number for number, reply in enumerate(replies) if is_cut_thought(reply)]
-    if not cut:
+    cut_numbers = [number for number, reply in enumerate(replies) if is_cut_thought(reply)]
+    if not cut_numbers:
         return replies
-    longer = dict(zip(cut, again([prompts[number] for number in cut]), strict=True))
-    return [
-        reply if isinstance(whole := longer.get(number, reply), PromptTooLongError) else whole
-        for number, reply in enumerate(replies)
-    ]
+    longer_replies = again([prompts[number] for number in cut_numbers])
+    completed = list(replies)
+    for number, longer_reply in zip(cut_numbers, longer_replies, strict=True):
+        if not isinstance(longer_reply, PromptTooLongError):
+            completed[number] = longer_reply
+    return completed
 
 
 class ReplyKernel(ReplySettings):
@@ -238,22 +261,39 @@ class ReplyKernel(ReplySettings):
             stop: Texts before which a reply ends; ``None`` for those of the kernel's settings.
             sampling: Other fields of the request, such as ``temperature`` and ``seed``.
         """
-        stop, more = self.stop if stop is None else stop, dict(sampling or {})
-        replies = self._replies(prompts, max_new_tokens, stop, more)
-        if not self._thinks(max_new_tokens):
+        if stop is None:
+            stop = self.stop
+        more_fields = dict(sampling or {})
+        replies = self._replies(prompts, max_new_tokens, stop, more_fields)
+        if not self._repeats_cut_thoughts(max_new_tokens):
             return replies
-        return with_thoughts(replies, prompts, lambda cut: self._replies(cut, THINKING_TOKENS, stop, more))
+
+        def replies_with_thoughts(cut_prompts: list[str]) -> Sequence[str | OutputError]:
+            return self._replies(cut_prompts, THINKING_TOKENS, stop, more_fields)
+
+        return with_thoughts(replies, prompts, replies_with_thoughts)
 
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
-        """Return replies; ``stop`` is ``None`` for the kernel's default."""
+        """Return the reply to each prompt, or the error that took its place, of one request each.
+
+        Args:
+            prompts: The prompts.
+            most: Maximum number of tokens of a reply; ``None`` for that of the settings.
+            stop: Texts before which a reply ends; ``None`` for the kernel's default.
+            more: Other fields of the requests.
+        """
         raise NotImplementedError
 
     @property
     def reply_limit(self) -> str:
         """The option that limits the tokens of a reply, with its value."""
-        return f"{(name := self._limit_option())}={getattr(self, name)}" + _THOUGHTS * self._thinks(None)
+        name = self._limit_option()
+        limit = f"{name}={getattr(self, name)}"
+        if self._repeats_cut_thoughts(None):
+            return limit + _THINKING_NOTE
+        return limit
 
     def planned_requests(self, prompt: str, label_space: Sequence[str]) -> list[PlannedRequest]:
         """Return the request that this kernel will send for a prompt, for forecasts.
@@ -312,7 +352,9 @@ class ReplyKernel(ReplySettings):
             OutputError: The server failed or withheld a reply.
         """
         max_new_tokens = check_generation(max_new_tokens, stop, temperature)
-        sampling = {"temperature": temperature, "seed": seed} if temperature else {}
+        sampling: dict[str, Any] = {}
+        if temperature:
+            sampling = {"temperature": temperature, "seed": seed}
         return [first_result([reply]) for reply in self.replies(prompts, max_new_tokens, stop, sampling)]
 
 
@@ -327,7 +369,7 @@ class TextInference:
     """Above 0, tokens are sampled."""
     seed: int = 0
     sample: int = 0
-    """Number of the sample; samples of one seed are different."""
+    """Number of the sample. Samples with the same seed and other numbers are different."""
     strip_blank: bool = False
     """Remove the blank at the end of a prompt; see :func:`~StaICC.kernels.protocol.without_blank`."""
 
@@ -336,28 +378,47 @@ class TextInference:
 
     def identity(self) -> Identity:
         """The identity of the kernel, with the most tokens, the stop strings and how tokens are sampled."""
-        settings = {"max_new_tokens": self.reply_limit.partition("=")[2], "stop": repr(list(self.stop))}
+        settings = {"max_new_tokens": self._limit_text(), "stop": repr(list(self.stop))}
         if self.strip_blank:
             settings["last blank"] = "removed"
         if self.temperature:
-            settings |= {"temperature": repr(self.temperature), "seed": str(self.seed), "sample": str(self.sample)}
+            settings["temperature"] = repr(self.temperature)
+            settings["seed"] = str(self.seed)
+            settings["sample"] = str(self.sample)
         return combined(identity_of(self.kernel), "text", Identity({}, settings))
 
     @property
     def recheck_tolerance(self) -> float | None:
-        """``None``, which only warns, where the kernel's scores vary: one other token changes all of the text."""
+        """The tolerance of the kernel; ``None``, which only warns, where the kernel's scores vary.
+
+        One token that differs changes all of the text behind it.
+        """
         tolerance = tolerance_of(self.kernel)
-        return None if tolerance is None or tolerance > TOLERANCE else tolerance
+        if tolerance is None or tolerance > TOLERANCE:
+            return None
+        return tolerance
 
     @property
     def guided(self) -> str:
         """How the kernel lets the model write nothing but a label; empty if it does not."""
-        return getattr(getattr(self.kernel, "options", None), "guided", "")
+        options = getattr(self.kernel, "options", None)
+        return getattr(options, "guided", "")
 
     @property
     def reply_limit(self) -> str:
         """The option that limits the tokens of a reply, with its value."""
-        return f"max_tokens={self.max_new_tokens}" + _THOUGHTS * (self.max_new_tokens == NEW_TOKENS)
+        return f"max_tokens={self._limit_text()}"
+
+    def _limit_text(self) -> str:
+        """Return the maximum number of tokens of a reply, with a note if a cut reasoning gets more."""
+        if self._repeats_cut_thoughts:
+            return f"{self.max_new_tokens}{_THINKING_NOTE}"
+        return str(self.max_new_tokens)
+
+    @property
+    def _repeats_cut_thoughts(self) -> bool:
+        """Whether a reply that is cut during its reasoning is generated again, with a higher limit."""
+        return self.max_new_tokens == NEW_TOKENS
 
     def forecast_prompts(
         self, prompts: Sequence[Any], label_space: Sequence[str], kept: tuple[int, ...] = ()
@@ -386,7 +447,10 @@ class TextInference:
         return warnings
 
     def _read(self, prompts: Sequence[Any]) -> list[Any]:
-        return [without_blank(prompt) for prompt in prompts] if self.strip_blank else list(prompts)
+        """Return prompts as they are given to the kernel."""
+        if self.strip_blank:
+            return [without_blank(prompt) for prompt in prompts]
+        return list(prompts)
 
     def served(self) -> Any:
         """The kernel, if a server runs its model."""
@@ -417,25 +481,52 @@ class TextInference:
             prompts: The prompts.
             label_space: The texts that are allowed, if the kernel has the option ``guided``; else not used.
         """
-        seed = stable_seed(self.seed, self.sample)
-        sampling: dict[str, Any] = {"temperature": self.temperature, "seed": seed} if self.temperature else {}
-        if self.guided:  # a label follows the blank that was removed
-            sampling["choices"] = [" " * self.strip_blank + label for label in label_space]
+        sampling: dict[str, Any] = {}
+        if self.temperature:
+            sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
+        if self.guided:
+            # A label follows the blank that was removed.
+            blank = " " if self.strip_blank else ""
+            sampling["choices"] = [blank + label for label in label_space]
         prompts = self._read(prompts)
         if isinstance(self.kernel, ReplyKernel):
             return self.kernel.replies(prompts, self.max_new_tokens, self.stop, sampling)
 
-        def generate(some: Sequence[str], limit: int) -> Sequence[str]:
-            texts: Sequence[str] = self.kernel.generate(some, max_new_tokens=limit, stop=list(self.stop), **sampling)
-            return texts
+        replies = self._generate(prompts, self.max_new_tokens, sampling)
+        if not self._repeats_cut_thoughts:
+            return replies
 
-        def again(cut: list[str]) -> Sequence[str]:
-            forecast = forecast_prompts(self.kernel, cut, label_space, 1)
-            room = THINKING_TOKENS if forecast.limit is None else forecast.limit + 1 - (forecast.longest_prompt or 0)
-            return generate(cut, max(NEW_TOKENS, min(room, THINKING_TOKENS)))
+        def replies_with_thoughts(cut_prompts: list[str]) -> Sequence[str]:
+            return self._generate(cut_prompts, self._room_for_thoughts(cut_prompts, label_space), sampling)
 
-        replies = generate(prompts, self.max_new_tokens)
-        return with_thoughts(replies, prompts, again) if self.max_new_tokens == NEW_TOKENS else replies
+        return with_thoughts(replies, prompts, replies_with_thoughts)
+
+    def _generate(self, prompts: Sequence[str], max_new_tokens: int, sampling: Mapping[str, Any]) -> Sequence[str]:
+        """Return the continuations that the kernel generates.
+
+        Args:
+            prompts: The prompts as they are given to the kernel.
+            max_new_tokens: Maximum number of tokens of a continuation.
+            sampling: How tokens are sampled: further arguments of the kernel.
+        """
+        texts: Sequence[str] = self.kernel.generate(
+            prompts, max_new_tokens=max_new_tokens, stop=list(self.stop), **sampling
+        )
+        return texts
+
+    def _room_for_thoughts(self, prompts: Sequence[str], label_space: Sequence[str]) -> int:
+        """Return the maximum number of tokens of replies with their reasoning: 8192, or what the model can read.
+
+        Args:
+            prompts: The prompts, which are generated together.
+            label_space: Their labels.
+        """
+        forecast = forecast_prompts(self.kernel, prompts, label_space, 1)
+        room = THINKING_TOKENS
+        if forecast.limit is not None:
+            # The longest prompt of the forecast includes the one token that it was asked for.
+            room = forecast.limit + 1 - (forecast.longest_prompt or 0)
+        return max(NEW_TOKENS, min(room, THINKING_TOKENS))
 
 
 def load_for_text(
@@ -459,18 +550,57 @@ def load_for_text(
     if spec.startswith("openai:") and not names_option(spec, "scoring"):
         options = {"scoring": "text", **options}
     kernel = load_kernel(spec, **options)
-    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities_of(kernel):
-        given: dict[str, Any] = {"max_tokens": max_tokens, "stop": None if stop is None else tuple(stop)}
-        given = {name: value for name, value in given.items() if value is not None}
-        for name, value in given.items():
-            own = kernel._limit_option() if name == "max_tokens" else name
-            usual = getattr(ReplySettings, own)
-            if getattr(kernel, own) not in (usual, value if own == name else usual):
-                raise ArgumentError(f"option {own} of the model: got {getattr(kernel, own)} and {value}, expected one")
-        return replace(kernel, **given)
-    continues = Capability.LOSSES in capabilities_of(kernel)
-    most = NEW_TOKENS if max_tokens is None else max_tokens
-    return replace(text_inference(kernel, most, stop or ()), strip_blank=strip_blank and continues)
+    capabilities = capabilities_of(kernel)
+    if isinstance(kernel, ReplySettings) and Capability.LABEL_SCORES not in capabilities:
+        return _with_settings(kernel, max_tokens, stop)
+    limit = NEW_TOKENS if max_tokens is None else max_tokens
+    function = text_inference(kernel, limit, stop or ())
+    # A kernel that scores texts continues prompts verbatim.
+    continues_verbatim = Capability.LOSSES in capabilities
+    return replace(function, strip_blank=strip_blank and continues_verbatim)
+
+
+def _with_settings(kernel: Any, max_tokens: int | None, stop: Sequence[str] | None) -> Any:
+    """Return a kernel of replies with other settings.
+
+    Args:
+        kernel: The kernel, a :class:`ReplySettings`.
+        max_tokens: Maximum number of tokens of a reply; ``None`` for the kernel's.
+        stop: Texts before which a reply ends; ``None`` for the kernel's.
+
+    Raises:
+        ArgumentError: A setting is an option of the model with another value.
+    """
+    changes: dict[str, Any] = {}
+    if max_tokens is not None:
+        # An option of another name (max_completion_tokens) is another limit, whatever its value.
+        limit_option = kernel._limit_option()
+        accepted_values = [getattr(ReplySettings, limit_option)]
+        if limit_option == "max_tokens":
+            accepted_values.append(max_tokens)
+        _refuse_second_value(kernel, limit_option, max_tokens, accepted_values)
+        changes["max_tokens"] = max_tokens
+    if stop is not None:
+        _refuse_second_value(kernel, "stop", tuple(stop), [ReplySettings.stop, tuple(stop)])
+        changes["stop"] = tuple(stop)
+    return replace(kernel, **changes)
+
+
+def _refuse_second_value(kernel: Any, option: str, value: object, accepted_values: Sequence[object]) -> None:
+    """Refuse a second value of an option of a model.
+
+    Args:
+        kernel: The model.
+        option: The option.
+        value: The second value.
+        accepted_values: Values of the model that do not contradict it, such as the default.
+
+    Raises:
+        ArgumentError: The model has another value.
+    """
+    value_of_model = getattr(kernel, option)
+    if value_of_model not in accepted_values:
+        raise ArgumentError(f"option {option} of the model: got {value_of_model} and {value}, expected one")
 
 
 def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence[str] = ()) -> TextInference:

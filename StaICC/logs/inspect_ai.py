@@ -58,11 +58,6 @@ _MEANS = ("accuracy", "mean")
 """Metrics of inspect_ai that are the mean of the values of a scorer."""
 
 
-def is_header(values: object) -> bool:
-    """Return whether JSON values are a log of inspect_ai, or its header."""
-    return isinstance(values, Mapping) and isinstance(values.get("eval"), Mapping) and "status" in values
-
-
 def read_archive(path: Path) -> LogReading:
     """Return the run of a log that is a ZIP archive (``.eval``).
 
@@ -90,27 +85,22 @@ def read_archive(path: Path) -> LogReading:
         return LogReading((_read_run(header, samples, where),))
 
 
-def read_json_log(path: Path, values: Mapping[str, Any] | None = None) -> LogReading:
+def read_json_log(path: Path) -> LogReading:
     """Return the run of a log that is one JSON file.
-
-    Args:
-        path: The file.
-        values: The values of the file, if it was read before.
 
     Raises:
         SchemaError: The file is no log of inspect_ai, is damaged, or has no samples.
         OSError: The file cannot be read.
     """
     where = str(path)
-    if values is None:
-        refuse_device(path, _EXPECTED)
-        size = path.stat().st_size
-        if size > _LARGEST_JSON:
-            raise SchemaError(
-                f"{where}: the file has {size // MEGABYTE} MB, expected at most {_LARGEST_JSON // MEGABYTE} MB. "
-                f"Convert it: inspect log convert {path.name} --to eval --output-dir converted"
-            )
-        values = parse_json(path.read_bytes(), where, constants=True)
+    refuse_device(path, _EXPECTED)
+    size = path.stat().st_size
+    if size > _LARGEST_JSON:
+        raise SchemaError(
+            f"{where}: the file has {size // MEGABYTE} MB, expected at most {_LARGEST_JSON // MEGABYTE} MB. "
+            f"Convert it: inspect log convert {path.name} --to eval --output-dir converted"
+        )
+    values = parse_json(path.read_bytes(), where, constants=True)
     if not isinstance(values, Mapping):
         raise SchemaError(f"{where}: got a {type(values).__name__}, expected {_EXPECTED}")
     logged_samples = values.get("samples")
@@ -123,6 +113,10 @@ def read_json_log(path: Path, values: Mapping[str, Any] | None = None) -> LogRea
 
 
 # -- one run
+
+
+_Key = tuple[str, int]
+"""The id of a row of the data set, and the number of the repeat (from 0): what a sample is found by."""
 
 
 @dataclass(slots=True)
@@ -149,8 +143,8 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     """
     spec = _check_header(header, where)
     scores = _Scores()
-    samples: dict[tuple[str, int], SampleScore] = {}
-    prompts: dict[tuple[str, int], str | None] = {}
+    samples: dict[_Key, SampleScore] = {}
+    prompts: dict[_Key, str | None] = {}
     for place, values in logged_samples:
         sample = _read_sample(values, scores, place)
         key = (sample.document, sample.repeat)
@@ -161,21 +155,15 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     if not samples:
         raise SchemaError(f"{where}: the log has no samples{_why_no_scores(header, spec, scores)}")
 
+    n_logged = len(samples)
     documents = _expected_documents(spec)
-    epochs = _epochs(spec)
-    if len(documents) * epochs > MAX_MEMBERS:
-        raise SchemaError(
-            f"{where}: the header says {len(documents)} rows in {epochs} epochs, expected at most {MAX_MEMBERS} samples"
-        )
-    n_read = len(samples)
-    _add_missing_samples(samples, documents, epochs)
+    _add_missing_samples(samples, documents, _epochs(spec), where)
     reported = _reported(header)
     _drop_other_means(scores, list(samples.values()), reported)
     kept_samples = [_without(sample, scores.not_scores) for sample in samples.values()]
     if not any(sample.values for sample in kept_samples):
         raise SchemaError(f"{where}: no sample has a score{_why_no_scores(header, spec, scores)}")
-    metrics_of_scorer = _metrics_of_scorers(header, spec)
-    bounded = _bounded_metrics(scores, metrics_of_scorer)
+    bounded = _bounded_metrics(scores, _metrics_of_scorers(header, spec))
     return LoggedRun(
         path=where,
         harness=HARNESS,
@@ -193,7 +181,7 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
         reported=reported,
         not_scores=scores.not_scores,
         prompts=_prompts_digest(prompts),
-        notes=tuple(_notes(header, spec, n_read, len(samples))),
+        notes=tuple(_notes(header, spec, n_logged=n_logged, n_expected=len(samples))),
     )
 
 
@@ -250,23 +238,21 @@ def _read_sample(values: Any, scores: _Scores, place: str) -> SampleScore:
     if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 1:
         raise SchemaError(f"{place}: got the epoch {epoch!r:.60}, expected a whole number from 1")
 
+    digest = _digest(values)
+    if values.get("invalidation") is not None:
+        return SampleScore(str(document), epoch - 1, digest, {}, "the sample was invalidated in the log")
     numbers: dict[str, float] = {}
     reasons = []
-    if values.get("invalidation") is None:
-        for metric, value, score in _metric_values(values, place):
-            number = _score_number(metric, value, scores)
-            if number is not None:
-                numbers[metric] = number
-            elif metric not in scores.not_scores:
-                reasons.append(f"{metric}: {_why_unscored(value, score)}")
-    else:
-        reasons.append("the sample was invalidated in the log")
+    for metric, value, score in _metric_values(values, place):
+        number = _score_number(metric, value, scores)
+        if number is not None:
+            numbers[metric] = number
+        elif metric not in scores.not_scores:
+            reasons.append(f"{metric}: {_why_unscored(value, score)}")
     if not numbers:
         reasons.insert(0, _sample_error(values) or "the sample has no scores")
-    reason = None
-    if reasons:
-        reason = "; ".join(reasons)
-    return SampleScore(str(document), epoch - 1, _digest(values), numbers, reason)
+    reason = "; ".join(reasons) or None
+    return SampleScore(str(document), epoch - 1, digest, numbers, reason)
 
 
 def _metric_values(values: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
@@ -306,39 +292,45 @@ def _score_number(metric: str, value: Any, scores: _Scores) -> float | None:
     if isinstance(value, (list, Mapping)):
         scores.not_scores.setdefault(metric, "inspect_ai logs several values for a sample")
         return None
-    is_grade = isinstance(value, bool) or (isinstance(value, str) and _grade_number(value) is not None)
-    is_unscored = value is None or (isinstance(value, float) and math.isnan(value))
-    if not is_unscored:
-        scores.only_grades[metric] = is_grade and scores.only_grades.get(metric, True)
-    if isinstance(value, (bool, int, float)):
-        number = float(value)
-    elif isinstance(value, str):
-        number = _text_number(value)
-        if not math.isfinite(number):
-            scores.not_scores.setdefault(metric, f"inspect_ai logs texts such as {value!r:.40}, which have no number")
-    else:
+    if _is_unscored(value):
         return None
-    if math.isfinite(number):
-        return number
-    return None
-
-
-def _grade_number(text: str) -> float | None:
-    """Return the value of a grade or of a truth value; ``None`` for another text."""
-    if text in _GRADES:
-        return _GRADES[text]
-    return _WORDS.get(text.lower())
-
-
-def _text_number(text: str) -> float:
-    """Return the number of a value that is a text; NaN if it has none."""
-    grade = _grade_number(text)
+    grade = _grade_number(value)
+    has_only_grades = scores.only_grades.get(metric, True)
+    scores.only_grades[metric] = has_only_grades and grade is not None
     if grade is not None:
         return grade
+
+    number = _plain_number(value)
+    if number is None:
+        scores.not_scores.setdefault(metric, f"inspect_ai logs texts such as {value!r:.40}, which have no number")
+        return None
+    if not math.isfinite(number):
+        return None
+    return number
+
+
+def _is_unscored(value: Any) -> bool:
+    """Return whether the scorer left the sample out: inspect_ai logs NaN then."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _grade_number(value: Any) -> float | None:
+    """Return the value of a grade or of a truth value; ``None`` for a number or another text."""
+    if isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+    if value in _GRADES:
+        return _GRADES[value]
+    return _WORDS.get(value.lower())
+
+
+def _plain_number(value: Any) -> float | None:
+    """Return a number, or a text that is one, as a float; ``None`` for other texts."""
     try:
-        return float(text)
+        return float(value)
     except ValueError:
-        return math.nan
+        return None
 
 
 def _why_unscored(value: Any, score: Mapping[str, Any]) -> str:
@@ -346,7 +338,7 @@ def _why_unscored(value: Any, score: Mapping[str, Any]) -> str:
     stated = score.get("reason") or score.get("explanation")
     if isinstance(stated, str) and stated.strip():
         return f"unscored ({_short(stated)})"
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _is_unscored(value):
         return "unscored"
     return f"the value {value!r:.40} is no finite number"
 
@@ -401,7 +393,7 @@ def _first_prompt(values: Mapping[str, Any]) -> str | None:
     return json.dumps(_message_texts(prompt), sort_keys=True)
 
 
-def _prompts_digest(prompts: Mapping[tuple[str, int], str | None]) -> str | None:
+def _prompts_digest(prompts: Mapping[_Key, str | None]) -> str | None:
     """Return a digest of the prompts of all samples; ``None`` if the log lacks one of them.
 
     Args:
@@ -439,14 +431,22 @@ def _epochs(spec: Mapping[str, Any]) -> int:
     return 1
 
 
-def _add_missing_samples(samples: dict[tuple[str, int], SampleScore], documents: Sequence[str], epochs: int) -> None:
+def _add_missing_samples(samples: dict[_Key, SampleScore], documents: Sequence[str], epochs: int, where: str) -> None:
     """Add a sample without scores for each epoch of each row that the log should have and lacks.
 
     Args:
         samples: The samples by document and repeat.
         documents: Ids of the rows that were to be evaluated.
         epochs: Number of epochs of the run.
+        where: The log, for messages.
+
+    Raises:
+        SchemaError: The log should have more samples than an archive may have members.
     """
+    if len(documents) * epochs > MAX_MEMBERS:
+        raise SchemaError(
+            f"{where}: the header says {len(documents)} rows in {epochs} epochs, expected at most {MAX_MEMBERS} samples"
+        )
     digests = {sample.document: sample.digest for sample in samples.values()}
     for document in documents:
         for repeat in range(epochs):
@@ -553,21 +553,21 @@ def _bounded_metrics(scores: _Scores, metrics_of_scorer: Mapping[str, set[str]])
     return bounded
 
 
-def _notes(header: Mapping[str, Any], spec: Mapping[str, Any], n_samples: int, n_expected: int) -> list[str]:
+def _notes(header: Mapping[str, Any], spec: Mapping[str, Any], *, n_logged: int, n_expected: int) -> list[str]:
     """Return sentences about what is unusual in the log.
 
     Args:
         header: The header.
         spec: The specification of the run.
-        n_samples: Number of samples in the log.
+        n_logged: Number of samples in the log.
         n_expected: Number of samples that it should have.
     """
     notes = []
     status = header.get("status", "started")
     if status != "success":
         notes.append(f"the run did not end: its status is {status!r:.20}{_error_text(header)}")
-    if n_samples < n_expected:
-        notes.append(f"the log has {n_samples} of {n_expected} samples: the others are missing")
+    if n_logged < n_expected:
+        notes.append(f"the log has {n_logged} of {n_expected} samples: the others are missing")
     if header.get("invalidated") is True:
         notes.append("samples of the log were invalidated")
     reducers = _object(spec, "config").get("epochs_reducer")
@@ -611,30 +611,30 @@ def _settings(header: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, s
             text = _setting_text(values.get(name))
             if text is not None:
                 settings[name] = text
-    solvers = _named_options(plan.get("steps"), name_key="solver", options_keys=("params", "options"))
+    solvers = _named_options(plan.get("steps"), name_key="solver")
     if solvers:
         settings["solvers"] = ", ".join(solvers)
-    scorers = _named_options(spec.get("scorers"), name_key="name", options_keys=("options",))
+    scorers = _named_options(spec.get("scorers"), name_key="name")
     if scorers:
         settings["scorers"] = ", ".join(scorers)
     for name in ("task_args", "solver_args"):
         text = _setting_text(spec.get(name))
         if text is not None:
             settings[name] = text
-    for role, model in _object(spec, "model_roles").items():
-        text = _setting_text(_object({"model": model}, "model").get("model"))
+    roles = _object(spec, "model_roles")
+    for role in roles:
+        text = _setting_text(_object(roles, role).get("model"))
         if text is not None:
             settings[f"model of {role}"] = text
     return settings
 
 
-def _named_options(items: Any, name_key: str, options_keys: tuple[str, ...]) -> list[str]:
+def _named_options(items: Any, name_key: str) -> list[str]:
     """Return solvers or scorers as texts, such as ``match(numeric=true)``.
 
     Args:
         items: The list of the log.
-        name_key: The key of the name.
-        options_keys: The keys that the options may have; older logs have another one.
+        name_key: The key of their name.
     """
     texts: list[str] = []
     if not isinstance(items, list):
@@ -642,14 +642,15 @@ def _named_options(items: Any, name_key: str, options_keys: tuple[str, ...]) -> 
     for item in items:
         if not isinstance(item, Mapping):
             continue
-        options: Mapping[str, Any] = {}
-        for key in options_keys:
-            options = options or _object(item, key)
-        name = str(item.get(name_key))
+        text = str(item.get(name_key))
+        # Solvers have "params", those of older logs and scorers have "options".
+        options = {**_object(item, "options"), **_object(item, "params")}
         if options:
-            inner = ", ".join(f"{key}={shortened_setting(_json_text(value))}" for key, value in sorted(options.items()))
-            name = f"{name}({inner})"
-        texts.append(name)
+            option_texts = []
+            for name, value in sorted(options.items()):
+                option_texts.append(f"{name}={shortened_setting(_json_text(value))}")
+            text = f"{text}({', '.join(option_texts)})"
+        texts.append(text)
     return texts
 
 
@@ -684,7 +685,9 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _setting_text(value: Any) -> str | None:
-    """Return a setting as text; ``None`` if it is not set."""
+    """Return a setting as text; ``None`` if it is not set. Options of an object that may be secrets are left out."""
+    if isinstance(value, Mapping):
+        value = {name: option for name, option in value.items() if not may_be_secret(name)}
     if value is None or value == "" or value == [] or value == {}:
         return None
     if isinstance(value, str):

@@ -288,14 +288,18 @@ def recomputed_scores(result: Result) -> RecomputedScores:
     runs = [_run_of_dataset(result, dataset) for dataset in result.samples]
     metrics = []
     for name, scores in result.query_scores.items():
-        value_range = None
-        if scores.low is not None and scores.high is not None:
-            value_range = (scores.low, scores.high)
-        metrics.append(_Metric(name, value_range, result.higher_is_better.get(name), note=None))
+        metrics.append(_Metric(name, _saved_range(scores), result.higher_is_better.get(name), note=None))
     details = {run.task: _details(run, metrics) for run in runs}
     divided = {run.task: _values(run, metrics) for run in runs}
     averaged = _means(divided, metrics)
     return RecomputedScores(divided, averaged, details, _mean_details(divided, details, metrics, averaged))
+
+
+def _saved_range(scores: QueryScores) -> Range | None:
+    """Return the range of a metric of a saved result; ``None`` if it is not known."""
+    if scores.low is None or scores.high is None:
+        return None
+    return scores.low, scores.high
 
 
 def with_stated_metrics(result: Result, stated: StatedMetrics) -> Result:
@@ -314,9 +318,9 @@ def with_stated_metrics(result: Result, stated: StatedMetrics) -> Result:
     metrics = []
     for name, scores in result.query_scores.items():
         value_range = stated.ranges.get(name)
-        if value_range is None and scores.low is not None and scores.high is not None:
-            value_range = (scores.low, scores.high)
-        elif value_range is None:
+        if value_range is None:
+            value_range = _saved_range(scores)
+        if value_range is None:
             value_range = stated.other_range
         direction = stated.directions.get(name, result.higher_is_better.get(name))
         if direction is None:

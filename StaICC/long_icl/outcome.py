@@ -12,7 +12,7 @@ from StaICC.inference.contract import Answer, dropped_demonstrations
 from StaICC.inference.replies import Failure, alike
 from StaICC.long_icl.options import LongICLOptions
 from StaICC.long_icl.queries import LongICLQueries
-from StaICC.long_icl.reading import CUT_OFF, read_prediction
+from StaICC.long_icl.reading import CUT_OFF, Reading, read_prediction
 from StaICC.long_icl.scoring import Tally, label_counts, score_tallies, scored, value_of
 
 NO_LABEL = -1
@@ -37,7 +37,9 @@ class LongICLOutcome(Outcome):
         failed: The number of failed queries for each reason.
         unparsed: The reason of each response without a label, and of each one that the server withheld.
         cut_off: How many responses without a label ended at the maximum number of tokens.
-        published_reads: For how many responses the published parser reads a label, too.
+        published_reads: Of how many responses that the library's parser was used for the published parser reads a
+            label, too.
+        library_reads: Of how many responses the library's parser reads a label.
         dropped: How many demonstrations each prompt lost because it was too long.
         score: The score with its counts; ``None`` if a query failed, or all responses are excluded.
         value: The score.
@@ -63,50 +65,54 @@ class LongICLOutcome(Outcome):
         self.number = queries.number_of(condition.name)
         self.dropped = [dropped_demonstrations(response) for response in responses]
         self._source = queries
+        self._options = options
+
         readings = []
         for position, response in enumerate(responses):
             readings.append(read_prediction(queries, options, self.number, position, response))
         self.parsed = [reading.text for reading in readings]
         self.answers = [reading.answer for reading in readings]
+        self.tallies = [self._scored_tally(position, reading, assume) for position, reading in enumerate(readings)]
         self.published_reads = sum(reading.published_reads is True for reading in readings)
-        self.library_reads = sum(
-            reading.published_reads is not None and not isinstance(reading.answer, Failure) for reading in readings
-        )
-        self.tallies = [reading.tally for reading in readings]
-        self.unparsed: list[str] = []
-        failures: list[Failure] = []
-        for position, answer in enumerate(self.answers):
-            if not isinstance(answer, Failure):
-                continue
-            if answer.reply is None:
-                failures.append(answer)
-                continue
-            self.unparsed.append(answer.reason)
-            if assume != "wrong":
-                if options.unparsed == "error":
-                    place = queries.place_of(self.number, position)
-                    remedy = "unparsed='wrong' or 'excluded' continues without it"
-                    raise OutputError(f"{place}: {answer.reason}. {remedy}")
-                self.tallies[position] = self._assumed_tally(position, assume)
-        self.failed = Counter(failure.reason for failure in failures)
+        self.library_reads = sum(_is_read_by_library(reading) for reading in readings)
+
+        failures = [answer for answer in self.answers if isinstance(answer, Failure)]
+        failed_queries = [failure for failure in failures if failure.reply is None]
+        self.failed = Counter(failure.reason for failure in failed_queries)
+        self.unparsed = [failure.reason for failure in failures if failure.reply is not None]
         self.cut_off = sum(reason.startswith(f"unparsed reply ({CUT_OFF})") for reason in self.unparsed)
 
         rule = queries.card.scoring
         self.scored_tallies = scored(rule, self.tallies)
         self.score = None
-        if not failures:
+        if not failed_queries:
             self.score = score_tallies(rule, self.scored_tallies)
         self.value = value_of(self.score)
         self.note = ""
         if self.score is None:
-            self.note = _why_not_scored(failures, len(responses))
+            self.note = _why_not_scored(failed_queries, len(responses))
 
-    def _assumed_tally(self, position: int, assume: Assumed) -> Tally | None:
-        """Return the tally of a response without a label: that of a right prediction, or ``None`` if it is left out."""
+    def _scored_tally(self, position: int, reading: Reading, assume: Assumed) -> Tally | None:
+        """Return the tally with which a query is scored; ``None`` for a failed query, or a reply that is left out.
+
+        Args:
+            position: The test item.
+            reading: What was read of its prediction.
+            assume: How responses without a label are scored. As a wrong prediction, they have the tally that was read.
+
+        Raises:
+            OutputError: The response has no label and ``unparsed="error"``.
+        """
+        failure = reading.answer
+        if not isinstance(failure, Failure) or failure.reply is None or assume == "wrong":
+            return reading.tally
+        if self._options.unparsed == "error":
+            place = self._source.place_of(self.number, position)
+            raise OutputError(f"{place}: {failure.reason}. unparsed='wrong' or 'excluded' continues without it")
         if assume is None:
             return None
         gold = self._source.test_items[position].gold
-        return Tally(gold, gold, gold)
+        return Tally(gold, gold, gold)  # as if the response were right
 
     @property
     def scored(self) -> int:
@@ -163,6 +169,12 @@ class LongICLOutcome(Outcome):
                 for item, tally in zip(items, self.scored_tallies, strict=False)  # not all items may be scored
             ]
         return record
+
+
+def _is_read_by_library(reading: Reading) -> bool:
+    """Return whether the library's parser read a label of a reply, so that the published parser can be compared."""
+    was_parsed_by_library = reading.published_reads is not None
+    return was_parsed_by_library and not isinstance(reading.answer, Failure)
 
 
 def _kind_of(response: Answer) -> str:

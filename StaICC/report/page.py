@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.comparing.alignment import MOST_RUNS
-from StaICC.comparing.comparable_scores import is_experiment, metrics_of
+from StaICC.comparing.comparable_scores import metrics_of
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import latex_table
 from StaICC.comparing.published_comparison import compare_with_published, display_published
@@ -45,6 +45,7 @@ from StaICC.report.plots import STYLE, Figure, row_axis
 from StaICC.results.above_chance import LEVEL, above_chance
 from StaICC.results.comparable import SHARED_FIELDS, comparable_by
 from StaICC.results.details import ConditionRecord, query_positions
+from StaICC.results.experiment_table import is_experiment
 from StaICC.results.left_out import LEFT_OUT_NOTE, STOPPED_EARLY_NOTE, with_marks
 from StaICC.results.result import Prompts, Result, ResultGroup
 from StaICC.results.runs import by_benchmark

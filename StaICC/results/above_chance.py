@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from StaICC.metrics.intervals import Interval
 from StaICC.results.details import Baselines
+from StaICC.results.experiment_table import is_experiment
 from StaICC.results.protocol import ResultLike
 
 LEVEL = 0.05
@@ -146,14 +147,15 @@ def _first_condition(baselines: Mapping[str, Baselines]) -> str:
 def above_chance(result: ResultLike) -> AboveChance | None:
     """Return the verdicts about a run; ``None`` if no accuracy has baselines.
 
-    If there are several conditions, such as the rounds of LongICL, the verdicts are about the first one. Experiments of
-    LongICL have no verdicts, because their first condition has no special role.
+    If there are several conditions, such as the rounds of LongICL, the verdicts are about the first one. Experiments
+    have no verdicts, because their first condition has no special role.
     """
+    if is_experiment(result):
+        return None
     verdicts_by_dataset = {}
     condition = None
     for dataset, details in result.details.items():
-        is_experiment = "experiment" in result.divided.get(dataset, {})
-        if not details.baselines or is_experiment:
+        if not details.baselines:
             continue
         first_condition = _first_condition(details.baselines)
         verdicts_by_dataset[dataset] = verdicts_of(details.baselines[first_condition])

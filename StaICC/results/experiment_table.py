@@ -12,6 +12,11 @@ _HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "nearest", "not shown", "p (Ho
 """Columns that are not shown if no condition has a value in them."""
 
 
+def is_experiment(result: ResultLike) -> bool:
+    """Return whether a result is an experiment, whose conditions ask different questions and have no common mean."""
+    return any(scores.get("experiment") for scores in result.divided.values())
+
+
 def _condition_cell(condition: Mapping[str, Any], key: str, left_out: int = 0) -> str:
     """Return the cell of a value of a condition, with its interval if it has one."""
     return cell_text(condition.get(key), condition.get(f"{key}_low"), condition.get(f"{key}_high"), left_out)

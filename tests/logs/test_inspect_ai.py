@@ -43,8 +43,11 @@ def test_an_archive_and_a_json_file_of_the_same_run_are_the_same(tmp_path: Path)
 
 
 def test_settings_that_change_scores_are_kept_and_secrets_are_not(tmp_path: Path) -> None:
-    run = read(write_json(tmp_path / "log.json", [sample(row, "C") for row in range(4)]))
+    head = header()
+    head["eval"]["task_args"] = {"difficulty": "hard", "grader_api_key": "hidden"}
+    run = read(write_json(tmp_path / "log.json", [sample(row, "C") for row in range(4)], head))
     assert run.settings == {
+        "task_args": '{"difficulty": "hard"}',
         "temperature": "0.0",
         "max_tokens": "8",
         "epochs": "1",
@@ -124,7 +127,7 @@ def test_samples_without_a_score_say_why(tmp_path: Path) -> None:
         None,
         "the sample has no scores; match: unscored (no grade in the reply)",
         "the sample ended with an error: RateLimitError: too many requests",
-        "the sample has no scores; the sample was invalidated in the log",
+        "the sample was invalidated in the log",
     ]
 
 

@@ -21,7 +21,7 @@ from kernels import long_prompts
 from records import arguments, markdown, record
 
 from StaICC import Normal, Suite, load_kernel
-from StaICC.kernels.huggingface import batching, prompts
+from StaICC.kernels.huggingface import batching, shared_encoding
 
 
 def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
@@ -37,7 +37,7 @@ def parts(kernel: Any) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
         "packed rows": lambda: mock.patch.object(batching, "joined", lambda pool, *_: [[one] for one in pool]),
         "cached prefixes": lambda: mock.patch.object(kernel.runner(), "cache_from", math.inf),
         "costs of attention": lambda: without("attention_weight", 0.0),
-        "shared encoding": lambda: mock.patch.object(prompts, "LEAST_SAVING", 1 << 60),
+        "shared encoding": lambda: mock.patch.object(shared_encoding, "LEAST_SAVING", 1 << 60),
     }
 
 

