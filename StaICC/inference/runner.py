@@ -602,12 +602,14 @@ def _solve_served(
 ) -> None:
     """Give the queries of a served model to threads, each in a call of its own.
 
-    A few queries come first: one alone where a failure ends the run, since most faults are of all queries, and then as
-    many as the model wants to compare.
+    A few queries come first: one alone, and then as many as the model wants to compare. Most faults are of all queries,
+    so the first one shows them. And a provider that has read one long prompt reads what others have in common with it
+    from its cache, at a lower price; prompts that are sent together all miss the cache.
     """
-    if options.on_error == "raise" and served_function(function) is not None:
-        _solve_first(function, pending, options, collector, 1)
     first_queries = first_batch(function)
+    is_one_first = options.on_error == "raise" or first_queries == 1
+    if is_one_first and served_function(function) is not None:
+        _solve_first(function, pending, options, collector, 1)
     if first_queries > 1:
         _solve_first(function, pending, options, collector, first_queries)
     threads = RequestThreads(at_once)
