@@ -62,9 +62,9 @@ def analyse(
         - ``conditions``: for each condition (``position``: each part of the context) the record of
           :func:`_condition_record`.
     """
-    labels = [item.gold[0] for item in items]
+    gold = [item.gold for item in items]
     rows = [item.row for item in items]
-    by_row = ScoredItems(card, labels, units=rows)
+    by_row = ScoredItems(card, gold, units=rows)
     nearest_gold = {}
     for name, condition_contexts in contexts.items():
         nearest_gold[name] = nearest_gold_bins(by_row, items, condition_contexts, tallies[name], level)
@@ -76,12 +76,13 @@ def analyse(
 
     if experiment.name == "position":
         (part_count,) = experiment.levels
+        labels = [item.gold[0] for item in items]  # the experiment is for items with one label
         blocks = blocks_of(card.labels, part_count, experiment.seed)
         orders = list(tallies.values())
         analysis["p_value"] = p_value_of_positions(labels, orders, blocks)
         tallies = tallies_by_part(labels, orders, blocks)
         # Another sample would draw other labels: the design assigns the parts to labels, not to test items.
-        scored_items = ScoredItems(card, labels, units=labels)
+        scored_items = ScoredItems(card, gold, units=labels)
     else:
         scored_items = by_row
 
@@ -90,14 +91,16 @@ def analyse(
         references = _references(experiment, name, condition_contexts, list(tallies))
         reference_tallies = [tallies.get(reference, ()) for reference in references]
         conditions[name] = {
-            **_shown_record(condition_contexts, labels),
+            **_shown_record(condition_contexts, gold),
             **_score_record(scored_items, condition_tallies, condition_contexts, level, condition_count=len(tallies)),
             **_difference_record(scored_items, condition_tallies, reference_tallies, level),
             "p_value": None,
         }
         # A failed condition has no tallies. The first condition has no reference.
         has_difference = bool(reference_tallies) and all([condition_tallies, *reference_tallies])
-        if has_difference and experiment.name != "position":
+        # McNemar's test is about correct and wrong items, which items with several labels are only in part.
+        has_test = experiment.name != "position" and not card.structured
+        if has_difference and has_test:
             conditions[name]["p_value"] = _p_value_by_row(rows, condition_tallies, reference_tallies[0])
     _correct_p_values(conditions)
 
@@ -145,21 +148,21 @@ def _references(experiment: Experiment, name: str, contexts: Contexts, names: Se
     return [reference]
 
 
-def _shown_record(contexts: Contexts, labels: Sequence[str]) -> dict[str, Any]:
+def _shown_record(contexts: Contexts, gold: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     """Return what the contexts of a condition show.
 
     Returns:
         ``demonstrations``, the coverage (:meth:`Contexts.coverage`), ``reference_tokens`` of the longest context, and
         ``all_contexts``, the reference tokens of all distinct contexts together.
     """
-    context_count = 1 if contexts.shared else len(labels)
+    context_count = 1 if contexts.shared else len(gold)
     sizes: dict[bytes, int] = {}  # by the digest of the context, since long contexts are not kept
     for item_index in range(context_count):
         text = contexts.context_of(item_index).text
         sizes[hashlib.sha256(to_bytes(text)).digest()] = tokens_of_bytes(byte_size(text))
     return {
         "demonstrations": contexts.demonstrations,
-        **contexts.coverage([(label,) for label in labels]),
+        **contexts.coverage(gold),
         "reference_tokens": max(sizes.values()),
         "all_contexts": sum(sizes.values()),
     }
@@ -173,13 +176,13 @@ def _score_record(
     Returns:
         ``items``, the number of items with a reply; ``score``, with ``score_low`` and ``score_high``; ``band_low`` and
         ``band_high``, the limits of the scores of all conditions together (Bonferroni); ``score_shown`` and
-        ``score_not_shown``, the scores of the items whose label the context shows, and of the others.
+        ``score_not_shown``, the scores of the items whose labels the context shows, and of the others.
     """
     shown_tallies = []
     other_tallies = []
-    is_shown = contexts.shows([(label,) for label in scored_items.labels])
-    for tally, (label_is_shown,) in zip(tallies, is_shown, strict=False):
-        if label_is_shown:
+    is_shown = contexts.shows(scored_items.gold)
+    for tally, labels_are_shown in zip(tallies, is_shown, strict=False):
+        if all(labels_are_shown):
             shown_tallies.append(tally)
         else:
             other_tallies.append(tally)

@@ -24,7 +24,7 @@ def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
 
     Raises:
         UnknownNameError: The data set is unknown.
-        ArgumentError: The list is empty or has duplicates.
+        ArgumentError: The list is empty or has duplicates, or something is neither a name nor a data set.
     """
     chosen: list[_Choice]
     if datasets is None:
@@ -35,7 +35,15 @@ def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
         chosen = list(datasets)
     names = []
     for dataset in chosen:
-        names.append(dataset.card.name if isinstance(dataset, Dataset) else task_card(dataset).name)
+        if isinstance(dataset, Dataset):
+            names.append(dataset.card.name)
+        elif isinstance(dataset, str):
+            names.append(task_card(dataset).name)
+        else:
+            raise ArgumentError(
+                f"datasets: got {dataset!r:.60}, expected names of data sets, or data sets such as those of "
+                "Dataset.from_file and Dataset.from_rows"
+            )
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"datasets must have at least one data set, and each data set once, not {names!r}")
     return chosen

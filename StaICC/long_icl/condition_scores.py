@@ -59,22 +59,25 @@ def lacks_replies(tallies: Tallies) -> bool:
     return any(tally is None for tally in tallies)
 
 
-def complete_tallies(tallies: Tallies, labels: Sequence[str], correct: bool) -> list[Tally]:
+def complete_tallies(
+    tallies: Tallies, gold: Sequence[tuple[str, ...]], correct: bool, most_labels: int = 1
+) -> list[Tally]:
     """Return the tallies of a condition with each missing reply as a correct, or as a wrong one.
 
     Args:
         tallies: One for each test item; ``None`` for a missing reply.
-        labels: The true label of each test item.
+        gold: The true labels of each test item.
         correct: Whether the missing replies are correct.
+        most_labels: How many wrong labels a wrong reply has at most: it has so many, which gives the lowest F1.
     """
     complete = []
-    for tally, label in zip(tallies, labels, strict=True):
+    for tally, labels in zip(tallies, gold, strict=True):
         if tally is not None:
             complete.append(tally)
         elif correct:
-            complete.append(Tally((label,), (label,), (label,)))
+            complete.append(Tally(labels, labels, labels))
         else:
-            complete.append(Tally((label,), ("",), ()))
+            complete.append(Tally(labels, ("",) * most_labels, ()))
     return complete
 
 
@@ -83,8 +86,8 @@ class ScoredItems:
     """The test items of an experiment, as all of its conditions score them."""
 
     card: TaskCard
-    labels: Sequence[str]
-    """The true label of each test item."""
+    gold: Sequence[tuple[str, ...]]
+    """The true labels of each test item."""
     units: Sequence[Hashable]
     """The unit of each test item: what another sample would draw again."""
 
@@ -138,7 +141,9 @@ class ScoredItems:
         for tallies, weight in zip(conditions, weights, strict=True):
             is_positive = weight > 0.0
             correct = correct_if_positive if is_positive else not correct_if_positive
-            complete.append(complete_tallies(tallies, self.labels, correct))
+            # A reply about one label has one; one about several labels could name all labels.
+            most_labels = len(self.card.labels) if self.card.structured else 1
+            complete.append(complete_tallies(tallies, self.gold, correct, most_labels))
         return self.weighted_sum(complete, weights, level)
 
 

@@ -142,13 +142,19 @@ class Experiment:
         """Return the conditions by name; for one that the data cannot fill, the reason.
 
         Raises:
-            ArgumentError: The items of the data set have several labels, or an option does not fit the data.
+            ArgumentError: The experiment is not defined for items with several labels, or an option does not fit the
+                data.
         """
         card = material.data.card
-        if card.structured:
+        if card.kind == "labels" and self.name == "position":
             raise ArgumentError(
-                f"{card.title}: items have several labels, so experiments are not defined. Name data sets with one "
-                "label per item"
+                f"{card.title}: the experiment position is not defined for texts with several labels, because their "
+                "demonstrations would be in several parts of the context. Choose another experiment"
+            )
+        if card.structured and card.kind != "labels":
+            raise ArgumentError(
+                f"{card.title}: experiments are not defined for its items, because their labels belong to entities of "
+                "the text, and most experiments change labels or texts alone. Name data sets with labels of whole texts"
             )
         return DESIGNS[self.name].write(DesignOptions(self.levels, self.shots, self.seed), material)
 

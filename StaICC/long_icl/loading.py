@@ -119,6 +119,10 @@ class LongICLData:
             return turns_by_need(map(_labels_of, self.train), most)
         return turns_of(row.label for row in self.train)[:most]
 
+    def labels_of_row(self, row: int) -> tuple[str, ...]:
+        """Return the labels of a training row."""
+        return _labels_of(self.train[row])
+
     def demonstration_counts(self) -> dict[str, int]:
         """Return for each label the number of training rows that have it."""
         counts: Counter[str] = Counter()
@@ -139,13 +143,19 @@ class LongICLData:
         if not labels_with_few:
             return
         rarest = min(labels_with_few, key=lambda label: counts[label])
+        count_of_rarest = counts[rarest]
+        missing = "no demonstration" if number == 1 else f"fewer than {number} demonstrations"
+        few_labels = "1 has" if len(labels_with_few) == 1 else f"{len(labels_with_few)} have"
+        if count_of_rarest == 0:
+            alternative = "Remove labels without demonstrations"
+        else:
+            alternative = f"Choose rounds up to {count_of_rarest}"
         remedy = self.remedy_for_few_rows
         if self.dataset.card.split.stratified:
-            remedy = f"{remedy} of these labels"
-        alternative = "Choose lower rounds" if number > 1 else "Remove these labels"
+            remedy = f"{remedy} of these labels (12 of each are enough for all rounds)"
         raise ArgumentError(
-            f"{self.card.title}: {len(labels_with_few)} of {len(self.card.labels)} labels have fewer than {number} "
-            f"demonstrations, such as {rarest!r} with {counts[rarest]}. {alternative}, or {remedy}"
+            f"{self.card.title}: of {len(self.card.labels)} labels, {few_labels} {missing}, such as {rarest!r} with "
+            f"{count_of_rarest}. {alternative}, or {remedy}"
         )
 
     @property

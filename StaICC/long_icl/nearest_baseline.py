@@ -24,10 +24,11 @@ def nearest_score(card: TaskCard, items: Sequence[Item], contexts: Contexts) -> 
         contexts: The contexts of a condition.
 
     Returns:
-        The score; ``None`` if the contexts show no demonstrations, if each test item has its own context, or if items
-        have several labels.
+        The score; ``None`` if the contexts show no demonstrations, if each test item has its own context, or if labels
+        are those of entities.
     """
-    if card.structured or not contexts.shared:
+    has_labels_of_texts = not card.structured or card.kind == "labels"
+    if not has_labels_of_texts or not contexts.shared:
         return None
     texts = contexts.texts_of(0)
     if not texts:
@@ -35,7 +36,7 @@ def nearest_score(card: TaskCard, items: Sequence[Item], contexts: Contexts) -> 
     shown_labels = contexts.shown_labels(0)
     tallies = []
     for item, nearest in zip(items, nearest_texts([input_text(item) for item in items], texts), strict=True):
-        (predicted,) = shown_labels[nearest]
-        correct = item.gold if item.gold == (predicted,) else ()
-        tallies.append(Tally(item.gold, (predicted,), correct))
+        predicted = shown_labels[nearest]
+        correct = tuple(label for label in item.gold if label in predicted)
+        tallies.append(Tally(item.gold, predicted, correct))
     return value_of(score_tallies(card.scoring, tallies))

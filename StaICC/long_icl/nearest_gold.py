@@ -160,7 +160,7 @@ class _SearchedContext:
 
     def distances(self, item: Item) -> _GoldDistances | None:
         """Return the distances of the gold demonstrations of a test item; ``None`` if its label is not shown."""
-        gold_indexes = self._indexes_of_label.get(item.gold[0])
+        gold_indexes = self._gold_indexes(item.gold)
         if not gold_indexes:
             return None
         query_words = set(words_of(input_text(item)))
@@ -174,6 +174,13 @@ class _SearchedContext:
             reference_tokens=tokens_of_bytes(self._bytes_behind(last)),
             overlap=overlap,
         )
+
+    def _gold_indexes(self, gold: tuple[str, ...]) -> list[int]:
+        """Return the indexes of the demonstrations that have one of the true labels of an item, in order."""
+        indexes: set[int] = set()
+        for label in gold:
+            indexes.update(self._indexes_of_label.get(label, ()))
+        return sorted(indexes)
 
     def _words_at(self, index: int) -> set[str]:
         """Return the distinct words of a demonstration."""

@@ -85,7 +85,7 @@ class LongICLQueries:
             else:
                 self.contexts[number] = contexts
         if not self.contexts:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
+            reasons = _reasons_of_conditions(self.unavailable)
             raise ArgumentError(f"{self.card.title}: the experiment has no condition: {reasons}")
         self._number_by_name = {round_name(number): number for number in self.contexts}
 
@@ -196,3 +196,11 @@ def _contexts_of(material: Material, options: LongICLOptions) -> Mapping[int | s
     for number in options.rounds:
         contexts[number] = material.round(number)
     return contexts
+
+
+def _reasons_of_conditions(unavailable: Mapping[str, str]) -> str:
+    """Return why conditions are unavailable, each reason once with all conditions that have it."""
+    names_of_reason: dict[str, list[str]] = {}
+    for name, reason in unavailable.items():
+        names_of_reason.setdefault(reason, []).append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_of_reason.items())

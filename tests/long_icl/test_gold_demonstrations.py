@@ -86,7 +86,7 @@ def test_retrieved_and_hybrid_contexts_fill_the_budget_of_the_fixed_ones(small_f
     assert list(own.contexts) == [
         f"{size} {kind}" for size in ("512", "1K") for kind in ("fixed", "retrieved", "hybrid")
     ]
-    assert own.unavailable.keys() == {f"9000 {kind}" for kind in ("fixed", "retrieved", "hybrid")}
+    assert own.queries.unavailable.keys() == {f"9000 {kind}" for kind in ("fixed", "retrieved", "hybrid")}
     context_of_budget = one(small_files, Experiment("context", (512, 1024)), limit=8)
     pool = shown(make(small_files, ["goemotions"], [5], 8)[0].context(5))
     largest = max(len(f"comment: {text}\nemotion category: {label}\n".encode()) for text, label in pool) + 2

@@ -100,15 +100,20 @@ def test_responses_are_parsed_with_the_own_template(parsing: str) -> None:
         (lambda: dataset(rows(LABELS[:19], 30)), "got 19 labels, expected 20 or more. Use Normal"),
         (
             lambda: dataset(label_space=[*LABELS, "never"]),
-            "1 of 24 labels have fewer than 1 demonstrations, such as 'never'",
+            "1 has no demonstration, such as 'never' with 0. Remove labels without demonstrations, or leave out",
         ),
         (
             lambda: dataset(
                 [pair for label in LABELS for pair in rows([label], 2 if label == "kind c" else 30)],
                 split=SplitSizes(0, 500, 100),
             ),
-            "1 of 23 labels have fewer than 2 demonstrations, such as 'kind c' with 1. Choose lower rounds",
+            "1 has fewer than 2 demonstrations, such as 'kind c' with 1. Choose rounds up to 1, or leave out split",
         ),
+        (
+            lambda: dataset(rows(each=6), split=None),
+            "of 23 labels, [0-9]+ have fewer than 4 demonstrations, .* Choose rounds up to 3, or add rows of these",
+        ),
+        (rows, "datasets: got .* expected names of data sets, or data sets"),
         (lambda: dataset(rows() + rows(each=3)), "test rows have the text of a demonstration, such as row"),
         (lambda: dataset(name="Banking77"), "got 'Banking77', which is a data set of LongICL"),
         (lambda: dataset(rows([*LABELS, "KIND A"])), "the labels 'kind a' and 'KIND A' differ only in case"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from StaICC import Dataset, LongICL, Normal, load
+from StaICC import Dataset, Experiment, LongICL, Normal, load
 from StaICC.benchmarks.findings import Unchecked, status_of
 from StaICC.benchmarks.verify import verify_file
 from StaICC.comparing.comparison import compare
@@ -207,6 +207,13 @@ def test_guesses_have_the_score_of_one_label_for_each_text() -> None:
     assert values["uniform"] == pytest.approx(sum(constant.values()) / len(LABELS))
 
 
+def test_the_nearest_demonstration_predicts_all_of_its_labels() -> None:
+    rows = [(f"text {number} about {'+'.join(labels)}", labels) for number, (_, labels) in enumerate(list_rows())]
+    benchmark = LongICL(datasets=[dataset(rows)], rounds=[1], parsing="library")["cases"]
+    values = scored(benchmark, ["kind a"] * len(benchmark.test_items)).values
+    assert values["majority"] < values["nearest"] <= 1.0
+
+
 def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "cases.csv", ";".join)
     benchmark = LongICL(
@@ -225,3 +232,72 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     forged["files"]["cases"]["card"]["labels_in_lists"] = LABELS[::-1]
     (tmp_path / "forged.json").write_text(json.dumps(forged), "utf-8")
     assert status_of(verify_file(tmp_path / "forged.json")) != status
+
+
+# -- experiments
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        Experiment("context", levels=(256, 512)),
+        Experiment("length", levels=(256, 512)),
+        Experiment("shots", levels=(0, 1, 3)),
+        Experiment("order", levels=(2,)),
+        Experiment("controls"),
+        Experiment("retrieval", levels=(4,)),
+        Experiment("budget", levels=(512,)),
+    ],
+    ids=lambda experiment: experiment.name,
+)
+def test_experiments_show_and_score_several_labels(experiment: Experiment) -> None:
+    benchmark = LongICL(datasets=[dataset()], experiment=experiment, limit=40, parsing="library")
+    experimentor = benchmark["cases"]
+    assert experimentor.queries.unavailable == {}
+    result = benchmark(right, progress=False)
+    analysis = result.divided["cases"]["experiment"]
+    for name, condition in analysis["conditions"].items():
+        if name == "symbols":  # the model says names that are no labels there
+            assert condition["score"] == 0.0
+            continue
+        assert condition["score"] == 1.0, name
+        assert condition["p_value"] is None
+        if condition["difference"] is not None:
+            assert condition["difference"] == 0.0 or name == "symbols"
+    assert str(result)
+
+
+def test_controls_keep_the_number_of_labels() -> None:
+    experimentor = LongICL(datasets=[dataset()], experiment="controls")["cases"]
+    counts = {}
+    for name in ("normal", "shuffled labels", "random labels", "symbols"):
+        (shown,) = experimentor.contexts[name].shown
+        counts[name] = sorted(len(labels) for labels in shown)
+        assert all(len(set(labels)) == len(labels) for labels in shown)
+    assert len({tuple(numbers) for numbers in counts.values()}) == 1
+    assert ", S" in experimentor.context("symbols")
+
+
+def test_missing_replies_are_at_their_worst_in_differences() -> None:
+    """Without replies to some queries of one condition, the limits hold whatever these replies would have been."""
+    benchmark = LongICL(
+        datasets=[dataset()],
+        experiment=Experiment("shots", levels=(1, 2)),
+        limit=40,
+        parsing="library",
+        unparsed="excluded",
+    )
+    experimentor = benchmark["cases"]
+    gold = [", ".join(item.gold) for item in experimentor.test_items]
+    complete = scored(experimentor, [*gold, *gold]).values["experiment"]["conditions"]["2 shots"]
+    missing = ["no idea"] * 10 + gold[10:]
+    excluded = scored(experimentor, [*gold, *missing]).values["experiment"]["conditions"]["2 shots"]
+    wrong = ", ".join(LABELS)  # the lowest F1: all labels
+    worst = scored(experimentor, [*gold, *([wrong] * 10 + gold[10:])]).values["experiment"]["conditions"]["2 shots"]
+    assert excluded["difference"] == complete["difference"] == 0.0
+    assert excluded["difference_low"] <= worst["difference_low"] < complete["difference_low"]
+
+
+def test_the_experiment_position_is_for_texts_with_one_label() -> None:
+    with pytest.raises(ArgumentError, match="position is not defined for texts with several labels, because"):
+        LongICL(datasets=[dataset()], experiment="position")

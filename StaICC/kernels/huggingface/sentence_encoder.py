@@ -42,19 +42,15 @@ class SentenceEncoder:
             ArgumentError: The name is empty, or names a GGUF file.
             StaICCError: The model is not found.
         """
-        source = ModelSource(spec, "cpu", "float32")
+        source = ModelSource(spec, device="cpu", dtype="float32")
         kind, name, revision = source.where()
         if kind == "gguf":
             raise ArgumentError(f"encoder: got {spec!r}, expected hf:NAME or hf:FOLDER of a model of transformers")
         if kind == "hub":
-            transformers = require("transformers", "hf", "a sentence encoder")
-            try:  # loading downloads what is missing
-                for auto in (transformers.AutoTokenizer, transformers.AutoModel):
-                    auto.from_pretrained(name, revision=revision, trust_remote_code=False)
-            except (OSError, ValueError) as error:
-                raise StaICCError(f"the encoder {name!r} could not be loaded: {error}") from error
+            _download(name, revision)
         folder = str(source._folder())
-        return cls(folder, ModelSource(folder, "cpu", "float32").content()["files"])
+        content = ModelSource(folder, device="cpu", dtype="float32").content()
+        return cls(folder, content["files"])
 
     def __call__(self, texts: Sequence[str]) -> Any:
         """Return the mean of the last hidden states of each text's tokens, an array (texts, width).
@@ -63,20 +59,48 @@ class SentenceEncoder:
         """
         model, tokenizer = _loaded_encoder(self.folder, self.files)
         limit = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 10**9))
-        sizes = [len(row) for row in tokenizer(list(texts))["input_ids"]]
-        if max(sizes, default=0) > limit:
-            longer = sum(size > limit for size in sizes)
-            counts = longer, len(sizes), limit
-            _log.warning("%d of %d texts are longer than the encoder reads (%d tokens) and cut", *counts)
-        rows = []
+        _warn_of_cut_texts(tokenizer, texts, limit)
+        means = []
         for start in range(0, len(texts), AT_ONCE):
-            options = {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
-            inputs = tokenizer(list(texts[start : start + AT_ONCE]), **options)
+            inputs = tokenizer(
+                list(texts[start : start + AT_ONCE]),
+                padding=True,
+                truncation=True,
+                max_length=limit,
+                return_tensors="pt",
+            )
             with torch.inference_mode():
                 states = model(**inputs).last_hidden_state
-            shares = inputs["attention_mask"][..., None].to(states.dtype)
-            rows.append((states * shares).sum(1) / shares.sum(1))
-        return torch.cat(rows).numpy()
+            # 1 for a token, 0 for padding, of shape (texts, positions, 1).
+            weights = inputs["attention_mask"][..., None].to(states.dtype)
+            means.append((states * weights).sum(1) / weights.sum(1))
+        return torch.cat(means).numpy()
+
+
+def _download(name: str, revision: str | None) -> None:
+    """Download the files of a model of the hub that are missing. Loading the model does that.
+
+    Raises:
+        StaICCError: The model is not found.
+    """
+    transformers = require("transformers", "hf", "a sentence encoder")
+    try:
+        transformers.AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+        transformers.AutoModel.from_pretrained(name, revision=revision, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise StaICCError(f"the encoder {name!r} could not be loaded: {error}") from error
+
+
+def _warn_of_cut_texts(tokenizer: Any, texts: Sequence[str], limit: int) -> None:
+    """Log a warning if texts have more tokens than the model reads."""
+    cut_count = 0
+    for tokens in tokenizer(list(texts))["input_ids"]:
+        if len(tokens) > limit:
+            cut_count += 1
+    if cut_count > 0:
+        _log.warning(
+            "%d of %d texts are longer than the encoder reads (%d tokens) and cut", cut_count, len(texts), limit
+        )
 
 
 @lru_cache(maxsize=2)

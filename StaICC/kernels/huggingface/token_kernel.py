@@ -334,8 +334,8 @@ class TokenKernel:
         if self.options.on_too_long == "drop-demonstrations":
             consequence = "Longer prompts lose demonstrations"
         return [
-            f"the longest prompt has {token_count} tokens, and the model reads {limit} at most. {consequence}; use a "
-            "smaller k, a model with a longer context, or a larger max_length if the model can read it"
+            f"the longest prompt has {token_count} tokens, and the model reads {limit} at most. {consequence}; use "
+            "fewer demonstrations, a model with a longer context, or a larger max_length if the model can read it"
         ]
 
     def _loss_warnings(self, prompts: Sequence[Prompt]) -> list[str]:

@@ -33,8 +33,10 @@ def length_conditions(options: DesignOptions, material: Material) -> Conditions:
         return {first.name: first.reason}
 
     conditions: Conditions = {first.name: material.contexts(first.demonstrations)}
-    labels = {item.gold[0] for item in first.demonstrations}
-    rows = [row for row in material.published_order() if material.data.train[row].label in labels]
+    labels: set[str] = set()
+    for item in first.demonstrations:
+        labels.update(item.gold)
+    rows = [row for row in material.published_order() if labels.issuperset(material.data.labels_of_row(row))]
     for budget in fill_budgets(material, rows, larger_levels, kind=f" of the {len(labels)} labels"):
         padded_name = f"{budget.name} padded"
         conditions[padded_name] = material.contexts(first.demonstrations, size=budget.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from StaICC.long_icl.cards import TaskCard
@@ -32,7 +32,7 @@ def controls_conditions(options: DesignOptions, material: Material) -> Condition
     """
     card = material.data.card
     demonstrations = material.shots(options.shots)
-    true_labels = [item.gold[0] for item in demonstrations]
+    true_labels = [item.gold for item in demonstrations]
     symbol_of_label = _symbols(card.labels, options.seed)
     symbol_card = replace(card, labels=tuple(symbol_of_label.values()))
 
@@ -43,7 +43,7 @@ def controls_conditions(options: DesignOptions, material: Material) -> Condition
             _with_labels(demonstrations, _random_labels(card, true_labels, options.seed)), card
         ),
         "symbols": _Relabelled(
-            _with_labels(demonstrations, [symbol_of_label[label] for label in true_labels]), symbol_card
+            _with_labels(demonstrations, [_renamed(labels, symbol_of_label) for labels in true_labels]), symbol_card
         ),
     }
     sizes = []
@@ -63,9 +63,14 @@ def controls_conditions(options: DesignOptions, material: Material) -> Condition
     return conditions
 
 
-def _with_labels(demonstrations: Sequence[Item], labels: Sequence[str]) -> list[Item]:
-    """Return demonstrations with other labels, one for each."""
-    return [replace(item, gold=(label,)) for item, label in zip(demonstrations, labels, strict=True)]
+def _with_labels(demonstrations: Sequence[Item], labels: Sequence[tuple[str, ...]]) -> list[Item]:
+    """Return demonstrations with the labels of others."""
+    return [replace(item, gold=gold) for item, gold in zip(demonstrations, labels, strict=True)]
+
+
+def _renamed(labels: tuple[str, ...], name_of_label: Mapping[str, str]) -> tuple[str, ...]:
+    """Return other names of labels."""
+    return tuple(name_of_label[label] for label in labels)
 
 
 def _symbols(labels: Sequence[str], seed: int) -> dict[str, str]:
@@ -75,15 +80,33 @@ def _symbols(labels: Sequence[str], seed: int) -> dict[str, str]:
     return {label: f"S{number:0{digits}d}" for label, number in zip(labels, numbers, strict=True)}
 
 
-def _random_labels(card: TaskCard, true_labels: Sequence[str], seed: int) -> list[str]:
-    """Return a random label for each demonstration.
+def _random_labels(card: TaskCard, true_labels: Sequence[tuple[str, ...]], seed: int) -> list[tuple[str, ...]]:
+    """Return as many random labels for each demonstration as it has true ones.
 
     They are drawn again until they are together not longer than the true labels, so that all contexts fit into the
     length of the normal one.
     """
     generator = random.Random(f"random labels {seed}")
-    most_bytes = sum(byte_size(label) for label in true_labels)
+    most_bytes = _byte_size_of_labels(true_labels)
     while True:
-        labels = [card.labels[int(generator.random() * len(card.labels))] for _ in true_labels]
-        if sum(byte_size(label) for label in labels) <= most_bytes:
-            return labels
+        random_labels = [_draw_labels(card, len(labels), generator) for labels in true_labels]
+        if _byte_size_of_labels(random_labels) <= most_bytes:
+            return random_labels
+
+
+def _draw_labels(card: TaskCard, count: int, generator: random.Random) -> tuple[str, ...]:
+    """Return a number of different labels, drawn at random."""
+    labels: list[str] = []
+    while len(labels) < count:
+        label = card.labels[int(generator.random() * len(card.labels))]
+        if label not in labels:
+            labels.append(label)
+    return tuple(labels)
+
+
+def _byte_size_of_labels(labels_of_demonstrations: Sequence[tuple[str, ...]]) -> int:
+    """Return the bytes of all labels together."""
+    size = 0
+    for labels in labels_of_demonstrations:
+        size += sum(byte_size(label) for label in labels)
+    return size
