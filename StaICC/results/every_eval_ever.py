@@ -93,6 +93,18 @@ class ExportedResult:
     """Scores that the files do not have, each with the reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """How the model, the evaluation and the files of a result are called."""
+
+    model: str
+    model_id: str
+    developer: str
+    evaluation_id: str
+    aggregate_path: str
+    samples_path: str
+
+
 def export_result(
     result: Result,
     written: WrittenPrompts,
@@ -115,54 +127,72 @@ def export_result(
         settings = ExportSettings()
     if created is None:
         created = int(time.time())
-    name = result.provenance.names
-    model_id = settings.model_id or _model_id(name)
-    developer, model_folder = _model_folders(model_id)
-    digest = with_digests(result.to_dict())[DIGESTS]["file"]
-    # The same result has the same file names, so that a second export replaces the first.
-    file_id = uuid.UUID(bytes=bytes.fromhex(digest)[:16], version=4)
-    folder = f"data/{settings.collection}/{developer}/{model_folder}"
-    evaluation_id = f"{settings.collection}.{result.benchmark}/{model_id}/{created}-{digest[:12]}"
-
-    lines = []
-    for sample in scored_samples(result, written):
-        line = sample_line(
-            sample,
-            schema_version=SCHEMA_VERSION,
-            evaluation_id=evaluation_id,
-            model_id=model_id,
-            evaluation_name=_evaluation_name(result, sample.dataset),
-            result_id=_result_id(result, sample.dataset, sample.score_key),
-        )
-        lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
-    samples = utf8("".join(lines))
-
     scores, left_out = _evaluation_results(result)
     if not scores:
         raise ArgumentError(f"no score of {result.benchmark} can be exported: {'; '.join(left_out) or 'it has none'}")
+
+    names = _names(result, settings, created)
+    lines = _sample_lines(result, written, names)
+    samples = utf8("".join(lines))
     aggregate: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": evaluation_id,
+        "evaluation_id": names.evaluation_id,
         "retrieved_timestamp": str(created),
         "source_metadata": _source_metadata(settings, left_out),
         "eval_library": _eval_library(result),
-        "model_info": _model_info(result, name, model_id, developer),
+        "model_info": _model_info(result, names),
         "evaluation_results": scores,
     }
     started = [predictor.started for predictor in result.provenance.predictors if predictor.started]
     if started:
         aggregate["evaluation_timestamp"] = min(started)
-    samples_path = f"{folder}/{file_id}_samples.jsonl"
     if lines:
         aggregate["detailed_evaluation_results"] = {
             "format": "jsonl",
-            "file_path": samples_path,
+            "file_path": names.samples_path,
             "hash_algorithm": "sha256",
             "checksum": hashlib.sha256(samples).hexdigest(),
             "total_rows": len(lines),
         }
     text = json.dumps(aggregate, indent=2, ensure_ascii=False, allow_nan=False)
-    return ExportedResult(f"{folder}/{file_id}.json", utf8(text + "\n"), samples_path, samples, tuple(left_out))
+    return ExportedResult(names.aggregate_path, utf8(text + "\n"), names.samples_path, samples, tuple(left_out))
+
+
+def _names(result: Result, settings: ExportSettings, created: int) -> _Names:
+    """Return how the model, the evaluation and the files of a result are called.
+
+    The same result has the same file names, so that a second export replaces the first.
+    """
+    model = result.provenance.names
+    model_id = settings.model_id or _model_id(model)
+    developer, model_folder = _model_folders(model_id)
+    digest = with_digests(result.to_dict())[DIGESTS]["file"]
+    file_id = uuid.UUID(bytes=bytes.fromhex(digest)[:16], version=4)
+    path = f"data/{settings.collection}/{developer}/{model_folder}/{file_id}"
+    return _Names(
+        model=model,
+        model_id=model_id,
+        developer=developer,
+        evaluation_id=f"{settings.collection}.{result.benchmark}/{model_id}/{created}-{digest[:12]}",
+        aggregate_path=f"{path}.json",
+        samples_path=f"{path}_samples.jsonl",
+    )
+
+
+def _sample_lines(result: Result, written: WrittenPrompts, names: _Names) -> list[str]:
+    """Return the lines of the file of samples."""
+    lines = []
+    for sample in scored_samples(result, written):
+        line = sample_line(
+            sample,
+            schema_version=SCHEMA_VERSION,
+            evaluation_id=names.evaluation_id,
+            model_id=names.model_id,
+            evaluation_name=_evaluation_name(result, sample.dataset),
+            result_id=_result_id(result, sample.dataset, sample.score_key),
+        )
+        lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+    return lines
 
 
 # -- the model
@@ -198,7 +228,7 @@ def _model_folders(model_id: str) -> tuple[str, str]:
     return developer, model.replace("/", "_")
 
 
-def _model_info(result: Result, name: str, model_id: str, developer: str) -> dict[str, Any]:
+def _model_info(result: Result, names: _Names) -> dict[str, Any]:
     """Return what the schema says about the model: its name and id, and everything that identifies it."""
     predictors = result.provenance.predictors
     details = {"deployment_type": "unknown", "model_availability": "unknown", "identity": result.model}
@@ -210,9 +240,9 @@ def _model_info(result: Result, name: str, model_id: str, developer: str) -> dic
     for fact, value in result.provenance.facts().items():
         details.setdefault(fact, value)
     return {
-        "name": str(valid_unicode(name)),
-        "id": model_id,
-        "developer": developer,
+        "name": str(valid_unicode(names.model)),
+        "id": names.model_id,
+        "developer": names.developer,
         "additional_details": {key: str(valid_unicode(value)) for key, value in details.items()},
     }
 
@@ -248,15 +278,18 @@ def _eval_library(result: Result) -> dict[str, Any]:
 
 def _evaluation_name(result: Result, dataset: str | None) -> str:
     """Return the name of an evaluation: the task of a log, else the benchmark and the data set."""
-    title = dataset if dataset is not None else "mean over data sets"
-    if result.samples and dataset is not None:
+    benchmark = str(valid_unicode(result.benchmark))
+    if dataset is None:
+        return f"{benchmark}/mean over data sets"
+    title = str(valid_unicode(dataset))
+    if result.samples:
         return title
-    return f"{result.benchmark}/{title}"
+    return f"{benchmark}/{title}"
 
 
 def _result_id(result: Result, dataset: str | None, key: str) -> str:
     """Return the id of a score within its file."""
-    return f"{_evaluation_name(result, dataset)}/{key}"
+    return f"{_evaluation_name(result, dataset)}/{valid_unicode(key)}"
 
 
 def _evaluation_results(result: Result) -> tuple[list[dict[str, Any]], list[str]]:
@@ -404,8 +437,9 @@ def _score_details(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _interval_method(result: Result, record: Mapping[str, Any]) -> str | None:
     """Return how the interval of a score was made; ``None`` if the result does not say it."""
-    if record["stopped_early"]:
-        return result.stopping.interval.method if result.stopping is not None else None
+    stopping = result.stopping
+    if stopping is not None and record["dataset"] is None and record["metric"] == stopping.score:
+        return stopping.interval.method
     intervals: Mapping[str, Interval] = result.means.intervals
     if record["dataset"] is not None:
         intervals = result.details[record["dataset"]].intervals

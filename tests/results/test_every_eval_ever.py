@@ -128,6 +128,28 @@ def test_partial_runs_are_marked_and_failed_queries_have_an_error() -> None:
     assert errors == ["no prediction was given"] * 3 + [None] * 17
 
 
+def test_a_run_that_stopped_early_is_marked_and_has_the_interval_of_its_rule() -> None:
+    result = StaICC.Normal(datasets=["mini"])(probabilities, precision=0.3, model_name="org/name")
+    assert result.stopping is not None
+    scores = aggregate_of(export_result(result, {}))["evaluation_results"]
+    by_id = {score["evaluation_result_id"]: score["score_details"] for score in scores}
+    mean = by_id["Normal/mean over data sets/accuracy"]
+    assert mean["details"]["STOPPED EARLY"]
+    assert mean["uncertainty"]["confidence_interval"]["method"] == result.stopping.interval.method
+    assert "confidence_interval" not in by_id["Normal/mini/accuracy"]["uncertainty"]
+
+
+def test_a_metric_whose_name_has_no_utf8_is_linked_to_its_samples() -> None:
+    name = "half \ud83d"
+    metric = StaICC.Metric(name, StaICC.MeanOf(lambda label, row: row[label]), higher_is_better=True)
+    result = StaICC.Normal(datasets=["mini"], limit=10, metrics={name: metric})(probabilities)
+    exported = export_result(result, {})
+    ids = {score["evaluation_result_id"] for score in aggregate_of(exported)["evaluation_results"]}
+    linked = {line["evaluation_result_id"] for line in lines_of(exported)}
+    assert linked <= ids
+    assert "Normal/mini/half \\ud83d" in linked
+
+
 def test_a_stated_name_is_marked_as_stated() -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=4)
     by_id = {query.id: {"index": 0} for query in identified_queries(benchmark)}
