@@ -9,7 +9,7 @@ from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.material import input_text
 from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.scoring import Tally, score_tallies, value_of
-from StaICC.prompting.demonstrations import nearest_texts
+from StaICC.prompting.bm25 import nearest_texts
 
 
 def nearest_score(card: TaskCard, items: Sequence[Item], contexts: Contexts) -> float | None:
