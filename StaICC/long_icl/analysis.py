@@ -59,8 +59,10 @@ def analyse(
         - ``effective_length`` (experiments with lengths only): :mod:`StaICC.long_icl.effective_length`.
         - ``order_spread`` (``order`` only): :mod:`StaICC.long_icl.order_spread`.
         - ``p_value`` (``position`` only): of the test of positions; ``None`` if a reply is missing.
-        - ``conditions``: for each condition (``position``: each part of the context) the record of
-          :func:`_condition_record`.
+        - ``conditions``: for each condition (``position``: each part of the context) what it shows
+          (:func:`_shown_record`), its scores (:func:`_score_record`), its difference from the reference
+          (:func:`_difference_record`), and ``p_value``, that of McNemar's test of the difference, corrected for all
+          differences (Holm).
     """
     gold = [item.gold for item in items]
     rows = [item.row for item in items]

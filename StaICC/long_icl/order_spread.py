@@ -10,9 +10,12 @@ influence of each test item on each score, so it allows for items that all order
 estimated by ``sqrt((S - trace(C)) / (k - 1))``, and by 0 if this is negative (Searle, Casella and McCulloch 1992,
 "Variance Components": the analysis of variance estimate).
 
-**Its interval.** ``S / g`` has about a noncentral chi-square distribution with f degrees of freedom and noncentrality
-``(k - 1) * deviation^2 / g``, where ``g = trace(C^2) / trace(C)`` and ``f = trace(C)^2 / trace(C^2)`` (Satterthwaite
-1946). The limits are the deviations under which S is at the upper, or at the lower quantile.
+**Its interval.** S is taken as g times a noncentral chi-square variable with ``f = trace(C) / g`` degrees of freedom
+and noncentrality ``(k - 1) * deviation^2 / g``, which has the expected value of S. The limits are the deviations under
+which S is at its upper, or at its lower quantile. The scale g is the larger one of two variances:
+``trace(C^2) / trace(C)``, that of noise alone (Satterthwaite 1946), and ``d' C d / d' d``, that of noise in the
+direction of the observed deviations d. A sample may lack an item that changes between the orders, so g is increased by
+the largest squared influence that one item can have in this direction, ``k / 4 / n^2`` with n items.
 
 **Range.** The observed range is reduced in the same ratio as the deviation. Its limits are those of the differences of
 two orders: the largest lower limit of all pairs (corrected for their number, Bonferroni) and the largest upper limit.
@@ -59,17 +62,9 @@ class _Noise:
     """The covariance C of the sampling noise of the scores, centred over the orders."""
 
     trace: float
-    trace_of_square: float
-
-    @property
-    def scale(self) -> float:
-        """The scale g of the chi-square distribution of a sum of squares of such noise."""
-        return self.trace_of_square / self.trace
-
-    @property
-    def degrees_of_freedom(self) -> float:
-        """Its degrees of freedom f."""
-        return self.trace * self.trace / self.trace_of_square
+    """The expected sum of squares of the noise."""
+    scale: float
+    """The scale g of the sum of squares of the scores."""
 
 
 def order_spread(scored_items: ScoredItems, tallies: Mapping[str, Tallies], level: float | None) -> dict[str, Any]:
@@ -102,7 +97,7 @@ def _spread(
     order_count = len(scores)
     mean = math.fsum(scores) / order_count
     sum_of_squares = math.fsum((score - mean) ** 2 for score in scores)
-    noise = _noise([term.influence for term in terms])
+    noise = _noise([term.influence for term in terms], [score - mean for score in scores])
 
     observed_deviation = math.sqrt(sum_of_squares / (order_count - 1))
     observed_range = max(scores) - min(scores)
@@ -122,14 +117,15 @@ def _spread(
     )
 
 
-def _noise(influences: Sequence[Sequence[float]]) -> _Noise:
-    """Return the centred covariance of the noise of the scores.
+def _noise(influences: Sequence[Sequence[float]], deviations: Sequence[float]) -> _Noise:
+    """Return the size of the noise of the scores, from its centred covariance C.
 
     With c_io the influence of item i on the score of order o, minus the mean over orders, the covariance is
     ``C_op = n / (n - 1) * sum over i of c_io * c_ip``.
 
     Args:
         influences: For each order the influence of each unit.
+        deviations: The deviation d of the score of each order from their mean.
     """
     unit_count = len(influences[0])
     order_count = len(influences)
@@ -141,13 +137,21 @@ def _noise(influences: Sequence[Sequence[float]]) -> _Noise:
     factor = unit_count / (unit_count - 1)
     trace = 0.0
     trace_of_square = 0.0
+    along_deviations = 0.0
     for first in range(order_count):
         for second in range(order_count):
             covariance = factor * math.fsum(of_unit[first] * of_unit[second] for of_unit in centred)
             trace_of_square += covariance * covariance
+            along_deviations += deviations[first] * covariance * deviations[second]
             if first == second:
                 trace += covariance
-    return _Noise(trace, trace_of_square)
+    scale = order_count / 4.0 / unit_count**2
+    squared_deviations = math.fsum(deviation * deviation for deviation in deviations)
+    if trace > _NEGLIGIBLE:
+        of_noise = trace_of_square / trace
+        in_direction = along_deviations / squared_deviations if squared_deviations > _NEGLIGIBLE else 0.0
+        scale += max(of_noise, in_direction)
+    return _Noise(trace, scale)
 
 
 def _deviation_limits(
@@ -167,7 +171,7 @@ def _deviation_limits(
     if noise.trace < _NEGLIGIBLE:  # no item differs between the orders
         return 0.0, largest
     statistic = sum_of_squares / noise.scale
-    freedom = noise.degrees_of_freedom
+    freedom = noise.trace / noise.scale
     scale_of_deviation = noise.scale / (order_count - 1)
 
     def probability(noncentrality: float) -> float:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from StaICC.long_icl.contexts import Conditions
-from StaICC.long_icl.designs.retrieval import ChosenDemonstrations, most_similar_first
+from StaICC.long_icl.designs.retrieval import ChosenDemonstrations, DemonstrationPool, most_similar_first
 from StaICC.long_icl.material import DesignOptions, Material, fill_budgets
-from StaICC.long_icl.reference_tokens import BYTES_PER_TOKEN
+from StaICC.long_icl.reference_tokens import BYTES_PER_TOKEN, byte_size
 
 _RETRIEVED_SHARE = 8
 """Retrieved demonstrations of a hybrid context fill an eighth of its budget. This is a decision: Golchin et al. 2025
@@ -16,8 +16,8 @@ combine few similar demonstrations with a much larger number of cached ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Pool:
-    """All training rows of a data set with their sizes."""
+class _Rows:
+    """All training rows of a data set with their sizes and orders."""
 
     sizes: Sequence[int]
     """Bytes of each row as a demonstration."""
@@ -50,13 +50,14 @@ def budget_conditions(options: DesignOptions, material: Material) -> Conditions:
         Golchin et al. 2025, "Towards Compute-Optimal Many-Shot In-Context Learning", arXiv:2507.16217 (hybrid).
     """
     items = [row.item() for row in material.data.train]
-    pool = _Pool(
-        sizes=[material.demonstration_size(item) for item in items],
+    pool = DemonstrationPool.of_items(material, items)
+    rows = _Rows(
+        sizes=[byte_size(demonstration.text) for demonstration in pool.written],
         published_order=material.published_order(),
         similar_orders=most_similar_first(material.items, items),
     )
     conditions: Conditions = {}
-    for level, budget in zip(options.levels, fill_budgets(material, pool.published_order, options.levels), strict=True):
+    for level, budget in zip(options.levels, fill_budgets(material, rows.published_order, options.levels), strict=True):
         fixed_name = f"{budget.name} fixed"
         retrieved_name = f"{budget.name} retrieved"
         hybrid_name = f"{budget.name} hybrid"
@@ -64,32 +65,32 @@ def budget_conditions(options: DesignOptions, material: Material) -> Conditions:
             conditions |= dict.fromkeys((fixed_name, retrieved_name, hybrid_name), budget.reason)
             continue
         byte_count = BYTES_PER_TOKEN * level - material.instruction_size()
-        retrieved = ChosenDemonstrations(material, items, _retrieved(pool, byte_count))
-        hybrid = ChosenDemonstrations(material, items, _hybrid(pool, byte_count))
+        retrieved = ChosenDemonstrations(pool, _retrieved(rows, byte_count))
+        hybrid = ChosenDemonstrations(pool, _hybrid(rows, byte_count))
         conditions[fixed_name] = material.contexts(budget.demonstrations)
         conditions[retrieved_name] = retrieved.contexts(compared=fixed_name)
         conditions[hybrid_name] = hybrid.contexts(compared=fixed_name)
     return conditions
 
 
-def _retrieved(pool: _Pool, byte_count: int) -> list[list[int]]:
+def _retrieved(rows: _Rows, byte_count: int) -> list[list[int]]:
     """Return for each test item the most similar rows that fill a number of bytes, the most similar one last."""
     chosen = []
-    for order in pool.similar_orders:
-        rows = pool.filling(order, byte_count)
-        chosen.append(list(reversed(rows)))
+    for order in rows.similar_orders:
+        nearest_first = rows.filling(order, byte_count)
+        chosen.append(list(reversed(nearest_first)))
     return chosen
 
 
-def _hybrid(pool: _Pool, byte_count: int) -> list[list[int]]:
+def _hybrid(rows: _Rows, byte_count: int) -> list[list[int]]:
     """Return for each test item fixed rows, and then the most similar ones of the other rows, the nearest one last."""
     retrieved_bytes = byte_count // _RETRIEVED_SHARE
-    fixed_rows = pool.filling(pool.published_order, byte_count - retrieved_bytes)
+    fixed_rows = rows.filling(rows.published_order, byte_count - retrieved_bytes)
     fixed_set = set(fixed_rows)
-    remaining_bytes = byte_count - sum(pool.sizes[row] for row in fixed_rows)
+    remaining_bytes = byte_count - sum(rows.sizes[row] for row in fixed_rows)
     chosen = []
-    for order in pool.similar_orders:
+    for order in rows.similar_orders:
         other_rows = [row for row in order if row not in fixed_set]
-        similar_rows = pool.filling(other_rows, remaining_bytes)
+        similar_rows = rows.filling(other_rows, remaining_bytes)
         chosen.append([*fixed_rows, *reversed(similar_rows)])
     return chosen

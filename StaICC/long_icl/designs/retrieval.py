@@ -7,30 +7,46 @@ from dataclasses import dataclass
 
 from StaICC.long_icl.contexts import Conditions, Contexts, ShownLabels
 from StaICC.long_icl.material import DesignOptions, Material, input_text
-from StaICC.long_icl.prompts import Item, write_context
+from StaICC.long_icl.prompts import Item, write_demonstration, write_instruction
 from StaICC.long_icl.shuffling import shuffled
 from StaICC.prompting.bm25 import bm25_scores
-from StaICC.prompting.prompt_text import PromptParts
+from StaICC.prompting.prompt_text import Demonstration, PromptParts
+
+
+@dataclass(frozen=True, slots=True)
+class DemonstrationPool:
+    """The demonstrations to choose from, each written once for all contexts that show it."""
+
+    instruction: str
+    """The text before the demonstrations."""
+    items: Sequence[Item]
+    written: Sequence[Demonstration]
+    """Each item as a demonstration."""
+
+    @classmethod
+    def of_items(cls, material: Material, items: Sequence[Item]) -> DemonstrationPool:
+        """Return the pool of some training items."""
+        card = material.data.card
+        instruction = write_instruction(card, instruct=material.instruct)
+        return cls(instruction, items, [write_demonstration(card, item) for item in items])
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenDemonstrations:
-    """Demonstrations that are chosen for each test item; contexts are written when they are read."""
+    """Demonstrations that are chosen for each test item; contexts are put together when they are read."""
 
-    material: Material
-    pool: Sequence[Item]
-    """The demonstrations to choose from."""
+    pool: DemonstrationPool
     chosen: Sequence[Sequence[int]]
     """For each test item the indexes of its demonstrations in the pool, in the order in which they are shown."""
 
     def context(self, item_index: int) -> PromptParts:
         """Return what is before the query of a test item."""
-        shown = [self.pool[index] for index in self.chosen[item_index]]
-        return write_context(self.material.data.card, shown, instruct=self.material.instruct)
+        demonstrations = tuple(self.pool.written[index] for index in self.chosen[item_index])
+        return PromptParts(self.pool.instruction, demonstrations, "")
 
     def texts(self, item_index: int) -> tuple[str, ...]:
         """Return the input texts of the demonstrations of a test item."""
-        return tuple(input_text(self.pool[index]) for index in self.chosen[item_index])
+        return tuple(input_text(self.pool.items[index]) for index in self.chosen[item_index])
 
     def contexts(self, compared: str) -> Contexts:
         """Return the contexts of the condition.
@@ -40,7 +56,7 @@ class ChosenDemonstrations:
         """
         shown: list[ShownLabels] = []
         for indexes in self.chosen:
-            shown.append(tuple(self.pool[index].gold for index in indexes))
+            shown.append(tuple(self.pool.items[index].gold for index in indexes))
         counts = [len(indexes) for indexes in self.chosen]
         demonstration_count: float = counts[0]
         if len(set(counts)) > 1:
@@ -72,21 +88,22 @@ def retrieval_conditions(options: DesignOptions, material: Material) -> Conditio
 
     As many random demonstrations tell similarity from the number of demonstrations.
     """
-    pool = material.shots(options.shots)
-    similar_orders = most_similar_first(material.items, pool)
-    random_orders = [shuffled(range(len(pool)), f"{options.seed} {item.row}") for item in material.items]
+    demonstrations = material.shots(options.shots)
+    pool = DemonstrationPool.of_items(material, demonstrations)
+    similar_orders = most_similar_first(material.items, demonstrations)
+    random_orders = [shuffled(range(len(demonstrations)), f"{options.seed} {item.row}") for item in material.items]
 
-    conditions: Conditions = {"full context": material.contexts(pool)}
+    conditions: Conditions = {"full context": material.contexts(demonstrations)}
     for number in options.levels:
         retrieved_name = f"{number} retrieved"
         random_name = f"{number} random"
-        if number >= len(pool):
-            reason = f"the full context has {len(pool)} demonstrations"
+        if number >= len(demonstrations):
+            reason = f"the full context has {len(demonstrations)} demonstrations"
             conditions[retrieved_name] = reason
             conditions[random_name] = reason
             continue
-        retrieved = ChosenDemonstrations(material, pool, _last_ones(similar_orders, number))
-        drawn = ChosenDemonstrations(material, pool, _last_ones(random_orders, number))
+        retrieved = ChosenDemonstrations(pool, _last_ones(similar_orders, number))
+        drawn = ChosenDemonstrations(pool, _last_ones(random_orders, number))
         conditions[retrieved_name] = retrieved.contexts(compared="")
         conditions[random_name] = drawn.contexts(compared=retrieved_name)
     return conditions
