@@ -242,8 +242,8 @@ def _uncompressed(file: Path, data: bytes) -> bytes:
         raise SchemaError(f"{file.name} cannot be decompressed: {error}. Copy it again") from error
     if len(content) > largest_size:
         raise SchemaError(
-            f"{file.name} has {len(data)} bytes and expands to more than {largest_size}, which is no table. If it is one, "
-            "decompress it first"
+            f"{file.name} has {len(data)} bytes and expands to more than {largest_size}, which is no table. "
+            "If it is one, decompress it first"
         )
     return content
 

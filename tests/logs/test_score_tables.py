@@ -120,7 +120,7 @@ def test_a_range_is_two_numbers_in_order(value_range: object, tmp_path: Path) ->
 def test_a_direction_is_a_truth_value(tmp_path: Path, direction: Any) -> None:
     """The text "lower" is true, so that it would mean the opposite."""
     table = write(tmp_path / "first.csv", "row,loss\n0,1\n1,0\n")
-    with pytest.raises(ArgumentError, match="higher_is_better: got .*, expected True or False"):
+    with pytest.raises(ArgumentError, match=r"higher_is_better: got .*, expected True or False"):
         read_logs(table, value_range=(0, 1), higher_is_better=direction)
 
 
