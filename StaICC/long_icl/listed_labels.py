@@ -24,7 +24,7 @@ _AND = re.compile(r"\s+(?:and|&)\s+", re.IGNORECASE)
 _OR = re.compile(r"\s+(?:or|and/or)\s+", re.IGNORECASE)
 _LEADING_AND = re.compile(r"^\s*(?:and|&|both)\s+", re.IGNORECASE)
 _LEADING_OR = re.compile(r"^\s*(?:or|either)\s+", re.IGNORECASE)
-_LIST_MARK = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
+_LIST_MARK = re.compile(r"^\s*(?:[-*\u2022]|\(?\d+[.)])\s+")
 _MARKS = " .\"'\u201c\u201d\u2018\u2019`*[]\u3002"
 """Marks around a label that do not belong to it, unless the label has them itself."""
 
@@ -53,6 +53,7 @@ class ListReader:
         self._labels = labels
         self._answers = answers
         self._label_of_normal_form = {answers.normal(label).casefold(): label for label in labels}
+        self._list_marks_of_labels = {_list_mark_of(label) for label in labels}
         # A character that a label contains separates no labels.
         separators = [mark for mark in _SEPARATORS if not any(mark in label for label in labels)]
         self._separator = re.compile(f"[{re.escape(''.join(separators))}]") if separators else None
@@ -94,7 +95,14 @@ class ListReader:
 
     def _read_line(self, line: str) -> _LineReading:
         """Return what a line names: a label, or labels between separators and words "and"."""
-        content = _LIST_MARK.sub("", line.strip()).replace("**", "")
+        content = line.strip()
+        label = self._label_named(content)
+        if label is not None:
+            return _LineReading([label], is_list=True)
+        # In "1. Late, 2. Refund", the first number may be a part of the label.
+        if _list_mark_of(content) not in self._list_marks_of_labels:
+            content = _LIST_MARK.sub("", content)
+        content = content.replace("**", "")
         label = self._label_named(content)
         if label is not None:
             return _LineReading([label], is_list=True)
@@ -185,8 +193,13 @@ class ListReader:
         return label
 
     def _label_named(self, text: str) -> str | None:
-        """Return the label that a text is, without case and surrounding marks; ``None`` if it is none."""
-        for candidate in (text, text.strip(_MARKS)):
+        """Return the label that a text is; ``None`` if it is none.
+
+        The text is compared as it is, then without surrounding marks, then without the mark of a list before it. Case
+        is ignored.
+        """
+        without_list_mark = _LIST_MARK.sub("", text)
+        for candidate in (text, text.strip(_MARKS), without_list_mark, without_list_mark.strip(_MARKS)):
             normal_form = self._answers.normal(candidate).casefold()
             if normal_form in self._label_of_normal_form:
                 return self._label_of_normal_form[normal_form]
@@ -197,6 +210,14 @@ class ListReader:
 def list_reader(labels: tuple[str, ...], answers: AnswerFormat) -> ListReader:
     """Return the reader of a data set, which is made once."""
     return ListReader(labels, answers)
+
+
+def _list_mark_of(text: str) -> str:
+    """Return the mark of a list with which a text begins, such as "2."; empty if it begins with none."""
+    mark = _LIST_MARK.match(text)
+    if mark is None:
+        return ""
+    return mark[0].strip()
 
 
 def _texts_in_json(text: str) -> list[str]:

@@ -193,6 +193,30 @@ def test_labels_that_differ_in_case_or_marks_need_the_exact_form(space: list[str
     assert {reply: parse_reply(reply, space).label for reply in labels} == labels
 
 
+@pytest.mark.parametrize("form", ["{}. Billing", "{}) Billing", "({}) Billing", "{}. billing of kind {}", "{}."])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{}\ntext: other\nlabel: {other}",
+        "{}\n\nThe text is about money.",
+        "**{}**\n",
+        "- {}\n\nThe text is about money.",
+        "30. {}\n",
+    ],
+)
+def test_the_number_of_a_label_is_no_mark_of_a_line(form: str, reply: str) -> None:
+    space = [form.format(number, number) for number in range(1, 26)]
+    for index in (1, 2, 11, 24):
+        text = reply.format(space[index], other=space[0])
+        assert parse_reply(text, space, "label: ", ["text: "]).label == index
+
+
+def test_a_full_stop_may_follow_a_label_with_a_number() -> None:
+    assert label_in("1. Billing.", ["1. Billing", "2. Refund"]) == "1. Billing"
+    assert label_in("1. Refund.", ["Billing", "Refund"]) == "Refund"
+    assert label_in("1. 2. Refund.", ["1. Billing", "2. Refund"]) == "2. Refund"
+
+
 def test_a_model_that_writes_the_next_example_has_answered_before_it() -> None:
     reply = "-\ntext: another film label: +"
     assert parse_reply(reply, ["-", "+"], "label: ", ["text: "]).label == 0

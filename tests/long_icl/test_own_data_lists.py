@@ -227,6 +227,24 @@ def test_a_denied_label_is_not_read() -> None:
     assert reader_of(["late", "lost", "damaged"]).labels_of("The labels are not late and lost") == []
 
 
+@pytest.mark.parametrize(
+    "reply", ["{0}, {1}", "{0}, {1}.", "{0}\n{1}", "{0} and {1}", "both {0} and {1}", "- {0}\n- {1}"]
+)
+@pytest.mark.parametrize("form", ["{}. Kind", "{}) Kind", "({}) Kind", "- Kind {}", "{}. kind {}"])
+def test_numbers_and_marks_of_labels_are_no_marks_of_a_list(form: str, reply: str) -> None:
+    labels = [form.format(number, number) for number in range(1, 13)]
+    reader = reader_of(labels)
+    for first, second in (labels[:2], labels[2:4], labels[10:]):
+        assert reader.labels_of(reply.format(first, second)) == [first, second]
+
+
+def test_numbers_before_labels_without_numbers_are_marks_of_a_list() -> None:
+    reader = reader_of(["late", "2. lost", "damaged"])
+    assert reader.labels_of("1. late\n2. damaged") == ["late", "damaged"]
+    assert reader.labels_of("1. late, 2. damaged") == ["late", "damaged"]
+    assert reader.labels_of("1. 2. lost\n2. late") == ["2. lost", "late"]
+
+
 def test_words_of_labels_separate_none() -> None:
     reader = reader_of(["fire", "search and rescue", "true or false", "n/a"])
     assert reader.labels_of("fire and search and rescue") == ["fire", "search and rescue"]

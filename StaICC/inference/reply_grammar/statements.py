@@ -1,7 +1,8 @@
 r"""A reply as statements, which end where a line or a sentence does.
 
 * Marks of emphasis (``**bold**``, ```code```, ``\boxed{...}``) are removed where they are in pairs, and so are the
-  marks that begin a line (bullets, numbers, ``#``, ``>``). A character at the edge of a label is no mark.
+  marks that begin a line (bullets, numbers, ``#``, ``>``). A character at the edge of a label is no mark, and neither
+  is the number of a label ("3. Billing").
 * A tag that is alone on its line is a cue: ``<label>joy</label>`` becomes the line ``label: joy``. Within a line, its
   text is a part of the sentence, as in "The answer is not <label>joy</label>."
 * A line that ends in a colon is a heading. It begins each statement of the paragraph or list below it, so that what
@@ -243,12 +244,20 @@ def _line_content(line: str, labels: LabelNames) -> _Line:
 def _line_mark(text: str, labels: LabelNames) -> str | None:
     """Return the mark with which a line begins, with the blank after it; ``None`` if it begins with none or a label."""
     number = _NUMBER_MARK.match(text)
-    if number is not None and labels.index_of(number[1]) is None:
+    if number is not None and not _is_number_of_label(number, labels):
         return number[0]
     mark = _LINE_MARK.match(text)
     if mark is not None and mark[0][0] not in labels.edge_symbols:
         return mark[0]
     return None
+
+
+def _is_number_of_label(number: re.Match[str], labels: LabelNames) -> bool:
+    """Return whether the number that begins a line is a label, as in "3) fits", or begins one, as in "3. Billing"."""
+    if labels.index_of(number[1]) is not None:
+        return True
+    mention = labels.at(number.string, 0)
+    return mention is not None and mention.end >= len(number[0].rstrip())
 
 
 def _heading_of(line: str, sentence: str, reader: StatementReader) -> Heading | None:
