@@ -21,8 +21,10 @@ from typing import NamedTuple
 from StaICC.errors import OutputError
 from StaICC.inference.contract import check_answer
 from StaICC.long_icl.cards import ScoringRule, TaskCard
-from StaICC.long_icl.parsing import Parsed, as_label, labels_by_name, parse_response
+from StaICC.long_icl.label_names import as_label, labels_by_name
+from StaICC.long_icl.parsing import parse_response
 from StaICC.long_icl.prompts import Item
+from StaICC.long_icl.published_parser import Parsed
 
 
 class Tally(NamedTuple):
