@@ -6,18 +6,32 @@ import functools
 
 from StaICC.long_icl.cards import AnswerFormat, TaskCard
 
-_AROUND = ".\"'\u201c\u201d\u2018\u2019`*"
+_MARKS = ".\"'\u201c\u201d\u2018\u2019`*"
+"""Full stop, quotation marks, backtick and asterisk: marks around a label that may not belong to it."""
 
 
 @functools.lru_cache(maxsize=32)
 def labels_by_name(labels: tuple[str, ...], answers: AnswerFormat, fold: bool) -> dict[str, str]:
-    """Return the labels by their normal form, in which answers are compared."""
-    names = {label: answers.normal(label) for label in labels}
-    return {name.casefold() if fold else name: label for label, name in names.items()}
+    """Return the labels by their normal form, in which answers are compared.
+
+    Args:
+        labels: The labels.
+        answers: How the data set compares labels.
+        fold: Compare without case, even if the data set does not.
+    """
+    label_of_name = {}
+    for label in labels:
+        name = answers.normal(label)
+        if fold:
+            name = name.casefold()
+        label_of_name[name] = label
+    return label_of_name
 
 
-def as_label(own: TaskCard, text: str) -> str:
+def as_label(card: TaskCard, text: str) -> str:
     """Return the label that a text names, as in the card; if it names none, the text without surrounding marks.
+
+    Case is not compared.
 
     Example:
         >>> as_label(task_card("banking77"), '"Reverted_card_payment?".')
@@ -25,9 +39,12 @@ def as_label(own: TaskCard, text: str) -> str:
         >>> as_label(task_card("banking77"), "no idea.")
         'no idea'
     """
-    labels = labels_by_name(own.labels, own.answers, True)
-    for candidate in (text.strip(), text.strip().strip(_AROUND).strip()):
-        label = labels.get(own.answers.normal(candidate).casefold())
-        if label is not None:
-            return label
-    return candidate
+    label_of_name = labels_by_name(card.labels, card.answers, fold=True)
+    stripped_text = text.strip()
+    # A label may have such marks itself, so that the text is compared with them first.
+    text_without_marks = stripped_text.strip(_MARKS).strip()
+    for candidate in (stripped_text, text_without_marks):
+        name = card.answers.normal(candidate).casefold()
+        if name in label_of_name:
+            return label_of_name[name]
+    return text_without_marks

@@ -11,12 +11,10 @@ from typing import Any
 
 from StaICC.arguments import known_name
 from StaICC.errors import ArgumentError
-from StaICC.inference.reply_parser import parse_reply, reply_text
 from StaICC.long_icl.cards import TaskCard, task_card
-from StaICC.long_icl.library_parser import _as_published_list, _corrected_entities, _corrected_relations
-from StaICC.long_icl.listed_labels import list_reader
+from StaICC.long_icl.library_parser import read_by_library
 from StaICC.long_icl.prompts import Item, as_item
-from StaICC.long_icl.published_parser import _PUBLISHED, Parsed, _exact_match, _one_label
+from StaICC.long_icl.published_parser import Parsed, read_as_published
 
 PARSINGS = ("published", "library")
 """``published``: as the published parser; ``library``: one label with the parser of all benchmarks
@@ -24,25 +22,25 @@ PARSINGS = ("published", "library")
 reasoning, out of code blocks, and as JSON or one to a line too."""
 
 
-def parse_response(own: TaskCard, response: str, item: Item, parsing: str, prompt: str | None) -> Parsed:
-    """Return the answer in a response; arguments as :func:`parse_answer`."""
+def parse_response(card: TaskCard, response: str, item: Item, parsing: str, prompt: str | None) -> Parsed:
+    """Return the answer in a response; for Few-NERD, the type of each entity.
+
+    Args:
+        card: Card of the data set.
+        response: The generated text, with or without the prompt.
+        item: The test item.
+        parsing: A value of :data:`PARSINGS`.
+        prompt: The prompt; the library's parser removes it from the beginning of the response.
+
+    Raises:
+        ArgumentError: The response is not text.
+        UnknownNameError: The parsing is unknown.
+    """
     if not isinstance(response, str):
         raise ArgumentError(f"response must be text, not {response!r}")
     if known_name("parsing", parsing, PARSINGS) == "published":
-        read = _exact_match if own.answers.exact_match else _PUBLISHED.get(item.kind, _one_label)
-        return read(own, response, item)
-    if prompt:
-        response = response.removeprefix(prompt.rstrip())  # a model may drop its final blank
-    if item.kind == "labels":
-        return own.answers.separator.join(list_reader(own.labels, own.answers).labels_of(response))
-    if not own.structured:
-        marker = own.answers.marker
-        index = parse_reply(response, own.labels, own.answers.cue, () if marker is None else (marker,)).label
-        return "" if index is None else own.labels[index]
-    response = reply_text(response)
-    if item.kind == "dialogue":
-        return _corrected_relations(own, _as_published_list(own, response), item)
-    return _corrected_entities(own, response.replace("**", ""), item)
+        return read_as_published(card, response, item)
+    return read_by_library(card, response, item, prompt)
 
 
 def parse_answer(
@@ -78,6 +76,8 @@ def parse_answer(
         >>> parse_answer("few_nerd", "Calder Bay: location-GPE", {"sentence": "Off to Calder Bay."})
         [['Calder Bay', 'location-GPE']]
     """
-    own = task_card(dataset)
-    answer = parse_response(own, response, as_item(own, item), parsing, prompt)
-    return answer if isinstance(answer, str) else [list(pair) for pair in answer.items()]
+    card = task_card(dataset)
+    answer = parse_response(card, response, as_item(card, item), parsing, prompt)
+    if isinstance(answer, str):
+        return answer
+    return [[entity, entity_type] for entity, entity_type in answer.items()]
