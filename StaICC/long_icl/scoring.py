@@ -305,7 +305,19 @@ def label_counts(card: TaskCard, tallies: Iterable[Tally | None]) -> dict[str, d
     return counts
 
 
-def guessing_scores(card: TaskCard, items: Sequence[Item]) -> tuple[float | None, float | None, str | None]:
+class GuessingScores(NamedTuple):
+    """Scores of predictions that do not depend on the query; ``None`` if they are undefined."""
+
+    uniform: float | None
+    """The expected score of a label drawn uniformly. With one guess for each gold label, accuracy, precision, recall
+    and F1 all equal 1 / labels."""
+    majority: float | None
+    """The score of always predicting the most frequent label of the test items."""
+    majority_label: str | None
+    """The most frequent label."""
+
+
+def guessing_scores(card: TaskCard, items: Sequence[Item]) -> GuessingScores:
     """Return the scores of predictions that do not depend on the query.
 
     In DialogRE, a guess is one relation per pair. Few-NERD asks for the entities too, and a random guess of entities is
@@ -315,19 +327,14 @@ def guessing_scores(card: TaskCard, items: Sequence[Item]) -> tuple[float | None
         card: Card of the data set.
         items: The test items. The score of DialogRE leaves out items after the 500th pair.
 
-    Returns:
-        The expected score of a label drawn uniformly (with one guess per gold label, accuracy, precision, recall and F1
-        all equal 1 / labels), the score of always predicting the most frequent label of the test items, and this label;
-        ``None`` if they are undefined.
-
     Example:
         >>> from StaICC.long_icl.cards import task_card
         >>> texts = [Item("text", row, ("ha",), (label,)) for row, label in enumerate(["joy", "fear", "joy"])]
-        >>> guessing_scores(task_card("goemotions"), texts)[2]
+        >>> guessing_scores(task_card("goemotions"), texts).majority_label
         'joy'
     """
     if card.kind == "entities":
-        return None, None, None
+        return GuessingScores(None, None, None)
     gold: Counter[str] = Counter()
     for tally in scored(card.scoring, [Tally(item.gold, (), ()) for item in items]):
         if tally is not None:
@@ -339,5 +346,6 @@ def guessing_scores(card: TaskCard, items: Sequence[Item]) -> tuple[float | None
         # gold / labels guesses are correct on average.
         gold_and_predicted_count = gold_count + len(items)
         uniform = 2 * gold_count / len(card.labels) / gold_and_predicted_count
-        return uniform, 2 * majority_count / gold_and_predicted_count, majority_label
-    return 1 / len(card.labels), majority_count / gold_count, majority_label
+        majority = 2 * majority_count / gold_and_predicted_count
+        return GuessingScores(uniform, majority, majority_label)
+    return GuessingScores(1 / len(card.labels), majority_count / gold_count, majority_label)
