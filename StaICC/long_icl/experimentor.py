@@ -36,7 +36,7 @@ from StaICC.long_icl.prompts import FIELDS, Item
 from StaICC.long_icl.queries import LongICLQueries, round_name
 from StaICC.long_icl.reading import read_prediction
 from StaICC.long_icl.reference_tokens import to_bytes
-from StaICC.long_icl.scoring import Tally
+from StaICC.long_icl.scoring import Tally, scored
 from StaICC.long_icl.task import LongICLTask
 from StaICC.metrics.metric_set import MetricSet
 from StaICC.prompting.prompt_writer import Query
@@ -180,6 +180,10 @@ class LongICLExperimentor(BaseExperimentor):
             "files": files,
             "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
         }
+
+    def recorded_settings(self) -> Mapping[str, Any]:
+        """Return the options and digests under their key in a result."""
+        return {"settings": self.settings()}
 
     # -- what methods use
 
@@ -329,7 +333,7 @@ class LongICLExperimentor(BaseExperimentor):
         values: dict[str, Any] = {
             "metric": self.card.scoring.metric,
             "rounds": {outcome.condition.name: self._record_of(outcome) for outcome in outcomes},
-            "settings": self.settings(),
+            **self.recorded_settings(),
         }
         majority_label = self.task.guessing.majority_label
         if majority_label is not None:
@@ -376,7 +380,25 @@ class LongICLExperimentor(BaseExperimentor):
             if contexts.demonstrations != expected:
                 shown = f"{contexts.demonstrations} demonstrations instead of {expected}"
                 warnings.append(f"{round_name(number)} has {shown}")
+        warnings += self._warning_of_unscored_items()
         return tuple(warnings)
+
+    def _warning_of_unscored_items(self) -> list[str]:
+        """Return that test items are queried but not scored, in a list; an empty list if all items are scored.
+
+        The published score of DialogRE ends at the 500th pair of entities, so that it leaves out items of a run without
+        a limit.
+        """
+        tallies = [Tally(item.gold, predicted=(), correct=()) for item in self.test_items]
+        scored_count = len(scored(self.card.scoring, tallies))
+        unscored_count = len(tallies) - scored_count
+        if unscored_count == 0:
+            return []
+        pair_count = self.card.scoring.stop_at
+        return [
+            f"the published score ends at pair {pair_count}: {unscored_count} of {len(tallies)} items are queried, but "
+            f"not scored; the limit {pair_count} leaves them out"
+        ]
 
     def _notes(self, run: DatasetRun, warnings: Sequence[str]) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""
