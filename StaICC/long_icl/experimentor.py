@@ -357,7 +357,7 @@ class LongICLExperimentor(BaseExperimentor):
 
     def _record_of(self, outcome: LongICLOutcome) -> dict[str, Any]:
         """Return the record of a round: its counts and scores, with the score of the baseline ``nearest``."""
-        return {**outcome.record(), "nearest": self.task.nearest_scores[outcome.number]}
+        return {**outcome.record(), "nearest": self.task.nearest_score(outcome)}
 
     def _bounded_scores(self, outcomes: Sequence[LongICLOutcome]) -> list[str]:
         """Return the keys of the scores that have bounds, because replies without a label are left out."""

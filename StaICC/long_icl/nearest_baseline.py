@@ -11,6 +11,9 @@ from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.scoring import Tally, score_tallies, value_of
 from StaICC.prompting.bm25 import BM25Index
 
+_Comparison = tuple[tuple[str, ...], tuple[int, ...]]
+"""The sorted texts of demonstrations, and the indices of the test items that are compared with them."""
+
 
 class NearestBaseline:
     """Predicts the label of the most similar demonstration in the context (BM25, one neighbour).
@@ -26,15 +29,17 @@ class NearestBaseline:
     def __init__(self, card: TaskCard, items: Sequence[Item]) -> None:
         self._card = card
         self._items = items
-        self._most_similar_texts: dict[tuple[str, ...], list[frozenset[str]]] = {}
+        self._most_similar_texts: dict[_Comparison, list[frozenset[str]]] = {}
 
-    def score(self, contexts: Contexts) -> float | None:
+    def score(self, contexts: Contexts, dropped: Sequence[int]) -> float | None:
         """Return the score of the baseline in a condition.
 
-        Of equally similar demonstrations, the first one of the context counts.
+        Of equally similar demonstrations, the first one of the context counts. Demonstrations that a prompt lost are
+        not compared; a prompt that lost all of them has no prediction.
 
         Args:
-            contexts: The contexts of the condition.
+            contexts: The contexts of the condition, with all demonstrations.
+            dropped: For each test item, how many demonstrations its prompt lost from the front.
 
         Returns:
             The score; ``None`` if the contexts show no demonstrations, if each test item has its own context, or if
@@ -47,29 +52,53 @@ class NearestBaseline:
         if not texts:
             return None
 
-        first_index_by_text: dict[str, int] = {}
-        for index, text in enumerate(texts):
-            first_index_by_text.setdefault(text, index)
+        item_indices_by_dropped: dict[int, list[int]] = {}
+        for item_index, dropped_count in enumerate(dropped):
+            item_indices_by_dropped.setdefault(dropped_count, []).append(item_index)
         shown_labels = contexts.shown_labels(0)
+        predicted_labels: dict[int, tuple[str, ...]] = {}
+        for dropped_count, item_indices in item_indices_by_dropped.items():
+            nearest = self._nearest(texts[dropped_count:], item_indices)
+            for item_index, demonstration_index in nearest.items():
+                predicted_labels[item_index] = shown_labels[dropped_count + demonstration_index]
+
         tallies = []
-        for item, similar_texts in zip(self._items, self._texts_most_similar_in(texts), strict=True):
-            nearest = min(first_index_by_text[text] for text in similar_texts)
-            predicted = shown_labels[nearest]
+        for item_index, item in enumerate(self._items):
+            predicted = predicted_labels.get(item_index, ())
             correct = tuple(label for label in item.gold if label in predicted)
             tallies.append(Tally(item.gold, predicted, correct))
         return value_of(score_tallies(self._card.scoring, tallies))
 
-    def _texts_most_similar_in(self, texts: Sequence[str]) -> list[frozenset[str]]:
-        """Return for each test item the texts of a context with the highest score: several if they are equal.
+    def _nearest(self, texts: Sequence[str], item_indices: Sequence[int]) -> dict[int, int]:
+        """Return the index of the most similar text for each of some test items; empty if there are no texts.
 
-        They do not depend on the order of the context, so that conditions with the same demonstrations share them.
+        Args:
+            texts: The texts of the demonstrations that the prompts of these items have.
+            item_indices: The indices of the items.
         """
-        sorted_texts = tuple(sorted(texts))
-        if sorted_texts not in self._most_similar_texts:
+        if not texts:
+            return {}
+        first_index_by_text: dict[str, int] = {}
+        for index, text in enumerate(texts):
+            first_index_by_text.setdefault(text, index)
+        nearest = {}
+        similar_texts_of_items = self._texts_most_similar_in(texts, item_indices)
+        for item_index, similar_texts in zip(item_indices, similar_texts_of_items, strict=True):
+            nearest[item_index] = min(first_index_by_text[text] for text in similar_texts)
+        return nearest
+
+    def _texts_most_similar_in(self, texts: Sequence[str], item_indices: Sequence[int]) -> list[frozenset[str]]:
+        """Return for each of some test items the texts with the highest score: several if they are equal.
+
+        They do not depend on the order of the texts, so that conditions with the same demonstrations share them.
+        """
+        comparison = (tuple(sorted(texts)), tuple(item_indices))
+        if comparison not in self._most_similar_texts:
+            sorted_texts = comparison[0]
             index = BM25Index(sorted_texts)
             texts_of_items = []
-            for item in self._items:
-                similar = index.most_similar(input_text(item))
+            for item_index in item_indices:
+                similar = index.most_similar(input_text(self._items[item_index]))
                 texts_of_items.append(frozenset(sorted_texts[text_index] for text_index in similar))
-            self._most_similar_texts[sorted_texts] = texts_of_items
-        return self._most_similar_texts[sorted_texts]
+            self._most_similar_texts[comparison] = texts_of_items
+        return self._most_similar_texts[comparison]

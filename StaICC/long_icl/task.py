@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from StaICC import benchmark_names
@@ -44,7 +44,8 @@ class LongICLTask(Scorer):
         self._queries = queries
         self._options = options
         self.guessing = guessing_scores(queries.card, queries.test_items)
-        self._nearest_scores: Mapping[int | str, float | None] | None = None
+        self._nearest_baseline = NearestBaseline(queries.card, queries.test_items)
+        self._nearest_scores: dict[tuple[int | str, tuple[int, ...]], float | None] = {}
 
     @property
     def _is_experiment(self) -> bool:
@@ -83,25 +84,29 @@ class LongICLTask(Scorer):
                 missing[name] = "a random guess of entities is not defined"
         # Of an experiment, each condition has its own baseline of the nearest demonstration.
         if not self._is_experiment:
-            values["nearest"] = self._mean_nearest_score()
+            values["nearest"] = self._mean_nearest_score(outcomes)
             if values["nearest"] is None:
                 missing["nearest"] = "demonstrations have several labels"
         return Scores(values, values, missing)
 
-    @property
-    def nearest_scores(self) -> Mapping[int | str, float | None]:
-        """For each round the score of the baseline ``nearest`` (:mod:`StaICC.long_icl.nearest_baseline`)."""
-        if self._nearest_scores is None:
-            baseline = NearestBaseline(self._queries.card, self._queries.test_items)
-            nearest_scores = {}
-            for number, contexts in self._queries.contexts.items():
-                nearest_scores[number] = baseline.score(contexts)
-            self._nearest_scores = nearest_scores
-        return self._nearest_scores
+    def nearest_score(self, outcome: LongICLOutcome) -> float | None:
+        """Return the score of the baseline ``nearest`` with the demonstrations that the prompts of a condition have.
 
-    def _mean_nearest_score(self) -> float | None:
+        ``None`` if it is undefined (:mod:`StaICC.long_icl.nearest_baseline`).
+        """
+        condition = (outcome.number, tuple(outcome.dropped))
+        if condition not in self._nearest_scores:
+            contexts = self._queries.contexts[outcome.number]
+            self._nearest_scores[condition] = self._nearest_baseline.score(contexts, outcome.dropped)
+        return self._nearest_scores[condition]
+
+    def _mean_nearest_score(self, outcomes: Sequence[LongICLOutcome]) -> float | None:
         """Return the mean of the baseline ``nearest`` over the rounds; ``None`` if it is undefined."""
-        scores = [score for score in self.nearest_scores.values() if score is not None]
+        scores = []
+        for outcome in outcomes:
+            score = self.nearest_score(outcome)
+            if score is not None:
+                scores.append(score)
         if not scores:
             return None
         return mean(scores)

@@ -17,6 +17,7 @@ from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.errors import ArgumentError, SchemaError
+from StaICC.inference.contract import Text
 from StaICC.long_icl import nearest_baseline
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.condition_scores import ScoredItems
@@ -94,8 +95,9 @@ def test_conditions_with_the_same_demonstrations_share_their_comparison(
 
     monkeypatch.setattr(nearest_baseline, "BM25Index", CountedIndex)
     made = one(small_files, Experiment("order", shots=2), limit=8)
-    scores = made.task.nearest_scores
-    assert len(scores) > 2
+    result = benchmark(small_files, Experiment("order", shots=2), limit=8)(lambda prompt, label_space: 0)
+    records = result.divided["goemotions"]["rounds"]
+    assert len(records) > 2
     assert len(compared) == 1
     for number, contexts in made.contexts.items():
         texts = contexts.texts_of(0)
@@ -103,7 +105,33 @@ def test_conditions_with_the_same_demonstrations_share_their_comparison(
         for item in made.test_items:
             similar = okapi(item.texts[0], texts)
             correct += contexts.shown_labels(0)[similar.index(max(similar))] == item.gold
-        assert scores[number] == pytest.approx(correct / 8)
+        assert records[number]["nearest"] == pytest.approx(correct / 8)
+
+
+@pytest.mark.parametrize("experiment", [None, Experiment("order", shots=2)])
+def test_demonstrations_that_prompts_lost_are_not_compared(small_files: Path, experiment: Experiment | None) -> None:
+    """A copier that reads only the last demonstrations is as good as the baseline, whichever ones it lost."""
+
+    def copies_last(prompt: str, label_space: list[str]) -> Text:
+        *demonstrations, (query, _) = shown(prompt)
+        dropped = len(demonstrations) - len(query) % 4  # of some prompts all
+        demonstrations = demonstrations[dropped:]
+        if not demonstrations:
+            return Text("none of the labels", dropped=dropped)
+        similar = okapi(query, [text for text, _ in demonstrations])
+        return Text(demonstrations[similar.index(max(similar))][1], dropped=dropped)
+
+    if experiment is None:
+        result = make(small_files, ["goemotions"], [1, 2], limit=20)(copies_last)
+    else:
+        result = benchmark(small_files, experiment, limit=20)(copies_last)
+    values = result.divided["goemotions"]
+    records = list(values["rounds"].values())
+    for record in records:
+        assert record["dropped"] > 0
+        assert record["nearest"] == record["score"]["accuracy"]
+    if experiment is None:
+        assert values["nearest"] == pytest.approx(sum(record["nearest"] for record in records) / 2)
 
 
 # -- equal budgets
