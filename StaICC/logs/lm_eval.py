@@ -438,8 +438,9 @@ def _filters_in_results(evaluation: _Evaluation, task: str) -> list[str]:
 
 
 def _check_duplicates(logged_samples: Sequence[_LoggedSample], filter_names: Sequence[str], path: Path) -> None:
-    """Raise a SchemaError if two samples have the same document and the same filter."""
+    """Raise a SchemaError if two samples have the same document and filter, or other documents under the same id."""
     seen = set()
+    digest_of_document: dict[str, str | None] = {}
     for sample, filter_name in zip(logged_samples, filter_names, strict=True):
         key = (sample.document, filter_name)
         if key in seen:
@@ -448,6 +449,12 @@ def _check_duplicates(logged_samples: Sequence[_LoggedSample], filter_names: Seq
                 "appends to a file that exists, so two runs may be in it"
             )
         seen.add(key)
+        first_digest = digest_of_document.setdefault(sample.document, sample.digest)
+        if sample.digest != first_digest:
+            raise SchemaError(
+                f"{path}: the samples of document {sample.document:.60} have different documents or targets: two runs "
+                "may be in the file"
+            )
 
 
 # -- values of metrics

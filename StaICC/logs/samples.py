@@ -78,6 +78,8 @@ class LoggedRun:
     """Sentences about what is unusual in the log; they become warnings of the result."""
     group: str | None = None
     """Name of the group of tasks that this task is run for; ``None`` without one."""
+    names_model: bool = True
+    """Whether the log names the model; otherwise its name is that of the file."""
 
     @property
     def metrics(self) -> tuple[str, ...]:

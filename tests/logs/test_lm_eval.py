@@ -13,7 +13,7 @@ import pytest
 import StaICC
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.ranking import rank
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, SchemaError
 from StaICC.logs.reading import read_logs
 from StaICC.results.result import Result, load
 from tests.logs.made_logs import DATE, results_file, samples_file, write_evaluation
@@ -295,6 +295,18 @@ def test_missing_samples_count_at_their_worst(tmp_path: Path) -> None:
     lost_right = sum(first) / 120 - (sum(second[:100]) + 20) / 120
     lost_wrong = sum(first) / 120 - sum(second[:100]) / 120
     assert line.ends == (pytest.approx(lost_right), pytest.approx(lost_wrong))
+
+
+def test_filters_with_other_documents_under_the_same_id_are_refused(tmp_path: Path) -> None:
+    values = {"exact_match,strict": coins(1, 0.5), "exact_match,flexible": coins(2, 0.5)}
+    folder = write_evaluation(tmp_path, {"sums": values}, model="a")
+    file = samples_file(folder)
+    lines = file.read_text("utf-8").splitlines()
+    last_sample = json.loads(lines[-1])
+    last_sample["target"] = "another target"
+    file.write_text("\n".join([*lines[:-1], json.dumps(last_sample)]), "utf-8")
+    with pytest.raises(SchemaError, match="document 119 have different documents or targets"):
+        read_logs(folder)
 
 
 def test_a_score_that_is_nan_is_a_missing_query(tmp_path: Path) -> None:
