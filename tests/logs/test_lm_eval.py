@@ -407,8 +407,8 @@ def test_keys_in_the_arguments_of_a_model_are_not_copied(tmp_path: Path) -> None
     file.write_text(json.dumps(values), "utf-8")
     result = only(read_logs(folder))
     (predictor,) = result.provenance.predictors
-    assert predictor.who["model_args"] == "pretrained=a,tokenizer=b"
-    assert predictor.how["gen_kwargs"] == "temperature=0.5"
+    assert predictor.who["model_args"].startswith("pretrained=a,tokenizer=b,api_key=(hidden),token=(SHA-256 ")
+    assert predictor.how["gen_kwargs"] == "auth_token=(hidden), temperature=0.5"
 
 
 def test_the_public_name_reads_logs(tmp_path: Path) -> None:
