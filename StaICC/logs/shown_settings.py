@@ -40,7 +40,7 @@ _SECRET_OPTION = re.compile(
     r"(?:^|_)(?:x?api_?key|access_?key|key|secret|password|passwd|pwd|auth|authorization|bearer|credentials?|cookie)"
     r"(?:$|_)"
 )
-"""A word in the name of an option whose value is secret. It has no digest, because a password can be guessed from one."""
+"""A word in the name of an option whose value is secret. It has no digest, from which it could be guessed."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\- ]{0,59}")
 """What the name of an option is. Other texts before an equals sign may be parts of a value."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,3})?")
