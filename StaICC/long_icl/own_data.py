@@ -80,7 +80,7 @@ def load_own(dataset: Dataset) -> LongICLData:
     file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, verified=False)
     filler = WordFiller(train, (*card.single_labels, answers.cue, answers.marker or ""))
     data = LongICLData(task, train, test, file, file, dataset, filler)
-    data.check_own_rows(1)
+    data.check_own_rows(demonstrations_per_label=1)
     return data
 
 
