@@ -1,8 +1,9 @@
 """Replies that list the labels of a text of a user's data set.
 
-The labels may be separated as in the prompt, or by other usual separators. They may be in one line, one to a line, or
-in JSON, and an introduction may come before them ("The labels are: late, refund"). Only labels of the data set count.
-Texts after the list, such as an explanation or a further example, are not read.
+The labels may be separated as in the prompt, or by other usual separators, in one line or one to a line, as JSON, and
+after an introduction ("The labels are: late, refund"). Only labels of the data set count. Texts after the list, such as
+an explanation or a further example, are not read. A reply with labels as alternatives ("late or refund") lists none: it
+does not say which of them hold.
 """
 
 from __future__ import annotations
@@ -11,42 +12,50 @@ import functools
 import json
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from StaICC.inference.reply_parser import parse_reply, reply_text
 from StaICC.long_icl.cards import AnswerFormat
 
-_SEPARATORS = ",;|\u3001\uff0c\uff1b\u060c\u061b"
-"""What separates labels: comma, semicolon, vertical bar, and the commas and semicolons of Chinese, Japanese, Arabic."""
-_AND = re.compile(r"\s(?:and|&)\s")
-"""The word between the last two labels of a list."""
+_SEPARATORS = ",;|/\u3001\uff0c\uff1b\u060c\u061b"
+"""What separates labels: comma, semicolon, vertical bar, slash, and the commas and semicolons of Chinese, Japanese,
+Arabic."""
+_AND = re.compile(r"\s+(?:and|&)\s+", re.IGNORECASE)
+_OR = re.compile(r"\s+(?:or|and/or)\s+", re.IGNORECASE)
+_LEADING_AND = re.compile(r"^\s*(?:and|&|both)\s+", re.IGNORECASE)
+_LEADING_OR = re.compile(r"^\s*(?:or|either)\s+", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
-"""The mark before an element of a list with one element to a line: a hyphen, an asterisk, a bullet, or a number."""
 _MARKS = " .\"'\u201c\u201d\u2018\u2019`*[]\u3002"
 """Marks around a label that do not belong to it, unless the label has them itself."""
 
 
-class _LineLabels(NamedTuple):
-    """The labels that one line of a reply names."""
+@dataclass(frozen=True, slots=True)
+class _LineReading:
+    """What a line of a reply names."""
 
     labels: list[str]
+    """The labels, in their order."""
     is_list: bool
-    """Whether the line has nothing but labels."""
+    """Whether the line consists of labels only."""
+    has_alternatives: bool = False
+    """Whether the line has labels with "or" between them; ``labels`` is empty then."""
 
 
 class ListReader:
     """Reads the labels that replies list.
 
     Args:
-        labels: The labels of the data set.
-        answers: The normal form in which labels are compared, and the texts before and after an answer.
+        labels: The labels.
+        answers: How they are compared, and the texts before and after an answer.
     """
 
     def __init__(self, labels: Sequence[str], answers: AnswerFormat) -> None:
         self._labels = labels
         self._answers = answers
         self._label_of_normal_form = {answers.normal(label).casefold(): label for label in labels}
-        self._separator = _separator_pattern(labels)
+        # A character that a label contains separates no labels.
+        separators = [mark for mark in _SEPARATORS if not any(mark in label for label in labels)]
+        self._separator = re.compile(f"[{re.escape(''.join(separators))}]") if separators else None
 
     def labels_of(self, reply: str) -> list[str]:
         """Return the labels that a reply lists, each once, in their order; empty if it lists none.
@@ -59,26 +68,23 @@ class ListReader:
         for line in text.splitlines():
             if not line.strip():
                 continue
-            line_labels = self._read_line(line)
-            if labels and not line_labels.is_list:
+            reading = self._read_line(line)
+            if labels and not reading.is_list:
                 break  # an explanation after the list
-            labels += line_labels.labels
+            if reading.has_alternatives:
+                return []  # the labels before it would be an incomplete answer
+            labels += reading.labels
         return list(dict.fromkeys(labels))
 
     def _answer_in(self, reply: str) -> str:
-        """Return the part of a reply that can list labels.
-
-        It begins after the cue, if there is one, and ends where a further example begins. A list in JSON becomes one
-        line for each of its elements.
-        """
+        """Return the part of a reply that can list labels: JSON as lines, up to the next example, after the cue."""
         text = reply_text(reply)
         marker = self._answers.marker
         if marker is not None:
             text = text.split(marker, 1)[0]
         cue = self._answers.cue
         cue_position = text.casefold().find(cue.casefold())
-        has_cue = cue != "" and cue_position >= 0
-        if has_cue:
+        if cue and cue_position >= 0:
             text = text[cue_position + len(cue) :]
         text = text.strip()
         texts_in_json = _texts_in_json(text)
@@ -86,61 +92,100 @@ class ListReader:
             return "\n".join(texts_in_json)
         return text
 
-    def _read_line(self, line: str) -> _LineLabels:
-        """Return the labels that a line names.
-
-        Labels are separated by separators or by "and". Between two separators there may be a text that is no list of
-        labels, such as an introduction. A label counts there if the text states it (:func:`parse_reply`).
-        """
+    def _read_line(self, line: str) -> _LineReading:
+        """Return what a line names: a label, or labels between separators and words "and"."""
         content = _LIST_MARK.sub("", line.strip()).replace("**", "")
         label = self._label_named(content)
         if label is not None:
-            return _LineLabels([label], is_list=True)
+            return _LineReading([label], is_list=True)
+        parts = [content]
+        if self._separator is not None:
+            parts = [part for part in self._separator.split(content) if part.strip()]
         labels = []
         is_list = True
-        for part in self._separated_parts(content):
-            labels_of_part = self._read_part(part)
+        for part in parts:
+            labels_of_part = self._labels_between_ands(part)
             if labels_of_part:
                 labels += labels_of_part
                 continue
+            labels_after_introduction = self._labels_after_introduction(part)
+            if not labels_after_introduction and self._has_alternatives(part):
+                # "late or refund" alone is a list of alternatives; after "The label is" it is a sentence.
+                return _LineReading([], is_list=is_list, has_alternatives=True)
             is_list = False
-            stated_label = self._label_stated_in(part)
-            if stated_label is not None:
-                labels.append(stated_label)
-        return _LineLabels(labels, is_list)
+            labels += labels_after_introduction
+        return _LineReading(labels, is_list=is_list)
 
-    def _separated_parts(self, content: str) -> list[str]:
-        """Return the parts of a line between separators, without blank ones."""
-        if self._separator is None:
-            return [content]
-        return [part for part in self._separator.split(content) if part.strip()]
+    def _labels_between_ands(self, part: str) -> list[str]:
+        """Return the label that a part of a line is, or the labels between its words "and"; empty for another text.
 
-    def _read_part(self, part: str) -> list[str]:
-        """Return the labels of which a part of a line consists; empty if it has another text.
-
-        The part is one label, or several with the word "and" between them.
+        Labels can contain "and" ("search and rescue"), so the longest text that is a label is taken first.
         """
         label = self._label_named(part)
         if label is not None:
             return [label]
+        remaining_text = _LEADING_AND.sub("", part)
         labels = []
-        for piece in _AND.split(part):
-            label_of_piece = self._label_named(piece.strip().removeprefix("and "))
-            if label_of_piece is None:
+        while remaining_text:
+            ends = [conjunction.start() for conjunction in _AND.finditer(remaining_text)]
+            ends.append(len(remaining_text))
+            for end in reversed(ends):
+                label = self._label_named(remaining_text[:end])
+                if label is not None:
+                    break
+            if label is None:
                 return []
-            labels.append(label_of_piece)
+            labels.append(label)
+            remaining_text = _LEADING_AND.sub("", remaining_text[end:])
         return labels
 
-    def _label_stated_in(self, text: str) -> str | None:
-        """Return the label that a sentence states, as replies with one label are parsed; ``None`` if there is none."""
+    def _labels_after_introduction(self, part: str) -> list[str]:
+        """Return the labels of a part such as "The labels are late and refund"; empty if it asserts none.
+
+        The text up to the first word "and" must assert one label (:mod:`StaICC.inference.reply_parser`); a denied label
+        is not read.
+        """
+        asserted_label = self._asserted_label(part)
+        if asserted_label is not None:
+            return [asserted_label]
+        for conjunction in _AND.finditer(part):
+            first_label = self._label_at_end(part[: conjunction.start()])
+            other_labels = self._labels_between_ands(part[conjunction.end() :])
+            if first_label is not None and other_labels:
+                return [first_label, *other_labels]
+        return []
+
+    def _has_alternatives(self, part: str) -> bool:
+        """Return whether a part of a line has labels with "or" between them, or is the last one of such labels."""
+        text = _LEADING_OR.sub("", part)
+        alternatives = _OR.split(text)
+        if text == part and len(alternatives) == 1:
+            return False
+        first_alternative = alternatives[0]
+        is_first_a_label = bool(self._labels_between_ands(first_alternative))
+        if not is_first_a_label and self._label_at_end(first_alternative) is None:
+            return False
+        return all(self._labels_between_ands(alternative) for alternative in alternatives[1:])
+
+    def _asserted_label(self, text: str) -> str | None:
+        """Return the only label that a text asserts; ``None`` if it asserts none or several."""
         index = parse_reply(text, self._labels, self._answers.cue).label
         if index is None:
             return None
         return self._labels[index]
 
+    def _label_at_end(self, text: str) -> str | None:
+        """Return the label that a text asserts with its last words, such as "The labels are late"; else ``None``."""
+        label = self._asserted_label(text)
+        if label is None:
+            return None
+        end = self._answers.normal(text.strip(_MARKS)).casefold()
+        if not end.endswith(self._answers.normal(label).casefold()):
+            return None
+        return label
+
     def _label_named(self, text: str) -> str | None:
-        """Return the label that is equal to a text, regardless of case and marks around it; ``None`` if none is."""
-        # The text with its marks comes first, because a label may have such marks itself.
+        """Return the label that a text is, without case and surrounding marks; ``None`` if it is none."""
         for candidate in (text, text.strip(_MARKS)):
             normal_form = self._answers.normal(candidate).casefold()
             if normal_form in self._label_of_normal_form:
@@ -150,52 +195,21 @@ class ListReader:
 
 @functools.lru_cache(maxsize=32)
 def list_reader(labels: tuple[str, ...], answers: AnswerFormat) -> ListReader:
-    """Return the reader of a data set. It is made once, and then cached."""
+    """Return the reader of a data set, which is made once."""
     return ListReader(labels, answers)
 
 
-def _separator_pattern(labels: Sequence[str]) -> re.Pattern[str] | None:
-    """Return the pattern of the characters that separate labels; ``None`` if there is none.
-
-    A character that a label contains cannot separate labels.
-    """
-    separators = ""
-    for character in _SEPARATORS:
-        is_in_a_label = any(character in label for label in labels)
-        if not is_in_a_label:
-            separators += character
-    if not separators:
-        return None
-    return re.compile(f"[{re.escape(separators)}]")
-
-
 def _texts_in_json(text: str) -> list[str]:
-    """Return the texts that a reply in JSON lists; empty if the reply is no such JSON.
-
-    The JSON is a list of texts, such as ``["late", "refund"]``, or an object whose values are texts or lists of texts,
-    such as ``{"labels": ["late", "refund"]}``.
-    """
+    """Return the texts of a JSON list, or of an object with a list or a text; empty if the text is none of these."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    if isinstance(value, list):
-        return _texts_of(value)
-    texts = []
-    if isinstance(value, dict):
-        for element in value.values():
-            if isinstance(element, str):
-                texts.append(element)
-            elif isinstance(element, list):
-                texts += _texts_of(element)
-    return texts
-
-
-def _texts_of(values: list[object]) -> list[str]:
-    """Return the values of a list that has texts only; otherwise an empty list."""
-    texts = []
-    for value in values:
-        if not isinstance(value, str):
-            return []
-        texts.append(value)
+    values = list(value.values()) if isinstance(value, dict) else [value]
+    texts: list[str] = []
+    for element in values:
+        if isinstance(element, str) and isinstance(value, dict):
+            texts.append(element)
+        elif isinstance(element, list) and all(isinstance(member, str) for member in element):
+            texts += element
     return texts
