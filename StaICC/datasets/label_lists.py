@@ -184,7 +184,8 @@ def _names_of_single_values(
     """
     row_counts: Counter[str] = Counter()
     for row_values in values_by_row:
-        row_counts.update(set(row_values))  # a row counts once, also if it repeats a value
+        # A row counts once, also if it repeats a value. The values keep their order, of which messages show the first.
+        row_counts.update(dict.fromkeys(row_values, 1))
     if labels is None:
         names = names_of_values(row_counts, row_counts.total(), source, untyped)
     else:

@@ -56,6 +56,13 @@ def write_csv(path: Path, text_of_list: Any) -> Path:
 # -- loading
 
 
+def test_a_message_shows_the_first_value_of_lists() -> None:
+    """It showed any value of the first row, another one in each process."""
+    rows = [("first", [f"value {number}" for number in range(20)]), ("second", ["value 20"])]
+    with pytest.raises(ArgumentError, match=r"has a label of its own, such as 'value 0'"):
+        dataset(rows, label_separator=";")
+
+
 def test_lists_are_read_from_all_formats_alike(tmp_path: Path) -> None:
     expected = dataset()
     assert expected.card.single_labels == tuple(LABELS)
