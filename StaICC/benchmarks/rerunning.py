@@ -100,10 +100,13 @@ def predict_again(
     findings += comparison.findings
 
     scores = _rerun_scores(comparison.predictions, comparison.tolerance)
-    message = (
-        f"{n_chosen} of {len(candidates)} queries predicted again (seed {rerun.seed}): {comparison.n_differing} "
-        f"differ, by at most {comparison.largest_difference:.2g} (accepted: {comparison.tolerance:g})"
-    )
+    if candidates:
+        message = (
+            f"{n_chosen} of {len(candidates)} queries predicted again (seed {rerun.seed}): {comparison.n_differing} "
+            f"differ, by at most {comparison.largest_difference:.2g} (accepted: {comparison.tolerance:g})"
+        )
+    else:
+        message = "no query could be predicted again"
     for score in scores:
         message += f"; {score}"
     recomputed = None

@@ -29,8 +29,9 @@ def prompts(args: argparse.Namespace) -> None:
     """Write the prompts of a benchmark for another engine.
 
     One line for each query: id, benchmark, dataset, condition, row, repeat, label_space, prompt. A prediction is a
-    record with the id and one of: probabilities, logits, index, label. Score the predictions with
-    'python -m StaICC score' and the same options. They are matched by id; their order is ignored.
+    record with the id and one of: probabilities, logits, index, label, or reply (a generated text that names a label).
+    Score the predictions with 'python -m StaICC score' and the same options. They are matched by id; their order is
+    ignored.
 
     With --model, each line also has the prompt as that model reads it: "rendered".
 

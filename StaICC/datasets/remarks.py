@@ -28,6 +28,8 @@ _MISSING_WORDS = frozenset(
 )
 """Labels, in lower case, that programs write for a row without a label; :func:`is_usual_class` has the exceptions."""
 _LIST = re.compile(r"\[.*\]|\{.*\}|\(.*,.*\)", re.DOTALL)
+_SEPARATORS = (";", "|")
+"""Characters that usually separate several labels of one text."""
 _LOOK_ALIKE = str.maketrans(
     # Cyrillic and Greek letters, each with the Latin letter of the same shape.
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501"
@@ -223,6 +225,27 @@ def lists_as_labels(rows: RowsToCheck) -> str | None:
     )
 
 
+def separators_in_labels(rows: RowsToCheck) -> str | None:
+    """Remark on labels that are several labels between separators, such as "late;refund".
+
+    They are recognized by their parts, which repeat: the labels have fewer different parts than there are labels.
+    """
+    counts = rows.counts()
+    for separator in _SEPARATORS:
+        present = [label for label, name in enumerate(rows.space) if separator in name and counts[label]]
+        parts: set[str] = set()
+        for name in rows.space:
+            parts.update(part.strip() for part in name.split(separator))
+        if present and len(parts) < len(rows.space):
+            first = present[0]
+            return (
+                f"{len(present)} labels have the character {separator!r}, such as {rows.space[first]!r} (first: "
+                f"{rows.first_with(first)}): each combination is a class of its own. If they are several labels of one "
+                f"text, say so with label_separator={separator!r} (--label-separator {separator!r})"
+            )
+    return None
+
+
 def rows_with_an_empty_text(rows: RowsToCheck) -> str | None:
     """Remark on rows of several texts of which one is empty."""
     blank = [number for number, texts in enumerate(rows.texts) if not all(map(str.strip, texts))]
@@ -257,6 +280,7 @@ _CHECKS_OF_LABELS: tuple[Callable[[RowsToCheck], str | None], ...] = (
     single_labels,
     words_for_missing_labels,
     lists_as_labels,
+    separators_in_labels,
 )
 _CHECKS_OF_TEXTS: tuple[Callable[[RowsToCheck], str | None], ...] = (
     rows_with_an_empty_text,

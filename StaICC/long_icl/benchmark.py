@@ -177,7 +177,19 @@ class LongICL(BaseBenchmark[LongICLExperimentor], ReadsItsData):
         for dataset in self.own_data():
             for remark in dataset.remarks:
                 warnings.append(f"{dataset.card.name}: {remark}")
-        return warnings
+        return [*warnings, *self._parsing_warnings()]
+
+    def _parsing_warnings(self) -> Sequence[str]:
+        """Return a warning that published data sets are read by another parser than without own data in the run."""
+        options = self.experimentor[0].options
+        published_names = [experimentor.data.card.name for experimentor in self if experimentor.data.dataset is None]
+        usual_parsing = default_parsing(options.experiment, has_own_data=False)
+        if not self.own_data() or not published_names or options.parsing == usual_parsing:
+            return []
+        return [
+            f"{', '.join(published_names)}: replies are read by the parser {options.parsing!r}, as those of the own "
+            f"data, because a run has one parser; the default without own data is {usual_parsing!r}"
+        ]
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function; see :meth:`StaICC.benchmarks.benchmark.Benchmark.forecast`."""

@@ -36,6 +36,12 @@ def test_help(name: str, staicc: Cli) -> None:
         assert [command for command in _COMMANDS if not re.search(rf"^ +{command}\b", shown, re.MULTILINE)] == []
 
 
+@pytest.mark.parametrize("name", ["prompts", "score"])
+def test_help_names_every_kind_of_a_prediction(name: str, staicc: Cli) -> None:
+    _, shown, _ = staicc(name, "--help")
+    assert "probabilities, logits, index, label, or reply" in " ".join(shown.split())
+
+
 def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     file: str | None = "p.jsonl"
 

@@ -279,3 +279,13 @@ def test_words_for_missing_labels(labels: list[str], word: str) -> None:
 @pytest.mark.parametrize("labels", [["racism", "sexism", "none"], ["-2", "-1", "0", "1", "2"], ["True", "False"]])
 def test_labels_that_are_classes_although_they_look_missing(labels: list[str]) -> None:
     assert "may mark rows without a label" not in remarks(labels * 10)
+
+
+@pytest.mark.parametrize("separator", [";", "|", "; "])
+def test_labels_that_are_several_labels_are_remarked(separator: str) -> None:
+    names = ["late", "refund", "damaged", "lost"]
+    combinations = [separator.join([first, second]) for first in names for second in names if first < second]
+    found = remarks((names + combinations) * 10)
+    assert f"6 labels have the character {separator.strip()!r}, such as 'damaged{separator}late'" in found
+    assert f"--label-separator {separator.strip()!r}" in found
+    assert "label-separator" not in remarks([*names, f"red{separator}green", "blue"] * 10)

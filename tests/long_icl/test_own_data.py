@@ -18,7 +18,7 @@ from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.parsing import PARSINGS
 from StaICC.prompting.views import split_dataset
-from tests.long_icl.conftest import scored
+from tests.long_icl.conftest import make, scored
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 SPLIT = SplitSizes(20, 230, 115)
@@ -167,6 +167,23 @@ def test_forged_records_are_inconsistent(tmp_path: Path) -> None:
         inner.update(changes)
         (tmp_path / "forged.json").write_text(json.dumps(document), "utf-8")
         assert status_of(verify(load(tmp_path / "forged.json"), data_files=[tmp_path])) != Recomputed()
+
+
+def test_a_run_with_own_and_published_data_says_that_it_has_one_parser(small_files: Path) -> None:
+    """Published replies are read by the published parser, unless the run has own data."""
+    warning = (
+        "goemotions: replies are read by the parser 'library', as those of the own data, because a run has one parser; "
+        "the default without own data is 'published'"
+    )
+    for datasets, parsing, is_warned in (
+        (["goemotions", dataset()], None, True),
+        (["goemotions", dataset()], "published", False),
+        (["goemotions"], None, False),
+        ([dataset()], None, False),
+    ):
+        benchmark = make(small_files, datasets, [1], limit=4, parsing=parsing)
+        assert (warning in benchmark.data_warnings()) == is_warned
+        assert (warning in benchmark(lambda prompt, label_space: 0).warnings) == is_warned
 
 
 def test_everything_that_changes_prompts_changes_the_signature() -> None:

@@ -761,7 +761,7 @@ class Transport(Requests):
         if status in (400, 403) and _WITHHELD.search(f"{code} {text}"):
             return _Fault("the server withheld the reply, by a content filter", error=WithheldReplyError)
         if status in (400, 413, 422, 500) and says_too_long(f"{code.replace('_', ' ')} {text}"):
-            reason = "the prompt is longer than the model's context length; shorten it or use fewer k"
+            reason = "the prompt is longer than the model's context length; shorten it or use fewer demonstrations"
             return _Fault(reason, error=PromptTooLongError)
         if status == 402:
             return _Fault("the quota is used up", error=UnusableEndpointError)

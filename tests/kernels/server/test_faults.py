@@ -48,7 +48,7 @@ def content(text, reason="stop"):
     return wrong.answering(lambda body: text, reason)
 
 
-TOO_LONG = "the prompt is longer than the model's context length"
+TOO_LONG = "the prompt is longer than the model's context length; shorten it or use fewer demonstrations"
 
 
 def error(message, code=400, kind=None):
