@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from StaICC.long_icl.cards import TaskCard
+from StaICC.long_icl.condition_design import ConditionDesign
 from StaICC.long_icl.condition_scores import (
     DEFAULT_LEVEL,
     METHOD,
@@ -17,7 +18,6 @@ from StaICC.long_icl.condition_scores import (
 from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.designs.orders import blocks_of
 from StaICC.long_icl.effective_length import effective_length, length_conditions_of
-from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.nearest_gold import nearest_gold_bins
 from StaICC.long_icl.order_spread import order_spread
 from StaICC.long_icl.position_test import p_value_of_positions, tallies_by_part
@@ -29,7 +29,7 @@ from StaICC.metrics.paired_tests import holm
 
 
 def analyse(
-    experiment: Experiment,
+    experiment: ConditionDesign,
     card: TaskCard,
     items: Sequence[Item],
     contexts: Mapping[str, Contexts],
@@ -115,7 +115,7 @@ def analyse(
 
 
 def _effective_length(
-    experiment: Experiment,
+    experiment: ConditionDesign,
     scored_items: ScoredItems,
     items: Sequence[Item],
     tallies: Mapping[str, Tallies],
@@ -133,7 +133,7 @@ def _effective_length(
     )
 
 
-def _references(experiment: Experiment, name: str, contexts: Contexts, names: Sequence[str]) -> list[str]:
+def _references(experiment: ConditionDesign, name: str, contexts: Contexts, names: Sequence[str]) -> list[str]:
     """Return the conditions from whose mean the difference of a condition is computed; none for the first condition.
 
     Args:

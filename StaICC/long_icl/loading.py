@@ -98,7 +98,7 @@ class LongICLData:
         number = validate_integer("round", number, 1, ROUNDS)
         rule = self.card.demonstrations
         if not rule.expected:
-            raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
+            raise ArgumentError(f"{self.card.title} has no rounds. Use StaICC.HELMET (run helmet)")
         self.check_own_rows(number)
         if rule.rule in ("covering", "needed"):
             rows = list(chain.from_iterable(self.turns(number)))

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from StaICC import LongICL
+from StaICC import HELMET, Dataset, LongICL
 from StaICC.benchmarks.findings import Recomputed, status_of
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
-from StaICC.errors import ArgumentError, DataDamagedError
+from StaICC.errors import ArgumentError, DataDamagedError, UnknownNameError
 from StaICC.long_icl.cards import cards, task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
-from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.loading import load
 from StaICC.long_icl.reference_tokens import BUDGETS
 from StaICC.long_icl.selection import permutation
@@ -60,8 +59,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def one(folder: Path, name: str, levels: tuple[int, ...] = (), **more: Any) -> LongICLExperimentor:
-    return make(folder, [name], experiment=Experiment("helmet", levels), **{"limit": 24, **more})[0]
+def helmet(folder: Path, datasets: Sequence[str] | None = None, **options: Any) -> HELMET:
+    return HELMET(folder, datasets, verify=False, announce=lambda notice: None, **options)
+
+
+def one(folder: Path, name: str, lengths: tuple[int, ...], limit: int | None = 24) -> LongICLExperimentor:
+    return helmet(folder, [name], lengths=lengths, limit=limit)[0]
 
 
 def test_the_permutation_is_that_of_numpy() -> None:
@@ -126,12 +129,16 @@ def copies(prompt: str, label_space: list[str]) -> str:
 
 
 def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
-    result = make(tables, TASKS, experiment=Experiment("helmet", (4096, 8192)), limit=30)(copies)
+    result = helmet(tables, TASKS, lengths=(4096, 8192), limit=30)(copies)
     result.save(tmp_path / "result.json")
     saved = load_result(tmp_path / "result.json")
     assert isinstance(saved, Result)
     assert status_of(verify(saved, data_dir=tables)) == Recomputed()
-    assert "experiment=helmet,levels=4096+8192" in str(saved.signature)
+    assert saved.benchmark == "HELMET"
+    assert saved.signature.fields["benchmark"] == "HELMET"
+    assert saved.signature.fields["options"] == "lengths=4096+8192"
+    assert "datasets" not in saved.signature.fields  # all five
+    assert saved.arguments["lengths"] == [4096, 8192]
     for name in TASKS:
         shown = saved.divided[name]["experiment"]["conditions"]["4K"]
         assert shown["demonstrations"] == task_card(name).shots[0]
@@ -146,8 +153,8 @@ def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
 
 def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> None:
     runs = {
-        str(levels): make(tables, ["helmet_nlu"], experiment=Experiment("helmet", levels), limit=9)(copies)
-        for levels in ((8192, 16384), (4096, 8192))
+        str(lengths): helmet(tables, ["helmet_nlu"], lengths=lengths, limit=9)(copies)
+        for lengths in ((8192, 16384), (4096, 8192))
     }
     (panel,) = experiment_chart(runs).panels
     assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
@@ -188,19 +195,34 @@ def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: P
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"experiment": Experiment("helmet", (5000,))}, "5000: HELMET has no such length. Choose from 4K, 8K, 16K"),
-        ({"instruct": True}, "got instruct=True, expected helmet_banking77, .*, without a label list"),
-        ({"experiment": None, "rounds": (1,)}, "TREC coarse of HELMET has no rounds. Use experiment='helmet'"),
+        ({"lengths": (5000,)}, r"lengths of HELMET: got \(5000,\), expected some of 4096 \(4K\), 8192 \(8K\), 16384"),
+        ({"lengths": (8192, 4096)}, "in rising order"),
+        ({"lengths": ()}, r"got \(\), expected some of 4096"),
+        ({"share": 1.5}, "share: got 1.5, expected a number above 0 and up to 1"),
+        ({"datasets": ["banking77"]}, "got 'banking77', expected helmet_banking77, helmet_trec_coarse"),
     ],
 )
 def test_what_helmet_has_not(tables: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        make(tables, ["helmet_trec_coarse"], **{"experiment": Experiment("helmet", (4096,)), **options})
+        helmet(tables, **options)
 
 
-def test_other_data_sets_are_refused(small_files: Path) -> None:
-    with pytest.raises(ArgumentError, match="got banking77, expected helmet_banking77, helmet_trec_coarse"):
-        make(small_files, ["banking77"], experiment="helmet")
+def test_data_of_the_user_are_refused(tables: Path) -> None:
+    own = Dataset.from_rows(
+        [(f"text {n}", n % 20) for n in range(400)], name="own", label_space=list("abcdefghijklmnopqrst")
+    )
+    with pytest.raises(ArgumentError, match="datasets of HELMET: got 'own', expected helmet_banking77"):
+        helmet(tables, [own])  # type: ignore[list-item]
+
+
+def test_the_data_sets_of_helmet_have_no_rounds(tables: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"TREC coarse of HELMET has no rounds. Use StaICC.HELMET \(run helmet\)"):
+        make(tables, ["helmet_trec_coarse"], [1])
+
+
+def test_the_experiment_helmet_is_gone() -> None:
+    with pytest.raises(UnknownNameError, match="experiment 'helmet'"):
+        LongICL(experiment="helmet")
 
 
 def test_data_without_test_set_need_two_rows(tmp_path: Path) -> None:
@@ -214,8 +236,8 @@ def test_data_without_test_set_need_two_rows(tmp_path: Path) -> None:
 
 def test_the_command_line(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "result.json"
-    options = ["--levels", "4K", "--limit", "5", "--data-dir", str(tables), "--json", str(path)]
-    assert main(["run", "long-icl", "--experiment", "helmet", "--datasets", *TASKS[1:], *options]) == 0
+    options = ["--lengths", "4K", "--limit", "5", "--data-dir", str(tables), "--json", str(path)]
+    assert main(["run", "helmet", "--datasets", *TASKS[1:], *options]) == 0
     assert "HELMET" in capsys.readouterr().err
     saved = load_result(path)
     assert isinstance(saved, Result)
@@ -224,7 +246,7 @@ def test_the_command_line(tables: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_default_options(tables: Path) -> None:
-    benchmark = LongICL(tables, experiment="helmet", verify=False, announce=lambda notice: None)
+    benchmark = helmet(tables)
     assert benchmark.dataset_names == TASKS
     assert benchmark["helmet_nlu"].rounds == ("8K", "16K", "32K", "64K", "128K")
     assert len(benchmark["helmet_trec_coarse"].test_items) == ROWS["test"]  # at most 500
