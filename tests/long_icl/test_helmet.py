@@ -11,18 +11,22 @@ from typing import Any
 
 import pytest
 
-from StaICC import HELMET, Dataset, LongICL
+from StaICC import HELMET, Dataset, LongICL, nearest_gold_table
 from StaICC.benchmarks.findings import Recomputed, status_of
+from StaICC.benchmarks.task import Statistics
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
+from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError, DataDamagedError, UnknownNameError
 from StaICC.long_icl.cards import cards, task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.loading import load
 from StaICC.long_icl.reference_tokens import BUDGETS
 from StaICC.long_icl.selection import permutation
+from StaICC.methods.run import Method
 from StaICC.prompting.prompt_writer import Query
 from StaICC.report.figures import experiment_chart
+from StaICC.report.page import report_html
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
 from tests.long_icl.conftest import make, scored
@@ -250,3 +254,120 @@ def test_default_options(tables: Path) -> None:
     assert benchmark.dataset_names == TASKS
     assert benchmark["helmet_nlu"].rounds == ("8K", "16K", "32K", "64K", "128K")
     assert len(benchmark["helmet_trec_coarse"].test_items) == ROWS["test"]  # at most 500
+
+
+# -- commands
+
+
+def words(folder: Path) -> list[str]:
+    # The digests of NLU are not known, so the command line takes made-up rows.
+    return ["--data-dir", str(folder), "--datasets", "helmet_nlu", "--lengths", "4K", "8K", "--limit", "6"]
+
+
+def test_prompts_are_written_and_their_replies_scored(tables: Path, tmp_path: Path) -> None:
+    """The numbers of a query are in its record, and the replies are read as in a run."""
+    prompts = tmp_path / "prompts.jsonl"
+    assert main(["prompts", "helmet", *words(tables), "--with-truth", "-o", str(prompts)]) == 0
+    records = [json.loads(line) for line in prompts.read_text("utf-8").splitlines()]
+    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=6)
+    assert [record["prompt"] for record in records] == benchmark[0].prompt_set()
+    assert [record["condition"] for record in records] == ["4K"] * 6 + ["8K"] * 6
+    replies = [{"id": record["id"], "reply": f" {record['label_space'][record['ground_truth']]}"} for record in records]
+    replies[0]["reply"] = "no idea"
+    given = tmp_path / "replies.jsonl"
+    given.write_text("".join(json.dumps(reply) + "\n" for reply in replies), "utf-8")
+    saved = tmp_path / "result.json"
+    assert main(["score", "helmet", str(given), *words(tables), "--json", str(saved)]) == 0
+    result = load_result(saved)
+    assert isinstance(result, Result)
+    assert result.divided["helmet_nlu"]["4K"] == pytest.approx(5 / 6)
+    assert result.divided["helmet_nlu"]["8K"] == 1.0
+    assert status_of(verify(result, data_dir=tables)) == Recomputed()
+
+
+def test_batches_tasks_and_methods_take_helmet(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests = tmp_path / "requests.jsonl"
+    batch = ["export", "openai-batch", "--benchmark", "helmet", "--model", "some-model", "-o", str(requests)]
+    assert main([*batch, *words(tables)]) == 0
+    assert len(requests.read_text("utf-8").splitlines()) == 12
+    folder = tmp_path / "tasks"
+    assert main(["export", "lm-eval", str(folder), "--benchmark", "helmet", *words(tables)]) == 0
+    assert "--lengths 4096 8192" in (folder / "README.md").read_text("utf-8")
+    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096,), limit=3)
+
+    def second_label(prompt: str, label_space: list[str]) -> list[float]:
+        return [float(place == 1) + 0.5 for place in range(len(label_space))]
+
+    result = Method("batch_calibration", second_label).run(benchmark)
+    assert isinstance(result, Result)
+    assert result.signature.fields["method"] == "batch_calibration paper"
+    with pytest.raises(ArgumentError, match="needs a calibration set, which HELMET does not have"):
+        Method("domain_calibration", second_label).run(benchmark)
+
+
+def test_runs_are_compared_by_length(tables: Path) -> None:
+    """The mean over lengths is no score: comparisons and leaderboards have a line, or a column, for each length."""
+    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=40)
+    answers = [query.label for query in benchmark[0].all_queries()]
+    runs = {"right": benchmark(preentered_prediction=[answers]), "copies": benchmark(copies)}
+    (pair,) = compare(runs)
+    assert [claim.condition for claim in pair.claims] == ["4K", "8K"]
+    page = report_html(runs, "two runs")
+    for name in ("HELMET: 4K", "HELMET: 8K", "HELMET by length"):
+        assert name in page
+    assert "HELMET: mean" not in page
+    assert "helmet_nlu, 8K" in str(nearest_gold_table(runs["copies"]))
+
+
+CHANGED: dict[str, Any] = {
+    "datasets": ["helmet_trec_fine"],
+    "lengths": (8192,),
+    "limit": 11,
+    "parsing": "library",
+    "share": 0.5,
+    "unparsed": "excluded",
+    "statistics": Statistics(intervals=False),
+}
+
+
+@pytest.mark.parametrize("option", CHANGED)
+def test_every_option_is_in_the_signature_and_in_the_file(tables: Path, tmp_path: Path, option: str) -> None:
+    base: dict[str, Any] = {"datasets": ["helmet_nlu"], "lengths": (4096, 8192), "limit": 12}
+    first = helmet(tables, **base)
+    second = helmet(tables, **{**base, option: CHANGED[option]})
+    assert first.signature() != second.signature()
+    result = second(copies)
+    result.save(tmp_path / "result.json")
+    saved = load_result(tmp_path / "result.json")
+    assert isinstance(saved, Result)
+    assert saved == result
+    assert status_of(verify(saved, data_dir=tables)) == Recomputed()
+
+
+def test_missing_data_sets_are_named_with_the_command_that_gets_them(tmp_path: Path) -> None:
+    write_table(tmp_path / "helmet_nlu.csv", table("helmet_nlu", "train"))
+    result = helmet(tmp_path, lengths=(4096,), limit=3)(copies)
+    assert [name for name, details in result.details.items() if details.asked] == ["helmet_nlu"]
+    assert result.divided["helmet_clinc150"]["4K"] is None
+    assert "data install long-icl" in result.details["helmet_clinc150"].notes[0]
+    assert status_of(verify(result, data_dir=tmp_path)) == Recomputed()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["run", "helmet", "--rounds", "1"], "--rounds belongs to long-icl; helmet has no such argument"),
+        (["run", "helmet", "--levels", "4K"], "--levels belongs to long-icl; helmet has no such argument"),
+        (["run", "long-icl", "--lengths", "4K"], "--lengths belongs to helmet; long-icl has no such argument"),
+        (["run", "normal", "--share", "0.5"], "--share belongs to long-icl and helmet; normal has no such argument"),
+        (["run", "helmet", "--k", "3"], "helmet has no --k"),
+        (["run", "HELMET", "--lengths", "5K"], "lengths of HELMET: got [5120], expected some of 4096 (4K)"),
+    ],
+)
+def test_options_of_other_benchmarks_are_refused(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
