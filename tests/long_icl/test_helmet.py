@@ -298,7 +298,7 @@ def test_batches_tasks_and_methods_take_helmet(
     benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096,), limit=3)
 
     def second_label(prompt: str, label_space: list[str]) -> list[float]:
-        return [float(place == 1) + 0.5 for place in range(len(label_space))]
+        return [-float(place != 1) for place in range(len(label_space))]
 
     result = Method("batch_calibration", second_label).run(benchmark)
     assert isinstance(result, Result)
@@ -312,8 +312,8 @@ def test_runs_are_compared_by_length(tables: Path) -> None:
     benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=40)
     answers = [query.label for query in benchmark[0].all_queries()]
     runs = {"right": benchmark(preentered_prediction=[answers]), "copies": benchmark(copies)}
-    (pair,) = compare(runs)
-    assert [claim.condition for claim in pair.claims] == ["4K", "8K"]
+    comparison = compare(runs["right"], runs["copies"])
+    assert [claim.condition for claim in comparison.claims] == ["4K", "8K"]
     page = report_html(runs, "two runs")
     for name in ("HELMET: 4K", "HELMET: 8K", "HELMET by length"):
         assert name in page
