@@ -1,6 +1,6 @@
-"""HELMET's many-shot tasks: five data sets, and as many demonstrations as fill a length of 4K to 128K tokens.
+"""HELMET's many-shot tasks: labels are numbers, in contexts of 4K to 128K tokens, over five data sets.
 
-Labels are numbers, which are shuffled for each test item, and each test item has its own balanced demonstrations. So a
+The numbers are shuffled for each test item, and each test item has its own balanced demonstrations. So a
 model must learn from the context what the numbers stand for.
 
 Source:

@@ -313,7 +313,7 @@ def test_runs_are_compared_by_length(tables: Path) -> None:
     answers = [query.label for query in benchmark[0].all_queries()]
     runs = {"right": benchmark(preentered_prediction=[answers]), "copies": benchmark(copies)}
     comparison = compare(runs["right"], runs["copies"])
-    assert [claim.condition for claim in comparison.claims] == ["4K", "8K"]
+    assert [claim.dataset for claim in comparison.claims] == ["4K", "8K"]
     page = report_html(runs, "two runs")
     for name in ("HELMET: 4K", "HELMET: 8K", "HELMET by length"):
         assert name in page
