@@ -8,7 +8,6 @@ caching computes a shared context once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +66,20 @@ class LongContextBenchmark(BaseBenchmark[LongICLExperimentor], ReadsItsData):
         if self.experimentor[0].options.experiment is None:
             names.append("nearest")
         values: dict[str, float | None] = dict.fromkeys(names)
-        counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
-        empty = DatasetDetails(**counts, prompts="", query_digests="", conditions=())
-        details = {name: replace(empty, notes=notes) for name, notes in self._notes.items()}
-        return {
-            name: DatasetRun(values, values, dataset_details, (), {}, ()) for name, dataset_details in details.items()
-        }
+        runs = {}
+        for name, notes in self._notes.items():
+            details = DatasetDetails(
+                asked=0,
+                distinct=0,
+                scored=0,
+                failed=0,
+                prompts="",
+                query_digests="",
+                conditions=(),
+                notes=notes,
+            )
+            runs[name] = DatasetRun(values, values, details, (), {}, ())
+        return runs
 
     def own_data(self) -> Sequence[Dataset]:
         """Return the data sets of the user's own."""
@@ -80,16 +87,23 @@ class LongContextBenchmark(BaseBenchmark[LongICLExperimentor], ReadsItsData):
 
     def data_warnings(self) -> Sequence[str]:
         """Return the warnings about the data sets of the user's own."""
-        return [f"{dataset.card.name}: {remark}" for dataset in self.own_data() for remark in dataset.remarks]
+        warnings = []
+        for dataset in self.own_data():
+            for remark in dataset.remarks:
+                warnings.append(f"{dataset.card.name}: {remark}")
+        return warnings
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function; see :meth:`StaICC.benchmarks.benchmark.Benchmark.forecast`."""
         self.functions_for_datasets(function)
-        parts = [condition.queries for experimentor in self for condition in experimentor.conditions()]
+        parts = []
+        for experimentor in self:
+            parts += [condition.queries for condition in experimentor.conditions()]
         return forecast(parts, function, True, **options)
 
     def _recorded_limit(self) -> int | None:
         """Return the maximum number of test items; ``None`` if it leaves none out of any data set."""
+        # A data set with fewer test items than the limit has none: the result is that without a limit.
         limits = [experimentor.limit for experimentor in self if experimentor.limit is not None]
         return max(limits, default=None)
 

@@ -157,24 +157,41 @@ class LongICL(LongContextBenchmark):
         self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
     ) -> Signature:
         """Return every option of this benchmark that can change a score; arguments as for the base class."""
-        own, datasets = self.experimentor[0].options, self.dataset_names
-        limit = self._recorded_limit()
-        options = {
-            "rounds": None if own.experiment else "+".join(map(str, own.rounds)),
-            "instruct": "yes" if own.instruct else None,
-            "parsing": None if own.parsing == "published" else own.parsing,
-            "parser": PARSER_VERSION if own.parsing == "library" else None,
-            **(own.experiment.options() if own.experiment else {}),
-        }
+        options = self.experimentor[0].options
+        datasets = None  # the published ones
+        if self.dataset_names != list(cards()):
+            datasets = "+".join(escaped(name) for name in self.dataset_names)
+        limit = None
+        if self._recorded_limit() is not None:
+            limit = str(self._recorded_limit())
+        unparsed = None
+        if options.unparsed != "wrong":
+            unparsed = options.unparsed
         return Signature(
             {
                 "benchmark": self.task_name,
-                "datasets": None if datasets == list(cards()) else "+".join(map(escaped, datasets)),
+                "datasets": datasets,
                 "data": self._data_digest(),
-                "limit": None if limit is None else str(limit),
-                "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
-                "unparsed": None if own.unparsed == "wrong" else own.unparsed,
-                "statistics": own.statistics.for_signature(),
+                "limit": limit,
+                "options": _options_in_signature(options),
+                "unparsed": unparsed,
+                "statistics": options.statistics.for_signature(),
                 **self.common_fields(runs, predictions),
             }
         )
+
+
+def _options_in_signature(options: LongICLOptions) -> str:
+    """Return the options that change prompts or parses, as the signature has them."""
+    values: dict[str, Any] = {}
+    if options.experiment is None:
+        values["rounds"] = "+".join(str(number) for number in options.rounds)
+    if options.instruct:
+        values["instruct"] = "yes"
+    if options.parsing != "published":
+        values["parsing"] = options.parsing
+    if options.parsing == "library":
+        values["parser"] = PARSER_VERSION
+    if options.experiment is not None:
+        values |= options.experiment.options()
+    return ",".join(f"{name}={value}" for name, value in values.items() if value is not None)
