@@ -13,7 +13,7 @@ from StaICC.comparing.verdicts import Tested as WasTested
 from StaICC.comparing.verdicts import Untested
 from StaICC.metrics import paired_tests
 from StaICC.metrics.classification import brier, nll
-from StaICC.metrics.intervals import Interval, NoInterval, ratio_part
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range, ratio_part
 from StaICC.metrics.metric_set import metric_set
 from StaICC.metrics.scores import STATISTICS
 from StaICC.metrics.statistics import Mean, Sample
@@ -65,14 +65,19 @@ def test_the_brier_score_has_intervals_on_data_sets_and_for_the_mean(results: di
         assert 0.0 <= interval.low < value < interval.high <= 2.0
 
 
-def test_the_interval_of_the_mean_brier_score_is_not_cut_at_1() -> None:
-    """Models that are mostly certain and wrong have Brier scores near 2."""
+def test_the_interval_of_the_mean_brier_score_is_that_of_its_range() -> None:
+    """A model that is mostly certain and wrong has scores above 1, so the range must be 0 to 2 and not 0 to 1."""
 
     def certain_of_the_first(prompt: str, label_space: list[str]) -> list[float]:
         return [1.0] + [0.0] * (len(label_space) - 1)
 
-    interval = run(certain_of_the_first).means.intervals["brier"]
-    assert interval.high > 1.5
+    result = run(certain_of_the_first)
+    values = [result.divided[name]["brier"] for name in result.details]
+    intervals = [result.details[name].intervals["brier"] for name in result.details]
+    found = result.means.intervals["brier"]
+    expected = mean_interval_in_range(values, intervals, low=0.0, high=2.0)
+    assert min(values) > 1.0
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_nll_has_no_interval_and_the_reason_is_given(results: dict[str, Result]) -> None:
