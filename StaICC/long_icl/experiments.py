@@ -172,10 +172,15 @@ def _checked_share(share: float) -> float:
 
 
 def _checked_levels(name: str, design: ExperimentDesign, levels: Iterable[int]) -> tuple[int, ...]:
-    """Return the levels of an experiment; the default ones if there are none.
+    """Return the levels of an experiment. No levels stand for the default ones.
+
+    Args:
+        name: The experiment.
+        design: Its design, which has the limits.
+        levels: The levels that the user gave.
 
     Raises:
-        ArgumentError: The levels are no whole numbers in rising order, or too many.
+        ArgumentError: The levels are not whole numbers, or there are too many, or they do not rise.
     """
     if not isinstance(levels, Iterable):
         raise ArgumentError(f"levels must be whole numbers in a list, not {levels!r}")
@@ -184,8 +189,12 @@ def _checked_levels(name: str, design: ExperimentDesign, levels: Iterable[int]) 
         checked.append(validate_integer(f"a level of the experiment {name}", level, design.least, _LARGEST_OPTION))
     if not checked:
         return design.levels
-    is_rising = sorted(set(checked)) == checked
-    if not is_rising or len(checked) > design.most:
-        expected = "different numbers in rising order" if design.most > 1 else f"at most {design.most}"
-        raise ArgumentError(f"levels of the experiment {name}: got {tuple(checked)!r}, expected {expected}")
+    if len(checked) > design.most:
+        raise ArgumentError(
+            f"levels of the experiment {name}: got {len(checked)} levels, expected at most {design.most}"
+        )
+    if checked != sorted(set(checked)):
+        raise ArgumentError(
+            f"levels of the experiment {name}: got {tuple(checked)!r}, expected different numbers in rising order"
+        )
     return tuple(checked)

@@ -71,6 +71,16 @@ def rows_of(result: Result, name: str = "goemotions") -> dict[str, dict[str, flo
     return found
 
 
+def test_levels_that_are_too_many_and_levels_that_do_not_rise_have_different_messages() -> None:
+    with pytest.raises(ArgumentError, match="got 101 levels, expected at most 100"):
+        Experiment("context", levels=tuple(range(1, 102)))
+    with pytest.raises(ArgumentError, match="got 2 levels, expected at most 1"):
+        Experiment("order", levels=(2, 3))
+    for levels in ((2, 1), (1, 1)):
+        with pytest.raises(ArgumentError, match="expected different numbers in rising order"):
+            Experiment("shots", levels=levels)
+
+
 # -- conditions
 
 
