@@ -30,6 +30,7 @@ from StaICC.inference.contract import Answer, Inference
 from StaICC.inference.replies import Failure
 from StaICC.inference.runner import Part, predict_queries
 from StaICC.metrics.confidence_sequences import CONFIDENCE_SEQUENCE_VERSION, ConfidenceSequence
+from StaICC.metrics.equivalence import interval_shows_equivalence
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.scores import STATISTICS
 from StaICC.prompting.prompt_writer import Query
@@ -63,21 +64,6 @@ _Answers = dict[_NumberedQuery, Answer | Failure]
 """The predictions of one model, by the number of the data set and the query."""
 
 
-def is_within_margin(low: float, high: float, margin: float) -> bool:
-    """Return whether the interval of a difference is within a margin of 0 in both directions.
-
-    Args:
-        low: The lower end of the interval.
-        high: The upper end of the interval.
-        margin: The margin.
-
-    Example:
-        >>> is_within_margin(-0.01, 0.015, 0.02), is_within_margin(-0.3, 0.015, 0.02)
-        (True, False)
-    """
-    return -margin < low and high < margin
-
-
 # -- when to stop
 
 
@@ -86,7 +72,7 @@ class StoppingRule:
     """The rule by which a run or a race stops.
 
     A run stops when half the width of the interval of its score is at most the target. A race stops when one model is
-    better, or when the difference of the models is certainly smaller than the target.
+    better, or when the models are equivalent within the target as margin.
 
     Raises:
         ArgumentError: The target is out of range.
@@ -176,8 +162,8 @@ class StoppingRule:
                 return "the first model is better"
             if high < -_ROUNDING:
                 return "the second model is better"
-            if is_within_margin(low, high, self.target):
-                return f"the difference is below the margin of {self.target:g}"
+            if interval_shows_equivalence(low, high, self.target):
+                return f"the models are equivalent within the margin of {self.target:g}"
         if all_rows_are_evaluated:
             return "all rows are evaluated"
         if self.kind == "precision" and (high - low) / 2 <= self.target:

@@ -48,7 +48,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
       python -m StaICC export every-eval-ever result.json -o datastore --model-id EleutherAI/pythia-70m
       python -m StaICC export schema -o result.schema.json
       python -m StaICC export model-card result.json -o card.md
-      python -m StaICC export eval-results result.json -o .eval_results/staicc.yaml
+      python -m StaICC export eval-results result.json -o staicc.yaml
     """
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_lm_eval(actions)

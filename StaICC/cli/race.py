@@ -27,8 +27,8 @@ def race(args: argparse.Namespace) -> int:
     """Evaluate two models until the better one is known.
 
     Both models predict the same test rows of the benchmark normal, in a random order that is the same for all models.
-    The race ends when it is known with 95 % confidence which model is better in the full benchmark, or that the
-    difference is below the margin.
+    The race ends when it is known with 95 % confidence which model is better in the full benchmark, or that
+    the models are equivalent within the margin.
 
     examples:
       python -m StaICC race --model smollm2 --model ppm

@@ -16,6 +16,7 @@ from StaICC.comparing.setting_differences import Difference, shown_value
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
+from StaICC.metrics.equivalence import is_equivalent_within_margin
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.registry import import_reference
@@ -130,6 +131,69 @@ class NonInferiority:
 
 
 @dataclass(frozen=True, slots=True)
+class Equivalence:
+    """The claim that two runs are equivalent within a margin, concluded from both claims of non-inferiority."""
+
+    of_first: NonInferiority
+    """The claim that the first run is not worse than the second."""
+    of_second: NonInferiority
+    """The claim that the second run is not worse than the first, with the same margin."""
+
+    @property
+    def margin(self) -> float:
+        """The largest difference that still counts as equivalent."""
+        return self.of_first.margin
+
+    @property
+    def condition(self) -> str | None:
+        """The condition of an experiment; ``None`` if the claim is about the mean over the data sets."""
+        return self.of_first.condition
+
+    @property
+    def p_value(self) -> float | None:
+        """The p-value of two one-sided tests (TOST), the larger of the two; ``None`` if one of them is undefined."""
+        if self.of_first.p_value is None or self.of_second.p_value is None:
+            return None
+        return max(self.of_first.p_value, self.of_second.p_value)
+
+    @property
+    def shown(self) -> bool:
+        """Whether equivalence is shown."""
+        return is_equivalent_within_margin(self.of_first.shown, self.of_second.shown)
+
+    def __str__(self) -> str:
+        if self.condition is None:
+            return self._sentence()
+        return f"{self.condition}: {self._sentence()}"
+
+    def _sentence(self) -> str:
+        """Return the conclusion without the condition. If a single claim is shown, the sentence says which."""
+        first = self.of_first.run
+        second = self.of_second.run
+        if self.shown:
+            return (
+                f"{first} and {second} are equivalent within the margin of {self.margin:g} (two one-sided tests, "
+                f"p {self.p_value:.3g}, level {ONE_SIDED_LEVEL:.3g})"
+            )
+        text = f"{first} and {second} are not shown to be equivalent within the margin of {self.margin:g}"
+        if self.of_first.shown:
+            return f"{text}: only {first} is shown to be not worse than {second}"
+        if self.of_second.shown:
+            return f"{text}: only {second} is shown to be not worse than {first}"
+        return f"{text}: neither is shown to be not worse than the other"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON. ``conclusion`` is the sentence of the other formats."""
+        return {
+            "condition": self.condition,
+            "margin": self.margin,
+            "p_value": self.p_value,
+            "shown": self.shown,
+            "conclusion": str(self),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison(Displayed):
     """Two runs, compared by one metric."""
 
@@ -186,6 +250,20 @@ class Comparison(Displayed):
         if self.mean is None:
             return list(self.datasets)
         return [*self.datasets, self.mean]
+
+    @property
+    def equivalences(self) -> list[Equivalence]:
+        """Whether the runs are equivalent within the margin: one claim, or of an experiment one for each condition.
+
+        The list is empty if no margin was given.
+        """
+        # Each pair of claims is adjacent: first that of the first run, then that of the second run.
+        claims_of_first = self.non_inferiority[0::2]
+        claims_of_second = self.non_inferiority[1::2]
+        equivalences = []
+        for of_first, of_second in zip(claims_of_first, claims_of_second, strict=True):
+            equivalences.append(Equivalence(of_first, of_second))
+        return equivalences
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the column heads and the table rows of the comparison, as text; the mean comes last."""
@@ -249,7 +327,7 @@ class Comparison(Displayed):
         return texts
 
     def conclusion(self) -> list[str]:
-        """Return the sentences below the table: which run is better, what is untested, and non-inferiority."""
+        """Return the sentences below the table: which run is better, what is untested, non-inferiority, equivalence."""
         texts = []
         for line in self.claims:
             if isinstance(line.outcome, Tested):
@@ -258,6 +336,7 @@ class Comparison(Displayed):
             if isinstance(line.outcome, Untested):
                 texts.append(f"untested: {line.dataset} ({line.outcome.reason})")
         texts += [str(claim) for claim in self.non_inferiority]
+        texts += [str(equivalence) for equivalence in self.equivalences]
         texts += [str(interaction) for interaction in self.interactions]
         return texts
 
@@ -295,6 +374,7 @@ class Comparison(Displayed):
         """
         plain = dataclasses.asdict(self)
         plain["differences"] = [difference._asdict() for difference in self.differences]
+        plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
         lines = [*plain["datasets"], *plain["interactions"]]
         if plain["mean"] is not None:
             lines.append(plain["mean"])

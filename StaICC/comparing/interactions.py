@@ -30,6 +30,7 @@ from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
 from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
 from StaICC.results.result import Result
+from StaICC.safe_text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,11 @@ class Interaction:
     def __str__(self) -> str:
         change = f"{self.condition} against {self.reference}"
         if isinstance(self.outcome, Untested):
-            return f"untested interaction: {change} ({self.outcome.reason})"
+            return one_line(f"untested interaction: {change} ({self.outcome.reason})")
         verdict = "the runs are not shown to change differently"
         if self.outcome.significant:
             verdict = "the runs change differently"
-        return f"{change}: {verdict} ({p_text(self.outcome.holm)})"
+        return one_line(f"{change}: {verdict} ({p_text(self.outcome.holm)})")
 
     def cells(self) -> dict[str, str]:
         """Return the cells of the interaction in a table, by column head."""

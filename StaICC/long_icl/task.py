@@ -9,7 +9,7 @@ from StaICC import benchmark_names
 from StaICC.benchmarks.score_intervals import Intervals
 from StaICC.benchmarks.task import Answers, Assumed, Condition, Scorer, Scores, Scoring
 from StaICC.long_icl.condition_scores import METHOD, score_part
-from StaICC.long_icl.nearest_baseline import nearest_score
+from StaICC.long_icl.nearest_baseline import NearestBaseline
 from StaICC.long_icl.options import LongICLOptions
 from StaICC.long_icl.outcome import LongICLOutcome
 from StaICC.long_icl.queries import LongICLQueries
@@ -91,10 +91,11 @@ class LongICLTask(Scorer):
     def nearest_scores(self) -> Mapping[int | str, float | None]:
         """For each round the score of the baseline ``nearest`` (:mod:`StaICC.long_icl.nearest_baseline`)."""
         if self._nearest_scores is None:
-            card, items = self._queries.card, self._queries.test_items
-            self._nearest_scores = {
-                number: nearest_score(card, items, contexts) for number, contexts in self._queries.contexts.items()
-            }
+            baseline = NearestBaseline(self._queries.card, self._queries.test_items)
+            nearest_scores = {}
+            for number, contexts in self._queries.contexts.items():
+                nearest_scores[number] = baseline.score(contexts)
+            self._nearest_scores = nearest_scores
         return self._nearest_scores
 
     def _mean_nearest_score(self) -> float | None:

@@ -31,7 +31,8 @@ from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, near
 from StaICC.methods.features import check_answered, numpy, present
 from StaICC.metrics import released
 from StaICC.optional import require
-from StaICC.prompting.demonstrations import bm25_scores, turns_of
+from StaICC.prompting.bm25 import bm25_scores
+from StaICC.prompting.demonstrations import turns_of
 from StaICC.prompting.prompt_text import question_only
 from StaICC.prompting.stable_random import StableRandom
 
@@ -151,7 +152,7 @@ def vector_distances(texts: Sequence[str], states: Any) -> Distances:
 
 
 def bm25_distances(some: list[str], others: list[str]) -> Any:
-    """Return distances by words: minus the score of :func:`StaICC.prompting.demonstrations.bm25_scores`."""
+    """Return distances by words: minus the score of :func:`StaICC.prompting.bm25.bm25_scores`."""
     return -numpy.array(bm25_scores(some, others))
 
 

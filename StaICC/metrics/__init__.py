@@ -16,7 +16,8 @@ Inference:
   function of the test rows.
 - :mod:`~StaICC.metrics.intervals` computes confidence intervals, :mod:`~StaICC.metrics.confidence_sequences` intervals
   that are valid whenever one stops.
-- :mod:`~StaICC.metrics.paired_tests` tests the difference of two runs, and says what a sample could have shown.
+- :mod:`~StaICC.metrics.paired_tests` tests the difference of two runs, and says what a sample could have shown;
+  :mod:`~StaICC.metrics.equivalence` concludes that two runs are equivalent within a margin.
 - :mod:`~StaICC.metrics.crossed_effects` splits the variance into that of rows, demonstrations and templates.
 - :mod:`~StaICC.metrics.random_baselines` says what guessing would have scored (Yauney and Mimno 2024), and
   :mod:`~StaICC.metrics.fixed_baselines` tests a run against predictions that are known without a model.

@@ -320,7 +320,7 @@ class EarlyStopping(SavedRecord):
 
     rule: str
     """``"precision"``: until the interval of the score is narrow; ``"race"``: until the better model is known, or
-    the difference is known to be below a margin."""
+    the models are known to be equivalent within a margin."""
     score: str
     """The score, a mean over data sets of means over test rows. In a race its difference, first minus second model."""
     target: float

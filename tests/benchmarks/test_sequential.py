@@ -201,7 +201,7 @@ def test_the_decision_is_verified(early: Result, data: list[Dataset], tmp_path: 
     [
         (0.9, 0.3, "the first model is better"),
         (0.3, 0.9, "the second model is better"),
-        (0.9, 0.9, "the difference is below the margin of 0.02"),
+        (0.9, 0.9, "the models are equivalent within the margin of 0.02"),
     ],
 )
 def test_races(data: list[Dataset], first: float, second: float, reason: str) -> None:
@@ -241,19 +241,21 @@ def test_a_race_goes_on_while_either_model_may_be_better_by_more_than_the_margin
     sequence, reason = follow(rule, [len(differences)], lambda look: [[differences[place]] for place in look])
     low, high = sequence.interval
     assert reason != "all rows are evaluated"
-    if reason == "the difference is below the margin of 0.1":
+    if reason == "the models are equivalent within the margin of 0.1":
         assert -0.1 < low <= high < 0.1
-    for interval, expected in (((-0.3, 0.05), None), ((-0.05, 0.3), None), ((-0.05, 0.05), "below the margin")):
+    for interval, is_equivalent in (((-0.3, 0.05), False), ((-0.05, 0.3), False), ((-0.05, 0.05), True)):
         known: Any = SimpleNamespace(interval=interval, rounds=8, all_rounds=100)
         found = rule.reason(known)
-        assert found is None if expected is None else expected in str(found)
+        assert (found is not None) is is_equivalent
+        if is_equivalent:
+            assert "equivalent within the margin" in str(found)
 
 
 def test_an_exact_tie_is_no_win() -> None:
     """Three data sets of 7 rows, whose sums are not exact in floating point: a difference of 0 stays 0."""
     data = [dataset(name, 7) for name in "abc"]
     stopping = race(normal(data), guesser(1.0), guesser(1.0), margin=0.001)["first"].stopping
-    assert stopping.reason == "the difference is below the margin of 0.001"
+    assert stopping.reason == "the models are equivalent within the margin of 0.001"
 
 
 def test_the_decision_of_a_race_is_verified(data: list[Dataset], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from StaICC.benchmarks.verify import verify
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.errors import ArgumentError, SchemaError
+from StaICC.long_icl import nearest_baseline
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.condition_scores import ScoredItems
 from StaICC.long_icl.effective_length import effective_length
 from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.order_spread import noncentral_chi_square_probability, order_spread
 from StaICC.long_icl.scoring import Tally
+from StaICC.prompting.bm25 import BM25Index
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
 from tests.long_icl.conftest import make
@@ -76,6 +79,31 @@ def test_a_copier_is_as_good_as_the_nearest_baseline_in_every_shared_context(sma
             else:
                 assert nearest == row["score"]
         assert "nearest" not in result.divided["goemotions"]
+
+
+def test_conditions_with_the_same_demonstrations_share_their_comparison(
+    small_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orders and labels of demonstrations change no similarity, only which of equally similar ones is first."""
+    compared: list[tuple[str, ...]] = []
+
+    class CountedIndex(BM25Index):
+        def __init__(self, texts: Sequence[str]) -> None:
+            compared.append(tuple(texts))
+            super().__init__(texts)
+
+    monkeypatch.setattr(nearest_baseline, "BM25Index", CountedIndex)
+    made = one(small_files, Experiment("order", shots=2), limit=8)
+    scores = made.task.nearest_scores
+    assert len(scores) > 2
+    assert len(compared) == 1
+    for number, contexts in made.contexts.items():
+        texts = contexts.texts_of(0)
+        correct = 0
+        for item in made.test_items:
+            similar = okapi(item.texts[0], texts)
+            correct += contexts.shown_labels(0)[similar.index(max(similar))] == item.gold
+        assert scores[number] == pytest.approx(correct / 8)
 
 
 # -- equal budgets

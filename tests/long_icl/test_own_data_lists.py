@@ -15,6 +15,8 @@ from StaICC.benchmarks.findings import Unchecked, status_of
 from StaICC.benchmarks.verify import verify_file
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError
+from StaICC.long_icl.cards import AnswerFormat
+from StaICC.long_icl.listed_labels import ListReader
 from StaICC.long_icl.own_data import load_own
 from tests.long_icl.conftest import scored
 
@@ -158,6 +160,15 @@ def test_labels_with_commas_are_separated_by_another_character() -> None:
 
 # -- replies and scores
 
+
+def last_after(separator: str, last_separator: str, labels: list[str]) -> str:
+    """The labels as a text, with another separator before the last one."""
+    *others, last = labels
+    if not others:
+        return last
+    return separator.join(others) + last_separator + last
+
+
 WRITTEN = {
     "as in the prompt": ", ".join,
     "continued by a base model": lambda gold: f"{', '.join(gold)}\ntext: other\nlabels: kind a, kind b, kind c",
@@ -168,6 +179,13 @@ WRITTEN = {
     "JSON object": lambda gold: json.dumps({"labels": list(gold)}),
     "code block": lambda gold: f"```json\n{json.dumps(list(gold))}\n```",
     "words": " and ".join,
+    "comma before the last": lambda gold: last_after(", ", ", and ", gold),
+    "semicolon before the last": lambda gold: last_after("; ", "; and ", gold),
+    "a name of the list, and words": lambda gold: f"label: {' and '.join(gold)}",
+    "an introduction, and words": lambda gold: f"The labels are: {' and '.join(gold)}",
+    "a sentence": lambda gold: f"The labels are {last_after(', ', ' and ', gold)}.",
+    "both": lambda gold: f"both {' and '.join(gold)}",
+    "slashes": " / ".join,
     "other separators": "; ".join,
     "after reasoning": lambda gold: f"<think>Is it kind a? No.</think>\n{', '.join(gold)}",
     "with an explanation": lambda gold: f"{', '.join(gold)}\n\nThe text does not look like kind a at all.",
@@ -182,6 +200,42 @@ def test_usual_replies_are_read(way: str) -> None:
     run = scored(benchmark, [WRITTEN[way](item.gold) for item in benchmark.test_items])
     assert run.values["1R"] == 1.0
     assert run.details.unparsed == ()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "late or lost",
+        "late, lost or damaged",
+        "late, lost, or damaged",
+        "late; or lost",
+        "late and/or lost",
+        "either late or lost, damaged",
+        "The labels are late or lost, damaged",
+    ],
+)
+def test_alternatives_are_unparsed(reply: str) -> None:
+    """The reply does not say which of the labels hold, so none of them counts, not even those before "or"."""
+    assert reader_of(["late", "lost", "damaged"]).labels_of(reply) == []
+
+
+def test_alternatives_in_an_explanation_do_not_matter() -> None:
+    assert reader_of(["late", "lost", "damaged"]).labels_of("late\nIt could be lost or damaged.") == ["late"]
+
+
+def test_a_denied_label_is_not_read() -> None:
+    assert reader_of(["late", "lost", "damaged"]).labels_of("The labels are not late and lost") == []
+
+
+def test_words_of_labels_separate_none() -> None:
+    reader = reader_of(["fire", "search and rescue", "true or false", "n/a"])
+    assert reader.labels_of("fire and search and rescue") == ["fire", "search and rescue"]
+    assert reader.labels_of("search and rescue, and fire") == ["search and rescue", "fire"]
+    assert reader.labels_of("true or false and n/a") == ["true or false", "n/a"]
+
+
+def reader_of(labels: list[str]) -> ListReader:
+    return ListReader(labels, AnswerFormat(cue="labels:", marker=None, lower=True, delete=""))
 
 
 def test_the_score_is_micro_f1() -> None:

@@ -131,6 +131,21 @@ def test_equal_accuracies_are_called_different_in_at_most_55_of_1000_samples() -
             assert size <= 0.055, f"{rows} rows, of which {rate:.0%} differ: size {size:.4f}"
 
 
+@pytest.mark.parametrize("rows", [20, 50, 128, 512, 5120])
+@pytest.mark.parametrize("rare", [0.01, 0.02, 0.05, 0.125, 0.3])
+def test_equal_means_with_rare_large_differences_are_called_different_in_at_most_55_of_1000_samples(
+    rows: int, rare: float
+) -> None:
+    """The exact size: one run always has 1 - rare, the other one 0 with the probability rare, and else 1."""
+    likely = stats.binom.ppf([1e-6, 1 - 1e-6], rows, rare).astype(int)
+    size = 0.0
+    for zeros in range(likely[0], likely[1] + 1):
+        found = of_scores([1.0 - rare] * zeros + [-rare] * (rows - zeros))
+        if paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05:
+            size += float(stats.binom.pmf(zeros, rows, rare))
+    assert size <= 0.055
+
+
 @settings(max_examples=40, deadline=None)
 @example([0.0] * 5 + [1.0, 1.0, 0.5, -0.75, -0.875, -0.25], 0.375)  # the search meets the end exactly
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=40), st.floats(0.01, 0.5))

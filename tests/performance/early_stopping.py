@@ -125,13 +125,15 @@ def cell(name: str, rule: StoppingRule, population: Population, simulations: int
     runs = [one_run(rule, population, random.Random(f"{name} {n}"), to_the_end) for n in range(simulations)]
     saved = sorted(1 - run["rows"] / sum(map(len, population)) for run in runs)
     reasons = [str(run["reason"]) for run in runs]
-    share = {text: sum(text in reason for reason in reasons) / simulations for text in ("first", "second", "below")}
+    share = {}
+    for outcome in ("first", "second", "equivalent"):
+        share[outcome] = sum(outcome in reason for reason in reasons) / simulations
     return {
         "wrong": sum(run["wrong"] for run in runs) / simulations,
         "ever": sum(run["ever"] for run in runs) / simulations if to_the_end else "",
         "first better": share["first"],
         "second better": share["second"],
-        "below the margin": share["below"],
+        "equivalent within the margin": share["equivalent"],
         "saved": statistics.fmean(saved),
         "saved in 9 of 10": saved[simulations // 10],
     }

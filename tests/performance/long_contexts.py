@@ -1,7 +1,8 @@
 """Seconds and memory of a prompt with a context of 128K or 1M tokens: in a run, in a forecast, in a batch file.
 
 Each part runs in processes of its own, with few and with many prompts; the differences, divided by the number of
-further prompts, are those of one prompt. The inference function only reads the length of the prompt. Usage::
+further prompts, are those of one prompt. The inference function only reads the length of the prompt. Not on Windows.
+Usage::
 
     python tests/performance/long_contexts.py [--levels 128K 1M] [--parts run forecast batch] [--prompts 10 40]
 """
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -69,6 +69,8 @@ PARTS: dict[str, Callable[[LongICL], None]] = {"run": run, "forecast": forecast,
 
 def measure(part: str, level: str, prompt_count: int) -> dict[str, float]:
     """Measure a part in this process: its seconds, the peak of the memory in MiB, and the length of a prompt."""
+    import resource  # Windows has none
+
     made = benchmark(level, prompt_count)
     began = time.perf_counter()
     PARTS[part](made)

@@ -9,7 +9,7 @@ from StaICC.long_icl.contexts import Conditions, ItemContexts, ShownLabels, Unav
 from StaICC.long_icl.material import DesignOptions, Material, input_text
 from StaICC.long_icl.prompts import Item, write_demonstration, write_instruction
 from StaICC.long_icl.shuffling import shuffled
-from StaICC.prompting.demonstrations import bm25_scores
+from StaICC.prompting.bm25 import bm25_scores
 from StaICC.prompting.prompt_text import Demonstration, PromptParts
 
 
