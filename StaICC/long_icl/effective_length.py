@@ -34,26 +34,29 @@ class EffectiveLength:
 
     share: float
     """The share of the score of the shortest context that counts as kept."""
-    length: str | None
+    length: str | None = None
     """The condition with the effective length; ``None`` if it is undefined."""
-    low: str | None
+    low: str | None = None
     """The condition with the lower bound; ``None`` without intervals."""
-    high: str | None
+    high: str | None = None
     """The condition with the upper bound. If it is the longest one, longer ones may be kept, too."""
-    note: str
+    note: str = ""
     """Why the effective length is undefined; empty if it is defined."""
 
 
 def length_conditions_of(experiment: str, conditions: Sequence[str]) -> list[str]:
-    """Return the conditions that differ in the length of the context alone, the shortest one first.
+    """Return the conditions whose scores give the effective length, the one with the shortest context first.
+
+    These are all conditions of an experiment, but for the experiment ``length``. It has two conditions of each length,
+    of which one differs from the first condition in the length alone.
 
     Args:
-        experiment: The experiment, whose conditions are lengths.
+        experiment: The name of an experiment whose conditions are lengths.
         conditions: Its conditions, in order.
     """
-    if experiment == "length":
-        return [name for name in conditions if not name.endswith(_SAME_LABELS)]
-    return list(conditions)
+    if experiment != "length":
+        return list(conditions)
+    return [name for name in conditions if not name.endswith(_SAME_LABELS)]
 
 
 def effective_length(
@@ -73,55 +76,96 @@ def effective_length(
         share: The share of the score of the shortest context that counts as kept.
         level: Level of the bounds; ``None`` for none.
     """
-    return asdict(_effective_length(scored_items, tallies, guessing_score, share, level))
-
-
-def _effective_length(
-    scored_items: ScoredItems,
-    tallies: Mapping[str, Tallies],
-    guessing_score: float,
-    share: float,
-    level: float | None,
-) -> EffectiveLength:
-    names = list(tallies)
-    shortest = names[0]
-    scored_names = [name for name in names if tallies[name]]
-    note = ""
-    if shortest not in scored_names:
-        note = f"{shortest} has no score"
-    elif len(scored_names) < 2:
-        note = "there is no longer context with a score"
-    elif not _is_above(scored_items, tallies[shortest], guessing_score, level):
-        note = f"the score of {shortest} is not above guessing ({guessing_score:.4f})"
+    note = _why_undefined(scored_items, tallies, guessing_score, level)
     if note:
-        return EffectiveLength(share, None, None, None, note)
-
-    longer_names = scored_names[1:]
-    weights = [1.0, -share]
-    length = shortest
-    low = shortest
-    high = shortest
-    for name in longer_names:
-        conditions = [tallies[name], tallies[shortest]]
-        surplus = _score(scored_items, conditions[0]) - share * _score(scored_items, conditions[1])
-        if surplus >= 0.0:
-            length = name
-        if level is None:
-            continue
-        corrected_level = 1.0 - (1.0 - level) / len(longer_names)
-        lowest = scored_items.lowest_sum(conditions, weights, corrected_level)
-        highest = scored_items.highest_sum(conditions, weights, level)
-        if lowest is not None and lowest.value - lowest.below >= 0.0:
-            low = name
-        if highest is None or highest.value + highest.above >= 0.0:
-            high = name
+        return asdict(EffectiveLength(share, note=note))
+    scored_lengths = {name: of_length for name, of_length in tallies.items() if of_length}
+    length = _longest_kept(scored_items, scored_lengths, share)
     if level is None:
-        return EffectiveLength(share, length, None, None, "")
-    return EffectiveLength(share, length, low, high, "")
+        return asdict(EffectiveLength(share, length))
+    low = _lower_bound(scored_items, scored_lengths, share, level)
+    high = _upper_bound(scored_items, scored_lengths, share, level)
+    return asdict(EffectiveLength(share, length, low, high))
+
+
+def _why_undefined(
+    scored_items: ScoredItems, tallies: Mapping[str, Tallies], guessing_score: float, level: float | None
+) -> str:
+    """Return why the effective length is undefined; empty if it is defined.
+
+    Arguments as for :func:`effective_length`.
+    """
+    shortest, *longer_lengths = tallies
+    if not tallies[shortest]:
+        return f"{shortest} has no score"
+    if not any(tallies[name] for name in longer_lengths):
+        return "there is no longer context with a score"
+    if not _is_above(scored_items, tallies[shortest], guessing_score, level):
+        return f"the score of {shortest} is not above guessing ({guessing_score:.4f})"
+    return ""
+
+
+def _longest_kept(scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float) -> str:
+    """Return the largest length whose surplus is not negative.
+
+    Args:
+        scored_items: The test items.
+        tallies: The tallies of each length, the shortest one first.
+        share: The share of the score of the shortest context that counts as kept.
+    """
+    shortest, *longer_lengths = tallies
+    shortest_score = _score(scored_items, tallies[shortest])
+    longest_kept = shortest
+    for name in longer_lengths:
+        surplus = _score(scored_items, tallies[name]) - share * shortest_score
+        if surplus >= 0.0:
+            longest_kept = name
+    return longest_kept
+
+
+def _lower_bound(scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float, level: float) -> str:
+    """Return the largest length for which the lower limit of the surplus is not negative.
+
+    The limits hold for all lengths together (Bonferroni). A length without limits may be lost, so it is no bound.
+    Arguments as for :func:`_longest_kept`, and the level of the bounds.
+    """
+    shortest, *longer_lengths = tallies
+    corrected_level = 1.0 - (1.0 - level) / len(longer_lengths)
+    lower_bound = shortest
+    for name in longer_lengths:
+        surplus = scored_items.lowest_sum([tallies[name], tallies[shortest]], [1.0, -share], corrected_level)
+        if surplus is None:
+            continue
+        lower_limit = surplus.value - surplus.below
+        if lower_limit >= 0.0:
+            lower_bound = name
+    return lower_bound
+
+
+def _upper_bound(scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float, level: float) -> str:
+    """Return the largest length for which the upper limit of the surplus is not negative.
+
+    A length without limits may be kept, so it can be the bound. Arguments as for :func:`_lower_bound`.
+    """
+    shortest, *longer_lengths = tallies
+    upper_bound = shortest
+    for name in longer_lengths:
+        surplus = scored_items.highest_sum([tallies[name], tallies[shortest]], [1.0, -share], level)
+        if surplus is None:
+            upper_bound = name
+            continue
+        upper_limit = surplus.value + surplus.above
+        if upper_limit >= 0.0:
+            upper_bound = name
+    return upper_bound
 
 
 def _is_above(scored_items: ScoredItems, tallies: Tallies, guessing_score: float, level: float | None) -> bool:
-    """Return whether a score is above that of guessing: by its lower limit, or without a level by its value."""
+    """Return whether a score is above that of guessing.
+
+    The lower limit of the score must be above it, with missing replies as wrong ones. Without a level, the score itself
+    must be above it.
+    """
     if level is None:
         return _score(scored_items, tallies) > guessing_score
     term = scored_items.lowest_sum([tallies], [1.0], level)
@@ -132,4 +176,7 @@ def _is_above(scored_items: ScoredItems, tallies: Tallies, guessing_score: float
 
 def _score(scored_items: ScoredItems, tallies: Tallies) -> float:
     """Return the score of a condition; 0 if all replies are missing."""
-    return scored_items.score(tallies) or 0.0
+    score = scored_items.score(tallies)
+    if score is None:
+        return 0.0
+    return score
