@@ -32,7 +32,7 @@ _DATE = re.compile(r"_([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}(?:\
 """How the names of files end since version 0.4.3, before their suffix."""
 _LONGEST_LINE = 64 * MEGABYTE
 """Bytes of a sample that are read at most. A line without an end must not fill the memory."""
-_MOST_DOCUMENTS = 10_000_000
+_MOST_DOCUMENTS = 1_000_000
 """Documents of a task that are read at most, and the largest number that a file of results may state."""
 _NO_FILTER = "none"
 """The name of the filter of tasks that have none."""
