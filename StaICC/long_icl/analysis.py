@@ -279,7 +279,7 @@ def _score_record(
 
 def _score(scored_items: ScoredItems, tallies: Tallies) -> float | None:
     """Return the score of a condition; ``None`` if it failed."""
-    term = scored_items.term(tallies, DEFAULT_LEVEL)
+    term = scored_items.score_with_limits(tallies, DEFAULT_LEVEL)
     if term is None:  # a score of fewer than two units has no term
         return scored_items.score(tallies)
     return term.value
@@ -291,7 +291,7 @@ def _score_limits(
     """Return the limits of the score of a condition; ``None`` without a level, or with fewer than two units."""
     if level is None:
         return None, None
-    return _limits(scored_items.term(tallies, level), level, lowest=0.0)
+    return _limits(scored_items.score_with_limits(tallies, level), level, lowest=0.0)
 
 
 def _has_difference(tallies: Tallies, references: Sequence[Tallies]) -> bool:

@@ -14,7 +14,7 @@ from StaICC.metrics.paired_tests import PairedDifference, p_value, upper_p_value
 METHOD = "Wilson score, design effect and t, unit: "
 """How the limits of a score are computed; the unit follows."""
 DEFAULT_LEVEL = 0.95
-"""The level of limits that are computed, but not shown, if no intervals are asked for."""
+"""The level of limits that no result shows, where a score is computed with limits and no intervals are wanted."""
 
 Tallies = Sequence[Tally | None]
 """The tally of each test item in one condition; ``None`` for a missing reply. Empty if a query of the condition
@@ -56,7 +56,7 @@ def score_part(card: TaskCard, tallies: Tallies, level: float, units: Sequence[H
 
 
 def lacks_replies(tallies: Tallies) -> bool:
-    """Return whether a condition has a missing reply: one without a label that is excluded."""
+    """Return whether a condition has a missing reply: one without a label, with ``unparsed="excluded"``."""
     return any(tally is None for tally in tallies)
 
 
@@ -96,7 +96,11 @@ def _with_missing_wrong(tallies: Tallies, gold: Sequence[tuple[str, ...]], wrong
 
 @dataclass(frozen=True, slots=True)
 class ScoredItems:
-    """The test items of an experiment, as all of its conditions score them."""
+    """The test items of an experiment, which are the same in all conditions.
+
+    A score with limits is a :class:`~StaICC.metrics.intervals.MetricTerm`. It has the influence of each unit, so that
+    scores of the same items can be combined.
+    """
 
     card: TaskCard
     gold: Sequence[tuple[str, ...]]
@@ -108,16 +112,19 @@ class ScoredItems:
         """Return the score of a condition, or of some of its items; ``None`` without a reply."""
         return value_of(score_tallies(self.card.scoring, tallies))
 
-    def term(self, tallies: Tallies, level: float) -> MetricTerm | None:
+    def score_with_limits(self, tallies: Tallies, level: float) -> MetricTerm | None:
         """Return the score of a condition with its limits; ``None`` if it failed, or has fewer than two units."""
         if not tallies:
             return None
         return score_part(self.card, tallies, level, self.units)
 
-    def term_of_items(self, tallies: Tallies, item_indexes: Sequence[int], level: float) -> MetricTerm | None:
+    def score_of_items_with_limits(
+        self, tallies: Tallies, item_indexes: Sequence[int], level: float
+    ) -> MetricTerm | None:
         """Return the score of some items of a condition with its limits; ``None`` with fewer than two units."""
-        chosen = [tallies[index] for index in item_indexes]
-        return score_part(self.card, chosen, level, [self.units[index] for index in item_indexes])
+        tallies_of_items = [tallies[index] for index in item_indexes]
+        units_of_items = [self.units[index] for index in item_indexes]
+        return score_part(self.card, tallies_of_items, level, units_of_items)
 
     def weighted_sum(self, conditions: Sequence[Tallies], weights: Sequence[float], level: float) -> MetricTerm | None:
         """Return a weighted sum of the scores of conditions with its limits; ``None`` if a score is undefined.
@@ -129,7 +136,7 @@ class ScoredItems:
         """
         terms = []
         for tallies in conditions:
-            term = self.term(tallies, level)
+            term = self.score_with_limits(tallies, level)
             if term is None:
                 return None
             terms.append(of_difference(term, level))

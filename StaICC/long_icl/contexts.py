@@ -96,12 +96,13 @@ class Contexts(ABC):
         Args:
             labels: The true labels of each test item.
         """
-        label_set = _distinct_labels(self.shown_labels(0))
+        if self.shows_equal_labels:
+            shown_sets = [_distinct_labels(self.shown_labels(0))] * len(labels)
+        else:
+            shown_sets = [_distinct_labels(self.shown_labels(item_index)) for item_index in range(len(labels))]
         is_shown = []
-        for item_index, item_labels in enumerate(labels):
-            if not self.shows_equal_labels:
-                label_set = _distinct_labels(self.shown_labels(item_index))
-            is_shown.append([label in label_set for label in item_labels])
+        for item_labels, shown_set in zip(labels, shown_sets, strict=True):
+            is_shown.append([label in shown_set for label in item_labels])
         return is_shown
 
     def coverage(self, labels: Sequence[Sequence[str]]) -> dict[str, float]:

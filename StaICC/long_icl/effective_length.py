@@ -79,12 +79,12 @@ def effective_length(
     note = _why_undefined(scored_items, tallies, guessing_score, level)
     if note:
         return asdict(EffectiveLength(share, note=note))
-    scored_lengths = {name: of_length for name, of_length in tallies.items() if of_length}
-    length = _longest_kept(scored_items, scored_lengths, share)
+    lengths = _ScoredLengths.of_tallies(scored_items, tallies, share)
+    length = lengths.longest_kept()
     if level is None:
         return asdict(EffectiveLength(share, length))
-    low = _lower_bound(scored_items, scored_lengths, share, level)
-    high = _upper_bound(scored_items, scored_lengths, share, level)
+    low = lengths.lower_bound(level)
+    high = lengths.upper_bound(level)
     return asdict(EffectiveLength(share, length, low, high))
 
 
@@ -95,69 +95,74 @@ def _why_undefined(
 
     Arguments as for :func:`effective_length`.
     """
-    shortest, *longer_lengths = tallies
+    names = list(tallies)
+    shortest = names[0]
     if not tallies[shortest]:
         return f"{shortest} has no score"
-    if not any(tallies[name] for name in longer_lengths):
+    if not any(tallies[name] for name in names[1:]):
         return "there is no longer context with a score"
     if not _is_above(scored_items, tallies[shortest], guessing_score, level):
         return f"the score of {shortest} is not above guessing ({guessing_score:.4f})"
     return ""
 
 
-def _longest_kept(scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float) -> str:
-    """Return the largest length whose surplus is not negative.
+@dataclass(frozen=True, slots=True)
+class _ScoredLengths:
+    """The lengths that have a score, of which the shortest one is the reference of the surplus."""
 
-    Args:
-        scored_items: The test items.
-        tallies: The tallies of each length, the shortest one first.
-        share: The share of the score of the shortest context that counts as kept.
-    """
-    shortest, *longer_lengths = tallies
-    shortest_score = _score(scored_items, tallies[shortest])
-    longest_kept = shortest
-    for name in longer_lengths:
-        surplus = _score(scored_items, tallies[name]) - share * shortest_score
-        if surplus >= 0.0:
-            longest_kept = name
-    return longest_kept
+    scored_items: ScoredItems
+    share: float
+    """The share r of the score of the shortest context that counts as kept."""
+    shortest: str
+    """The condition with the shortest context."""
+    shortest_tallies: Tallies
+    longer: dict[str, Tallies]
+    """The tallies of each longer length, in rising order."""
 
+    @classmethod
+    def of_tallies(cls, scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float) -> _ScoredLengths:
+        """Return the lengths that have tallies. The first one must have some."""
+        scored_names = [name for name in tallies if tallies[name]]
+        shortest = scored_names[0]
+        longer = {name: tallies[name] for name in scored_names[1:]}
+        return cls(scored_items, share, shortest, tallies[shortest], longer)
 
-def _lower_bound(scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float, level: float) -> str:
-    """Return the largest length for which the lower limit of the surplus is not negative.
+    def longest_kept(self) -> str:
+        """Return the largest length whose surplus is not negative."""
+        shortest_score = _score(self.scored_items, self.shortest_tallies)
+        longest_kept = self.shortest
+        for name, tallies in self.longer.items():
+            surplus = _score(self.scored_items, tallies) - self.share * shortest_score
+            if surplus >= 0.0:
+                longest_kept = name
+        return longest_kept
 
-    The limits hold for all lengths together (Bonferroni). A length without limits may be lost, so it is no bound.
-    Arguments as for :func:`_longest_kept`, and the level of the bounds.
-    """
-    shortest, *longer_lengths = tallies
-    corrected_level = 1.0 - (1.0 - level) / len(longer_lengths)
-    lower_bound = shortest
-    for name in longer_lengths:
-        surplus = scored_items.lowest_sum([tallies[name], tallies[shortest]], [1.0, -share], corrected_level)
-        if surplus is None:
-            continue
-        lower_limit = surplus.value - surplus.below
-        if lower_limit >= 0.0:
-            lower_bound = name
-    return lower_bound
+    def lower_bound(self, level: float) -> str:
+        """Return the largest length for which the lower limit of the surplus is not negative.
 
+        The limits hold for all lengths together (Bonferroni). A length without limits is not shown to be kept.
+        """
+        corrected_level = 1.0 - (1.0 - level) / len(self.longer)
+        lower_bound = self.shortest
+        for name, tallies in self.longer.items():
+            conditions = [tallies, self.shortest_tallies]
+            surplus = self.scored_items.lowest_sum(conditions, [1.0, -self.share], corrected_level)
+            if surplus is not None and surplus.value - surplus.below >= 0.0:
+                lower_bound = name
+        return lower_bound
 
-def _upper_bound(scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float, level: float) -> str:
-    """Return the largest length for which the upper limit of the surplus is not negative.
+    def upper_bound(self, level: float) -> str:
+        """Return the largest length for which the upper limit of the surplus is not negative.
 
-    A length without limits may be kept, so it can be the bound. Arguments as for :func:`_lower_bound`.
-    """
-    shortest, *longer_lengths = tallies
-    upper_bound = shortest
-    for name in longer_lengths:
-        surplus = scored_items.highest_sum([tallies[name], tallies[shortest]], [1.0, -share], level)
-        if surplus is None:
-            upper_bound = name
-            continue
-        upper_limit = surplus.value + surplus.above
-        if upper_limit >= 0.0:
-            upper_bound = name
-    return upper_bound
+        A length without limits is not shown to be lost, so it can be the bound.
+        """
+        upper_bound = self.shortest
+        for name, tallies in self.longer.items():
+            conditions = [tallies, self.shortest_tallies]
+            surplus = self.scored_items.highest_sum(conditions, [1.0, -self.share], level)
+            if surplus is None or surplus.value + surplus.above >= 0.0:
+                upper_bound = name
+        return upper_bound
 
 
 def _is_above(scored_items: ScoredItems, tallies: Tallies, guessing_score: float, level: float | None) -> bool:

@@ -102,7 +102,7 @@ def _bin_record(
     }
     if level is None:
         return record
-    term = scored_items.term_of_items(tallies, indexes, level)
+    term = scored_items.score_of_items_with_limits(tallies, indexes, level)
     if term is not None:
         interval = term.interval(level, METHOD)
         record["score_low"] = interval.low
@@ -124,7 +124,7 @@ def _equal_bins(values: Mapping[int, float]) -> list[list[int]]:
     start = 0
     for number in range(1, BIN_COUNT + 1):
         end = item_count * number // BIN_COUNT
-        # Items with the value of the last item of the bin belong to the bin.
+        # Further items with the same value as the last item of the bin belong to this bin, too.
         while 0 < end < item_count and values[sorted_indexes[end]] == values[sorted_indexes[end - 1]]:
             end += 1
         if end > start:

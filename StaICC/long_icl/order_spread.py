@@ -35,7 +35,7 @@ from StaICC.metrics.crossed_effects import chi_square_probability
 from StaICC.metrics.intervals import MetricTerm
 
 _NEGLIGIBLE = 1e-18
-"""A variance that comes from rounding."""
+"""Variances up to this one are taken as 0: they come from rounding."""
 _BISECTION_STEPS = 50
 """Halvings of an interval, which leave about the precision of a float."""
 
@@ -82,7 +82,7 @@ def order_spread(scored_items: ScoredItems, tallies: Mapping[str, Tallies], leve
     for order_tallies in tallies.values():
         score = None
         if not lacks_replies(order_tallies):
-            score = scored_items.term(order_tallies, level or DEFAULT_LEVEL)
+            score = scored_items.score_with_limits(order_tallies, level or DEFAULT_LEVEL)
         if score is None:
             return asdict(OrderSpread(note="an order has no score, or misses replies"))
         scores.append(score)
