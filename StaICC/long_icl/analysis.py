@@ -91,9 +91,9 @@ def _effective_length_record(
     level: float | None,
 ) -> dict[str, Any]:
     """Return the effective length of an experiment whose conditions are lengths."""
-    uniform_score, majority_score, _ = guessing_scores(scored_items.card, items)
-    # Both are None if a guess is undefined. A score above 0 is above guessing then.
-    guessing_score = max(uniform_score or 0.0, majority_score or 0.0)
+    guessing = guessing_scores(scored_items.card, items)
+    # Both scores are None if a guess is undefined. A score above 0 is above guessing then.
+    guessing_score = max(guessing.uniform or 0.0, guessing.majority or 0.0)
     lengths = length_conditions_of(experiment.name, list(tallies))
     return effective_length(
         scored_items,

@@ -202,8 +202,8 @@ def mcnemar_p_value(first: Tallies, second: Tallies) -> float:
 
     Example:
         >>> right, wrong = Tally(("a",), ("a",), ("a",)), Tally(("a",), ("b",), ())
-        >>> round(mcnemar_p_value([right] * 6, [wrong] * 5 + [right]), 12)
-        0.0625
+        >>> round(mcnemar_p_value([right] * 6, [wrong] * 5 + [right]), 6)
+        0.059224
     """
     lowest = _paired_difference(_with_missing_as(first, 0.0), _with_missing_as(second, 1.0))
     if not lacks_replies(first) and not lacks_replies(second):
