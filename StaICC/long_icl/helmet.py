@@ -30,7 +30,7 @@ from StaICC.inference.replies import Unparsed
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.long_icl.base_benchmark import LongContextBenchmark, load_data, notes_of_skipped, recorded_name
 from StaICC.long_icl.cards import cards, task_card
-from StaICC.long_icl.contexts import Conditions, Contexts, ShownLabels
+from StaICC.long_icl.contexts import Conditions, ItemContexts, ShownLabels
 from StaICC.long_icl.effective_length import DEFAULT_SHARE
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import checked_share
@@ -300,17 +300,15 @@ class _HelmetContexts:
     count: int
     """Number of demonstrations."""
 
-    def contexts(self) -> Contexts:
-        """Return the contexts of the condition."""
-        # Each context shows every label that has rows, so one of them says which labels are shown, and how often.
-        shown = self._shown(balanced(self.pool.rows_of_labels, self.count, seed=0))
-        return Contexts(
+    def contexts(self) -> ItemContexts:
+        """Return the contexts of the condition. All of them show every label that has rows."""
+        return ItemContexts(
             context=self.context,
             demonstrations=self.count,
-            labels=self.label_numbers,
-            shown=(shown,),
-            shown_to=self.shown_labels,
+            shown=self.shown_labels,
             texts=self.texts,
+            label_names=self.label_numbers,
+            shows_equal_labels=True,
         )
 
     def context(self, item_index: int) -> PromptParts:
@@ -331,14 +329,11 @@ class _HelmetContexts:
 
     def shown_labels(self, item_index: int) -> ShownLabels:
         """Return the true label of each demonstration of a test item."""
-        return self._shown(self._rows(item_index))
+        return tuple(self.pool.items[row].gold for row in self._rows(item_index))
 
     def texts(self, item_index: int) -> tuple[str, ...]:
         """Return the input text of each demonstration of a test item."""
         return tuple(input_text(self.pool.items[row]) for row in self._rows(item_index))
-
-    def _shown(self, rows: list[int]) -> ShownLabels:
-        return tuple(self.pool.items[row].gold for row in rows)
 
     def _rows(self, item_index: int) -> list[int]:
         return balanced(self.pool.rows_of_labels, self.count, self._seed(item_index))
