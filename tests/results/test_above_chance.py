@@ -114,7 +114,9 @@ def test_the_headline_names_the_strongest_baseline_that_is_not_beaten() -> None:
     assert found is not None
     assert found.not_beaten is not None
     assert found.not_beaten.baseline == "a copy of the last demonstration's label"
-    experiment = SimpleNamespace(divided={"own": {"experiment": {"name": "order"}}}, details={"own": details}, means=MeanDetails())
+    experiment = SimpleNamespace(
+        divided={"own": {"experiment": {"name": "order"}}}, details={"own": details}, means=MeanDetails()
+    )
     assert above_chance(experiment) is None  # type: ignore[arg-type]
 
 
