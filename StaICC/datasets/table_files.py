@@ -23,6 +23,7 @@ from StaICC.datasets.label_values import label_text
 from StaICC.datasets.records import Records, TableFile, choose, of_columns
 from StaICC.errors import ArgumentError, DataMissingError, SchemaError, UnknownNameError
 from StaICC.files.json_reading import refuse_device
+from StaICC.files.zip_reading import ALWAYS_ALLOWED_SIZE, MAX_EXPANSION
 from StaICC.optional import require
 
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -228,14 +229,23 @@ def _uncompressed(file: Path, data: bytes) -> bytes:
     """Return the content of a file, which may be compressed with gzip.
 
     Raises:
-        SchemaError: It is not what gzip writes, or it ends too early.
+        SchemaError: It is not what gzip writes, ends too early, or expands too far: a file of some kilobytes can have
+            gigabytes of blanks.
     """
     if not data.startswith(_GZIP_START):
         return data
+    largest_size = max(MAX_EXPANSION * len(data), ALWAYS_ALLOWED_SIZE)
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as compressed:
+            content = compressed.read(largest_size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise SchemaError(f"{file.name} cannot be decompressed: {error}. Copy it again") from error
+    if len(content) > largest_size:
+        raise SchemaError(
+            f"{file.name} has {len(data)} bytes and expands to more than {largest_size}, which is no table. "
+            "If it is one, decompress it first"
+        )
+    return content
 
 
 def _decode(file: Path, data: bytes, encoding: str | None) -> str:

@@ -24,7 +24,7 @@ MAX_MEMBER_SIZE = 256 * MEGABYTE
 """Most bytes of a member after decompression."""
 MAX_EXPANSION = 500
 """Most bytes after decompression for each byte of the archive. JSON logs expand 3 to 30 times."""
-_ALWAYS_ALLOWED_SIZE = 64 * MEGABYTE
+ALWAYS_ALLOWED_SIZE = 64 * MEGABYTE
 """Bytes after decompression that any archive may have: a small archive of equal members expands further."""
 _ZSTANDARD = 93
 """The number of the compression method Zstandard, which :mod:`zipfile` reads from Python 3.14 on."""
@@ -73,7 +73,7 @@ def _check_contents(archive: zipfile.ZipFile, where: str) -> None:
     for member in members:
         _check_member(member, where)
         total_size += member.file_size
-    most_bytes = max(_ALWAYS_ALLOWED_SIZE, MAX_EXPANSION * os.path.getsize(archive.filename or where))
+    most_bytes = max(ALWAYS_ALLOWED_SIZE, MAX_EXPANSION * os.path.getsize(archive.filename or where))
     if total_size > most_bytes:
         raise SchemaError(
             f"{where}: the archive expands to {total_size // MEGABYTE} MB, more than {MAX_EXPANSION} times its size. "

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.logs.metric_ranges import KnownMetric, known_metric
+from StaICC.logs.reported_means import SampleGroup, can_be_mean, mean_of_scored
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, shortened_setting
 
 HARNESS = "HELM"
@@ -35,8 +36,6 @@ _STATE = "scenario_state.json"
 _AGGREGATED = "stats.json"
 _LARGEST_FILE = 1024 * MEGABYTE
 """Most bytes of a JSON file that is read. All of it is in memory at once."""
-_MEAN_TOLERANCE = 1e-6
-"""A reported mean and the mean of the samples are the same, up to rounding, if they differ by less than this."""
 
 _ABOUT_REQUESTS = frozenset(
     {
@@ -127,13 +126,14 @@ def _make_run(
         reported: The means of the slice that HELM reports.
     """
     adapter = spec["adapter_spec"]
-    _drop_other_means(rows, reported)
+    missing = _missing_samples(rows, texts)
+    _drop_other_means(rows, missing, reported)
     samples = []
     for (instance, trial), values in rows.values.items():
         scores = {metric: value for metric, value in values.items() if metric not in rows.not_scores}
         reason = None if scores else "the instance has no scores"
         samples.append(SampleScore(instance, trial, texts.digests.get(instance), scores, reason))
-    samples += _missing_samples(rows, texts)
+    samples += missing
     known = _known_metrics(samples)
     return LoggedRun(
         path=str(folder / STATS),
@@ -151,7 +151,7 @@ def _make_run(
         not_scores=rows.not_scores,
         prompts=_prompts_digest(texts),
         evaluation=str(folder),
-        notes=tuple(_notes(len(samples) - len(rows.values), len(samples), texts)),
+        notes=tuple(_notes(len(missing), len(samples), texts)),
     )
 
 
@@ -348,19 +348,24 @@ def _slice_name(a_slice: _Slice, *, has_several_splits: bool) -> str:
 
 
 def _known_metrics(samples: list[SampleScore]) -> dict[str, KnownMetric]:
-    """Return what is known about the metrics of samples.
-
-    ``exact_match@5`` is the best ``exact_match`` of five replies and has the same range.
-    """
+    """Return what is known about the metrics of samples."""
     known = {}
     for sample in samples:
         for name in sample.values:
             if name not in known:
-                first_name, _, _ = name.partition("@")
-                metric = known_metric(first_name)
+                metric = _known_metric(name)
                 if metric is not None:
                     known[name] = metric
     return known
+
+
+def _known_metric(name: str) -> KnownMetric | None:
+    """Return what is known about a metric of HELM; ``None`` if it is not known.
+
+    ``exact_match@5`` is the best ``exact_match`` of five replies and has the same range.
+    """
+    name_of_one_reply, _, _ = name.partition("@")
+    return known_metric(name_of_one_reply)
 
 
 # -- files beside the statistics
@@ -469,19 +474,33 @@ def _read_reported(folder: Path) -> dict[_Slice, dict[str, float]]:
     return reported
 
 
-def _drop_other_means(rows: _Rows, reported: Mapping[str, float]) -> None:
+def _drop_other_means(rows: _Rows, missing: Sequence[SampleScore], reported: Mapping[str, float]) -> None:
     """Move metrics whose reported mean is not the mean of the instances to those that are no scores.
 
-    Metrics that an instance lacks are not compared.
+    HELM reports the mean over the instances that have the metric: for each trial, then over the trials.
+
+    Args:
+        rows: The scores of the instances; metrics are moved.
+        missing: The instances that have no statistics in the file, and which the reported means may contain.
+        reported: The reported means by metric.
     """
     for metric, reported_mean in reported.items():
-        numbers = [values[metric] for values in rows.values.values() if metric in values]
-        if not numbers or len(numbers) < len(rows.values):
-            continue
-        mean = math.fsum(numbers) / len(numbers)
-        if abs(mean - reported_mean) > _MEAN_TOLERANCE * max(1.0, abs(reported_mean)):
+        samples_of_trial: dict[int, SampleGroup] = {}
+        for (_, trial), values in rows.values.items():
+            group = samples_of_trial.setdefault(trial, SampleGroup())
+            if metric in values:
+                group.values.append(values[metric])
+        for sample in missing:
+            samples_of_trial.setdefault(sample.repeat, SampleGroup()).unseen_count += 1
+        groups = samples_of_trial.values()
+        value_range = None
+        known = _known_metric(metric)
+        if known is not None:
+            value_range = (known.low, known.high)
+        if not can_be_mean(reported_mean, groups, value_range):
             rows.not_scores[metric] = (
-                f"HELM reports {reported_mean:.6g}, which is not the mean of the instances ({mean:.6g})"
+                f"HELM reports {reported_mean:.6g}, which is not the mean of the instances "
+                f"({mean_of_scored(groups):.6g})"
             )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.files.zip_reading import MAX_MEMBERS, open_archive, read_member
+from StaICC.logs.reported_means import SampleGroup, can_be_mean, mean_of_scored
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, may_be_secret, shortened_setting
 
 HARNESS = "inspect_ai"
@@ -36,8 +37,6 @@ _LARGEST_JSON = 1024 * MEGABYTE
 """Most bytes of a log in one JSON file. All of it is in memory at once; archives are read sample by sample."""
 _LONGEST_REASON = 200
 """Most characters of an error or an explanation that are quoted."""
-_MEAN_TOLERANCE = 1e-6
-"""A reported mean and the mean of the samples are the same, up to rounding, if they differ by less than this."""
 
 _GRADES: Mapping[str, float] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """The value of a grade, as inspect_ai converts it (``value_to_float``): correct, partial, incorrect, no answer."""
@@ -125,6 +124,8 @@ class _Scores:
 
     not_scores: dict[str, str] = field(default_factory=dict)
     """Metrics that have no number for a sample, with the reason."""
+    invalidated: set[_Key] = field(default_factory=set)
+    """Samples whose scores are not used, and which the reported means may contain."""
     only_grades: dict[str, bool] = field(default_factory=dict)
     """By metric: whether all its values are grades or truth values, which are from 0 to 1."""
 
@@ -159,11 +160,13 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     documents = _expected_documents(spec)
     _add_missing_samples(samples, documents, _epochs(spec), where)
     reported = _reported(header)
-    _drop_other_means(scores, list(samples.values()), reported)
+    bounded = _bounded_metrics(scores, _metrics_of_scorers(header, spec))
+    unseen = scores.invalidated | (samples.keys() - prompts.keys())
+    _drop_other_means(scores, samples, unseen, reported, dict.fromkeys(bounded, (0.0, 1.0)))
     kept_samples = [_without(sample, scores.not_scores) for sample in samples.values()]
     if not any(sample.values for sample in kept_samples):
         raise SchemaError(f"{where}: no sample has a score{_why_no_scores(header, spec, scores)}")
-    bounded = _bounded_metrics(scores, _metrics_of_scorers(header, spec))
+    bounded = [metric for metric in bounded if metric not in scores.not_scores]
     return LoggedRun(
         path=where,
         harness=HARNESS,
@@ -240,6 +243,7 @@ def _read_sample(values: Any, scores: _Scores, place: str) -> SampleScore:
 
     digest = _digest(values)
     if values.get("invalidation") is not None:
+        scores.invalidated.add((str(document), epoch - 1))
         return SampleScore(str(document), epoch - 1, digest, {}, "the sample was invalidated in the log")
     numbers: dict[str, float] = {}
     reasons = []
@@ -498,20 +502,38 @@ def _mean_of_result(result: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _drop_other_means(scores: _Scores, samples: Sequence[SampleScore], reported: Mapping[str, float]) -> None:
+def _drop_other_means(
+    scores: _Scores,
+    samples: Mapping[_Key, SampleScore],
+    unseen: Collection[_Key],
+    reported: Mapping[str, float],
+    ranges: Mapping[str, tuple[float, float]],
+) -> None:
     """Move metrics whose reported mean is not the mean of the samples to those that are no scores.
 
-    The task may convert values in another way than inspect_ai by default, or the log was changed. Metrics that a sample
-    lacks are not compared.
+    The task may convert values in another way than inspect_ai by default, or the log was changed. inspect_ai reports
+    the mean over the samples that have a score, or over the rows after the mean of their epochs.
+
+    Args:
+        scores: What the samples say about the scorers; metrics are moved.
+        samples: The samples by document and repeat.
+        unseen: The samples whose values the log does not show, and which the reported means may contain.
+        reported: The reported means by metric.
+        ranges: The ranges of metrics, where they are known.
     """
     for metric, reported_mean in reported.items():
-        numbers = [sample.values[metric] for sample in samples if metric in sample.values]
-        if len(numbers) < len(samples):
-            continue
-        mean = math.fsum(numbers) / len(numbers)
-        if abs(mean - reported_mean) > _MEAN_TOLERANCE * max(1.0, abs(reported_mean)):
+        epochs_of_document: dict[str, SampleGroup] = {}
+        for key, sample in samples.items():
+            epochs = epochs_of_document.setdefault(sample.document, SampleGroup())
+            if key in unseen:
+                epochs.unseen_count += 1
+            elif metric in sample.values:
+                epochs.values.append(sample.values[metric])
+        groups = epochs_of_document.values()
+        if not can_be_mean(reported_mean, groups, ranges.get(metric)):
             scores.not_scores[metric] = (
-                f"inspect_ai reports {reported_mean:.6g}, which is not the mean of the samples ({mean:.6g})"
+                f"inspect_ai reports {reported_mean:.6g}, which is not the mean of the samples "
+                f"({mean_of_scored(groups):.6g})"
             )
 
 

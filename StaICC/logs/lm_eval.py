@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ from typing import Any
 
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
-from StaICC.logs.metric_ranges import known_metric, why_no_mean
+from StaICC.logs.metric_ranges import bare_name, known_metric, why_no_mean
+from StaICC.logs.reported_means import MEAN_TOLERANCE, SampleGroup, can_be_mean, mean_of_scored
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, may_be_secret
 
 HARNESS = "lm_eval"
@@ -32,14 +34,14 @@ _DATE = re.compile(r"_([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}-[0-9]{2}(?:\
 """How the names of files end since version 0.4.3, before their suffix."""
 _LONGEST_LINE = 64 * MEGABYTE
 """Bytes of a sample that are read at most. A line without an end must not fill the memory."""
-_MOST_DOCUMENTS = 10_000_000
+_MOST_DOCUMENTS = 1_000_000
 """Documents of a task that are read at most, and the largest number that a file of results may state."""
+_STDERR = "_stderr"
+"""How the names of standard errors end in a file of results, before the filter."""
 _NO_FILTER = "none"
 """The name of the filter of tasks that have none."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 """A number as a text. Numbers of a type that JSON does not know, such as those of NumPy, are logged as texts."""
-_MEAN_TOLERANCE = 1e-6
-"""A reported mean and the mean of the samples are the same, up to rounding, if they differ by less than this."""
 
 _FIELDS = frozenset(
     {
@@ -252,12 +254,17 @@ def _read_task(evaluation: _Evaluation, task: str, path: Path) -> LoggedRun:
 
     notes: list[str] = []
     expected = _expected_documents(evaluation, task)
+    if _are_selected(evaluation, task, scores, expected):
+        notes.append(
+            f"the log has {len(scores.by_document)} of {expected} documents, and the reported means are theirs: they "
+            "were selected (--samples)"
+        )
+        expected = len(scores.by_document)
     missing = _missing_samples(scores.by_document.keys(), expected, path)
+    _compare_with_reported(evaluation, task, scores, len(missing), str(path))
     if missing:
         notes.append(f"the log has {len(scores.by_document)} of {expected} documents: the others are missing")
     else:
-        # The means can be compared only if no sample is missing.
-        _compare_with_reported(scores, _reported(evaluation, task), _aggregations(evaluation, task), str(path))
         notes += _hash_notes(evaluation, task, logged_samples)
     samples = [*_sample_scores(logged_samples, scores), *missing]
     return LoggedRun(
@@ -580,9 +587,23 @@ def _reported(evaluation: _Evaluation, task: str) -> dict[str, float]:
     for key, value in results.items():
         name, comma, filter_name = key.partition(",")
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if comma and is_number and not name.endswith("_stderr"):
+        if comma and is_number and not name.endswith(_STDERR):
             reported[_metric_with_filter(name, filter_name)] = float(value)
     return reported
+
+
+def _reported_errors(evaluation: _Evaluation, task: str) -> dict[str, float]:
+    """Return the standard errors of the metrics in the file of results, by the names that the samples have."""
+    results = evaluation.of_task("results", task)
+    errors: dict[str, float] = {}
+    if not isinstance(results, Mapping):
+        return errors
+    for key, value in results.items():
+        name, comma, filter_name = key.partition(",")
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if comma and is_number and name.endswith(_STDERR):
+            errors[_metric_with_filter(name.removesuffix(_STDERR), filter_name)] = float(value)
+    return errors
 
 
 def _aggregations(evaluation: _Evaluation, task: str) -> dict[str, str]:
@@ -607,33 +628,73 @@ def _metric_list(evaluation: _Evaluation, task: str) -> list[Mapping[str, Any]]:
     return [item for item in metric_list if isinstance(item, Mapping)]
 
 
-def _compare_with_reported(
-    scores: _Scores, reported: Mapping[str, float], aggregations: Mapping[str, str], where: str
-) -> None:
+def _are_selected(evaluation: _Evaluation, task: str, scores: _Scores, expected: int | None) -> bool:
+    """Return whether the documents of a log were selected with ``--samples``, so that none is missing.
+
+    Earlier versions state the number of all documents of the task for such a run. Its means tell it from a log that
+    lost samples: those of a selection are the means of the samples in the log, and so are their standard errors, which
+    depend on the number of samples. If all samples have the same value, both cases have the same means.
+    """
+    if expected is None or len(scores.by_document) >= expected:
+        return False
+    reported = _reported(evaluation, task)
+    errors = _reported_errors(evaluation, task)
+    has_evidence = False
+    for metric in scores.metrics:
+        values = [values[metric] for values in scores.by_document.values() if metric in values]
+        if metric not in reported or not values or not _is_mean(evaluation, task, metric):
+            continue
+        if not can_be_mean(reported[metric], [SampleGroup(values)], value_range=None):
+            return False
+        if metric in errors and not math.isclose(errors[metric], _standard_error(values), rel_tol=MEAN_TOLERANCE):
+            return False
+        if len(set(values)) > 1:
+            has_evidence = True
+    return has_evidence
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of a mean as lm_eval computes it: the root of the unbiased variance over the number."""
+    if len(values) < 2:
+        return math.nan
+    return math.sqrt(statistics.variance(values) / len(values))
+
+
+def _is_mean(evaluation: _Evaluation, task: str, metric: str) -> bool:
+    """Return whether a metric is a mean over the samples, by the configuration of its task or as a known metric."""
+    aggregation = _aggregations(evaluation, task).get(bare_name(metric))
+    if aggregation is None:
+        return known_metric(metric) is not None
+    return aggregation == "mean"
+
+
+def _compare_with_reported(evaluation: _Evaluation, task: str, scores: _Scores, missing_count: int, where: str) -> None:
     """Compare the mean of the samples with the value that lm_eval reports; metrics that are no mean are left out.
 
     Args:
+        evaluation: The evaluation.
+        task: The task.
         scores: The values of the samples. Metrics that are no mean of them move to those that are no scores.
-        reported: The values in the file of results.
-        aggregations: How the configuration of the task says that metrics are aggregated.
+        missing_count: Number of documents that the log lacks.
         where: The file of samples, for messages.
 
     Raises:
         SchemaError: A metric that is a mean has another value: the samples are those of another run.
     """
+    reported = _reported(evaluation, task)
     for metric in list(scores.metrics):
+        if metric not in reported or not math.isfinite(reported[metric]):
+            continue
         values = [values[metric] for values in scores.by_document.values() if metric in values]
-        lacks_values = len(values) < len(scores.by_document)
-        if metric not in reported or lacks_values or not math.isfinite(reported[metric]):
+        groups = [SampleGroup(values, missing_count)]
+        value_range = None
+        known = known_metric(metric)
+        if known is not None:
+            value_range = (known.low, known.high)
+        if can_be_mean(reported[metric], groups, value_range):
             continue
-        mean = math.fsum(values) / len(values)
-        scale = max(1.0, abs(reported[metric]))
-        if abs(mean - reported[metric]) <= _MEAN_TOLERANCE * scale:
-            continue
-        name, _, _ = metric.partition(",")
-        aggregation = aggregations.get(name)
-        is_mean = aggregation == "mean" or (aggregation is None and known_metric(metric) is not None)
-        if is_mean:
+        mean = mean_of_scored(groups)
+        if _is_mean(evaluation, task, metric):
             raise SchemaError(
                 f"{where}: the mean of {metric} over the samples is {mean:.6g}, and the file of results says "
                 f"{reported[metric]:.6g}: these are the samples of another run, or one of the files was changed"

@@ -261,7 +261,7 @@ def stated_metrics(
     """Return what the user states about metrics, checked.
 
     Raises:
-        ArgumentError: A range is no pair of finite numbers in ascending order.
+        ArgumentError: A range is no pair of finite numbers in ascending order, or a direction is not True or False.
     """
     ranges: Mapping[str, Range] = {}
     other_range = None
@@ -270,8 +270,18 @@ def stated_metrics(
     elif value_range is not None:
         other_range = _checked_range(value_range)
     if isinstance(higher_is_better, Mapping):
-        return StatedMetrics(ranges, dict(higher_is_better), other_range)
-    return StatedMetrics(ranges, {}, other_range, higher_is_better)
+        directions = {name: _checked_direction(item) for name, item in higher_is_better.items()}
+        return StatedMetrics(ranges, directions, other_range)
+    if higher_is_better is None:
+        return StatedMetrics(ranges, {}, other_range)
+    return StatedMetrics(ranges, {}, other_range, _checked_direction(higher_is_better))
+
+
+def _checked_direction(value: object) -> bool:
+    """Return whether higher values are better, after checking that it is a truth value: the text "lower" is true."""
+    if isinstance(value, bool):
+        return value
+    raise ArgumentError(f"higher_is_better: got {value!r:.80}, expected True or False")
 
 
 def _checked_range(value: object) -> Range:

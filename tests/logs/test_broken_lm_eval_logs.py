@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "no name of a model": (without_model, "does not name the model"),
     "a number of documents that nobody has": (
         lambda folder: edit_results(folder, lambda values: values["n-samples"]["sums"].update(effective=10**12)),
-        "more than the 10000000 that are read",
+        "more than the 1000000 that are read",
     ),
     "a task with a path": (with_task_out_of_folder, "is not in its folder"),
     "results without tasks": (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from StaICC.comparing.comparison import compare
-from StaICC.errors import StaICCError
+from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.logs.reading import read_logs
 from StaICC.results.result import Result
 
@@ -112,3 +114,18 @@ def test_a_range_is_two_numbers_in_order(value_range: object, tmp_path: Path) ->
     table = write(tmp_path / "table.csv", "row,score\n1,2\n")
     with pytest.raises(StaICCError, match="value_range"):
         read_logs(table, value_range=value_range)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("direction", ["lower", 1, {"loss": "no"}])
+def test_a_direction_is_a_truth_value(tmp_path: Path, direction: Any) -> None:
+    """The text "lower" is true, so that it would mean the opposite."""
+    table = write(tmp_path / "first.csv", "row,loss\n0,1\n1,0\n")
+    with pytest.raises(ArgumentError, match=r"higher_is_better: got .*, expected True or False"):
+        read_logs(table, value_range=(0, 1), higher_is_better=direction)
+
+
+def test_a_compressed_table_that_expands_too_far_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "first.csv.gz"
+    bomb.write_bytes(gzip.compress(b"row,acc\n" + b" " * 100_000_000))
+    with pytest.raises(SchemaError, match="expands to more than 67108864, which is no table"):
+        read_logs(bomb)

@@ -1,0 +1,177 @@
+"""The means that a harness reports are compared with those of the samples, also where samples lack a score."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from StaICC.errors import SchemaError
+from StaICC.logs.helm import read_helm_run
+from StaICC.logs.inspect_ai import read_json_log
+from StaICC.logs.lm_eval import read_results
+from StaICC.logs.reported_means import SampleGroup, can_be_mean
+from StaICC.logs.samples import LoggedRun
+from tests.logs.helm_logs import instance_stats, request_state, stat, write_run
+from tests.logs.inspect_logs import header, result_of_scorer, sample, write_json
+from tests.logs.made_logs import results_file, samples_file, write_evaluation
+
+
+def lm_eval_run(folder: Path, values: list[float], reported: float, **changes: float) -> Path:
+    """The results of a run of the task "sums" that reports another mean than that of the values."""
+    write_evaluation(folder, {"sums": {"acc": values}}, model="a")
+    file = results_file(folder / "a")
+    results = json.loads(file.read_text("utf-8"))
+    results["results"]["sums"].update({"acc,none": reported, **changes})
+    file.write_text(json.dumps(results), "utf-8")
+    return file
+
+
+def lose_samples(results: Path, count: int) -> None:
+    """Remove the last lines of the file of samples."""
+    file = samples_file(results.parent)
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    file.write_text("".join(lines[:-count]), "utf-8")
+
+
+def read_lm_eval(results: Path) -> LoggedRun:
+    (run,) = read_results(results).runs
+    return run
+
+
+# -- lm_eval
+
+
+def test_one_sample_without_a_score_does_not_hide_that_the_samples_are_of_another_run(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="samples of another run"):
+        read_lm_eval(lm_eval_run(tmp_path, [math.nan, *[1.0] * 59], reported=0.1))
+
+
+def test_one_missing_line_does_not_hide_that_the_samples_are_of_another_run(tmp_path: Path) -> None:
+    results = lm_eval_run(tmp_path, [1.0] * 60, reported=0.1)
+    lose_samples(results, 1)
+    with pytest.raises(SchemaError, match="samples of another run"):
+        read_lm_eval(results)
+
+
+def test_lost_samples_may_have_any_value_of_the_range(tmp_path: Path) -> None:
+    """Of 60 samples, 40 are correct. Without ten of them, the mean of the others is another one."""
+    results = lm_eval_run(tmp_path, [0.0] * 20 + [1.0] * 40, reported=40 / 60)
+    lose_samples(results, 10)
+    run = read_lm_eval(results)
+    assert len(run.samples) == 60
+    assert run.notes == ("the log has 50 of 60 documents: the others are missing",)
+
+
+def selected_evaluation(folder: Path, expected: int) -> Path:
+    """A run of every seventh document, whose file of results states the number of all documents."""
+    generator = random.Random(1)
+    values = [float(generator.random() < 0.6) for _ in range(143)]
+    write_evaluation(folder, {"sums": {"acc": values}}, model="a", documents=range(0, 1001, 7))
+    file = results_file(folder / "a")
+    results = json.loads(file.read_text("utf-8"))
+    share = sum(values) / 143
+    results["results"]["sums"]["acc_stderr,none"] = math.sqrt(share * (1 - share) / 142)
+    results["n-samples"]["sums"]["effective"] = expected
+    file.write_text(json.dumps(results), "utf-8")
+    return file
+
+
+def test_selected_documents_are_not_missing(tmp_path: Path) -> None:
+    run = read_lm_eval(selected_evaluation(tmp_path, expected=1000))
+    assert len(run.samples) == 143
+    assert run.expected == 143
+    assert "they were selected (--samples)" in run.notes[0]
+
+
+def test_a_log_that_lost_samples_by_chance_without_a_change_of_the_mean_is_no_selection(tmp_path: Path) -> None:
+    """The standard error is that of 60 samples, so that ten are missing."""
+    error = math.sqrt(0.25 / 59)
+    results = lm_eval_run(tmp_path, [0.0, 1.0] * 30, reported=0.5, **{"acc_stderr,none": error})
+    lose_samples(results, 10)
+    assert len(read_lm_eval(results).samples) == 60
+
+
+# -- inspect_ai
+
+
+def test_inspect_reports_the_mean_of_the_scored_samples(tmp_path: Path) -> None:
+    head = header(n_rows=5)
+    head["results"]["scores"] = [result_of_scorer("match", accuracy=0.5)]
+    failed = sample(4, None, scores={}, error={"message": "too many requests"})
+    samples = [sample(row, "CCII"[row]) for row in range(4)]
+    (run,) = read_json_log(write_json(tmp_path / "log.json", [*samples, failed], head)).runs
+    assert run.metrics == ("match",)
+
+    changed = [sample(row, "C") for row in range(4)]
+    with pytest.raises(SchemaError, match=r"inspect_ai reports 0\.5, which is not the mean of the samples \(1\)"):
+        read_json_log(write_json(tmp_path / "changed.json", [*changed, failed], head))
+
+
+def test_inspect_averages_the_epochs_of_a_row_first(tmp_path: Path) -> None:
+    """Row 0 has one scored epoch and row 1 has two: the mean of the rows is 1/2, that of the samples 1/3."""
+    head = header(n_rows=2, epochs=2)
+    head["results"]["scores"] = [result_of_scorer("match", accuracy=0.5)]
+    failed = sample(0, None, epoch=2, scores={}, error={"message": "too many requests"})
+    samples = [sample(0, "C"), failed, sample(1, "I"), sample(1, "I", epoch=2)]
+    (run,) = read_json_log(write_json(tmp_path / "log.json", samples, head)).runs
+    assert run.metrics == ("match",)
+
+
+def test_invalidated_samples_may_be_part_of_the_reported_mean(tmp_path: Path) -> None:
+    head = header(n_rows=4)
+    head["results"]["scores"] = [result_of_scorer("match", accuracy=0.75)]
+    invalidated = sample(3, "C", invalidation={"author": "someone"})
+    samples = [sample(row, "CCI"[row]) for row in range(3)]
+    (run,) = read_json_log(write_json(tmp_path / "log.json", [*samples, invalidated], head)).runs
+    assert run.metrics == ("match",)
+
+
+# -- HELM
+
+
+def test_helm_reports_the_mean_of_the_instances_that_have_the_metric(tmp_path: Path) -> None:
+    items = [instance_stats(f"id{n}", stat("exact_match", float(n == 0)), stat("f1_score", 0.5)) for n in range(2)]
+    items.append(instance_stats("id2", stat("f1_score", 0.5)))
+    stats = [stat("exact_match", 0.5), stat("f1_score", 0.5)]
+    (run,) = read_helm_run(write_run(tmp_path / "run", items, stats=stats)).runs
+    assert run.metrics == ("exact_match", "f1_score")
+
+    stats = [stat("exact_match", 0.9), stat("f1_score", 0.5)]
+    (run,) = read_helm_run(write_run(tmp_path / "changed", items, stats=stats)).runs
+    assert run.metrics == ("f1_score",)
+
+
+def test_an_instance_that_the_log_of_helm_lost_may_have_any_value(tmp_path: Path) -> None:
+    items = [instance_stats("id0", stat("exact_match", 1.0))]
+    requests = [request_state("id0"), request_state("id1")]
+    for reported, is_possible in ((0.5, True), (1.0, True), (0.2, False)):
+        folder = write_run(tmp_path / str(reported), items, requests, stats=[stat("exact_match", reported)])
+        (run,) = read_helm_run(folder).runs
+        assert ("exact_match" in run.metrics) is is_possible
+
+
+# -- any harness
+
+
+def test_the_mean_of_all_samples_can_be_the_mean_of_those_that_were_not_lost() -> None:
+    """Whatever samples are lost from groups of any size, the mean of all of them remains possible."""
+    generator = random.Random(2)
+    for _ in range(300):
+        all_values = [[generator.random() for _ in range(generator.randint(1, 3))] for _ in range(5)]
+        groups = []
+        for values in all_values:
+            seen_count = generator.randint(0, len(values))
+            groups.append(SampleGroup(values[:seen_count], len(values) - seen_count))
+        mean_of_samples = sum(map(sum, all_values)) / sum(map(len, all_values))
+        mean_of_groups = sum(sum(values) / len(values) for values in all_values) / 5
+        assert can_be_mean(mean_of_samples, groups, (0.0, 1.0))
+        assert can_be_mean(mean_of_groups, groups, (0.0, 1.0))
+
+
+def test_nothing_is_known_about_lost_samples_of_a_metric_without_a_range() -> None:
+    assert can_be_mean(1000.0, [SampleGroup([1.0], unseen_count=1)], value_range=None)
+    assert not can_be_mean(1000.0, [SampleGroup([1.0])], value_range=None)
