@@ -292,7 +292,9 @@ def test_missing_records_of_queries_are_explained(caplog: pytest.LogCaptureFixtu
     """An empty list could mean that the run had no queries."""
     result = LongICL(datasets=[dataset()], rounds=[1], limit=5, parsing="library")(right, progress=False)
     assert result.queries() == []
-    assert "cases: the result has no records of the 5 queries: they are kept for predictions of one label" in caplog.text
+    assert "cases: the result has no records of the 5 queries: they are kept for predictions of one label" in (
+        caplog.text
+    )
 
 
 # -- experiments
