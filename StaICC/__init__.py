@@ -166,8 +166,10 @@ if TYPE_CHECKING:
     from StaICC.methods.specification import with_demonstrations as with_demonstrations
     from StaICC.metrics.classification import accuracy as accuracy
     from StaICC.metrics.classification import averaged_truelabel_likelihood as averaged_truelabel_likelihood
+    from StaICC.metrics.classification import brier as brier
     from StaICC.metrics.classification import expected_calibration_error_1 as expected_calibration_error_1
     from StaICC.metrics.classification import macro_F1 as macro_F1
+    from StaICC.metrics.classification import nll as nll
     from StaICC.metrics.classification import normalise as normalise
     from StaICC.metrics.diagnosis import consistency as consistency
     from StaICC.metrics.diagnosis import empirical_bias as empirical_bias
@@ -298,7 +300,7 @@ _HOMES = {
     "StaICC.methods.run": "Method run_all run_many_shot",
     "StaICC.methods.specification": "METHODS MethodData MethodSpec Steps option with_demonstrations",
     "StaICC.metrics.classification": (
-        "accuracy averaged_truelabel_likelihood expected_calibration_error_1 macro_F1 normalise"
+        "accuracy averaged_truelabel_likelihood brier expected_calibration_error_1 macro_F1 nll normalise"
     ),
     "StaICC.metrics.diagnosis": (
         "consistency empirical_bias entropy entropy_of_mean gler kl_divergence label_frequencies "

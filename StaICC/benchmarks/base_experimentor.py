@@ -126,6 +126,10 @@ class BaseExperimentor(FixedAttributes):
         """
         raise ArgumentError(f"early stopping needs scores that are means over test rows: got {self!r}")
 
+    def recorded_settings(self) -> Mapping[str, Any]:
+        """Return what a result records with the scores of this data set and what needs no predictions; here nothing."""
+        return {}
+
     def settings_for_signature(self) -> dict[str, str | None]:
         """Return every setting of this data set that a user can change and that can change a number, as text by field.
 

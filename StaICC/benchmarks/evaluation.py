@@ -638,18 +638,18 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
     """
     first_run = next(iter(runs.values()))
     statistic = first_run.statistics.get(key)
-    low, high = 0.0, 1.0
     if isinstance(statistic, Mean):
-        low, high = statistic.range(0)
+        low, high = statistic.range(0)  # That of a mean does not depend on the number of labels.
+        return mean_interval_in_range(values, intervals, low=low, high=high)
     highest = 1.0 if len(intervals) == 1 else _highest_mean(key, runs)
-    return mean_interval_in_range(values, intervals, low=low, high=high, highest=highest)
+    return mean_interval_in_range(values, intervals, low=0.0, high=1.0, highest=highest)
 
 
 def _highest_mean(key: str, runs: RunsByDataset) -> float:
     """Return the largest possible mean of a score over data sets.
 
-    It is 1 for a score of the user's own, whose values :func:`interval_of_mean` scales to the range from 0 to 1. For
-    an entropy, it depends on the number of labels of each data set.
+    For an entropy, it depends on the number of labels of each data set. It is 1 for a score that is none of this
+    library.
     """
     if key not in STATISTICS:
         return 1.0

@@ -155,25 +155,26 @@ class ScoredResult:
     def _saved_run(self, name: str, written: Sequence[Written]) -> DatasetRun:
         """Return the run of a data set whose predictions are not in the file, with the saved scores.
 
-        These scores cannot be computed again. Only the numbers of queries and the digest of the data are.
+        These scores cannot be computed again. Only the numbers of queries, the settings and the digest of the data are.
 
         Args:
             name: The name of the data set.
             written: The records of its queries.
         """
         details = self.result.details[name]
+        experimentor: BaseExperimentor = self.benchmark[name]
         known_details = replace(
             details,
             asked=len(written),
             distinct=count_distinct(written),
-            data=self.benchmark[name].data_digest,
+            data=experimentor.data_digest,
         )
         scores = self.result.divided[name]
         averaged = {key: scores.get(key) for key in self.result.averaged}
         # Notes of a data set may be repeated among the warnings of the result, with the name of the data set in front.
         warnings = tuple(note for note in details.notes if f"{name}: {note}" in self.result.warnings)
         return DatasetRun(
-            values=scores,
+            values={**scores, **experimentor.recorded_settings()},
             averaged=averaged,
             details=known_details,
             outcomes=(),
@@ -194,13 +195,33 @@ class ScoredResult:
         if reason is not None:
             expected_scores = Unchecked(reason)
         saved_scores = self.saved[DIVIDED][name]
-        yield from compare_values(f"{self.where}{DIVIDED} / {name}", saved_scores, expected_scores, self.unknown)
+        place = f"{self.where}{DIVIDED} / {name}"
+        yield from self._compare_settings(f"{place} / settings", saved_scores, run.values)
+        yield from compare_values(place, saved_scores, expected_scores, self.unknown)
 
         saved_details = self.saved["details"][name]
         expected_details = run.details.to_dict()
         for key in _DETAILS_NOT_FROM_PREDICTIONS:
             expected_details[key] = saved_details[key]
         yield from compare_values(f"{self.where}details / {name}", saved_details, expected_details, self.unknown)
+
+    def _compare_settings(
+        self, place: str, saved_scores: Mapping[str, Any], expected_scores: Mapping[str, Any]
+    ) -> Iterator[Finding]:
+        """Yield the findings about the settings that LongICL records with its scores; none for other benchmarks.
+
+        Settings need no predictions. So they are compared also where the scores cannot be computed.
+
+        Args:
+            place: The path of the settings.
+            saved_scores: The saved scores of a data set.
+            expected_scores: Those of its new run.
+        """
+        saved_settings = saved_scores.get("settings")
+        expected_settings = expected_scores.get("settings")
+        if isinstance(saved_settings, Mapping) and isinstance(expected_settings, Mapping):
+            yield from _unknown_settings(place, saved_settings, expected_settings)
+            yield from compare_values(place, saved_settings, expected_settings, self.unknown)
 
     def _why_scores_unknown(self, name: str) -> str | None:
         """Return the reason why the scores of a data set cannot be computed from the file; ``None`` if they can.
@@ -303,6 +324,24 @@ class ScoredResult:
             yield Contradicted(f"{place}: {error}")
         else:
             yield from compare_values(place, stopping.to_dict(), expected.to_dict())
+
+
+def _unknown_settings(place: str, saved: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a finding for each saved setting that no run records.
+
+    All settings are computed from the benchmark, so that a setting that is not among them was not written by a run.
+    Other unknown values of a file are only unchecked.
+
+    Args:
+        place: The path of the settings.
+        saved: The settings of the file, or a part of them.
+        expected: Those of the benchmark.
+    """
+    for key, value in saved.items():
+        if key not in expected:
+            yield Contradicted(f"{place} / {key}: saved {short_value(value)}, but runs record no such setting")
+        elif isinstance(value, Mapping) and isinstance(expected[key], Mapping):
+            yield from _unknown_settings(f"{place} / {key}", value, expected[key])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -96,24 +96,27 @@ def _slope_interval(
         outcomes: The outcome of each condition.
         predictions: The predictions of each outcome, in the form that the statistic reads.
         shares: Share of correct demonstration labels in each condition.
-        statistic: The statistic of the score, whose values are from 0 to 1.
+        statistic: The statistic of the score. Its values are from 0 to a finite number.
         level: Nominal coverage.
     """
     mean_share = math.fsum(shares) / len(shares)
     sum_of_squares = math.fsum((share - mean_share) ** 2 for share in shares)
     weights = [(share - mean_share) / sum_of_squares for share in shares]
-    # The slope is largest if the score is 1 in conditions with a positive weight and 0 in the others. As the weights
-    # sum to 0, this is half the sum of their absolute values.
+    # The limits are computed for the score as a share of its largest value, and multiplied by this value at the end.
+    # The slope of the share is largest if the share is 1 in conditions with a positive weight and 0 in the others. As
+    # the weights sum to 0, this is half the sum of their absolute values.
+    _, highest_score = statistic.range(outcomes[0].sample.n_labels)
     largest_slope = math.fsum(map(abs, weights)) / 2.0
 
     rows_by_condition = [sorted({query.row for query in outcome.queries}) for outcome in outcomes]
     all_rows = sorted(set().union(*rows_by_condition))
     terms = []
     for outcome, predictions_of_outcome, rows in zip(outcomes, predictions, rows_by_condition, strict=True):
-        term = of_difference(statistic.part(outcome.sample, predictions_of_outcome, level), level)
-        terms.append(aligned(term, rows, all_rows))
+        share = statistic.part(outcome.sample, predictions_of_outcome, level).scaled(1.0 / highest_score)
+        terms.append(aligned(of_difference(share, level), rows, all_rows))
     method = "variance recovery over conditions, unit: test row"
-    return combine(terms, weights).interval(level, method, -largest_slope, largest_slope)
+    slope = combine(terms, weights).interval(level, method, -largest_slope, largest_slope)
+    return replace(slope, low=highest_score * slope.low, high=highest_score * slope.high)
 
 
 def aligned(term: MetricTerm, rows: Sequence[Hashable], all_rows: Sequence[Hashable]) -> MetricTerm:

@@ -116,7 +116,12 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
     """
     if isinstance(statistic, MeanOfUnknownRange):
         return f"the range of {metric} is not known: state its lowest and highest value for a sample (--range LOW HIGH)"
-    if missing == 0 or isinstance(statistic, Mean):
+    if missing == 0:
+        return None
+    if isinstance(statistic, Mean):
+        _, highest = statistic.range(2)
+        if math.isinf(highest):
+            return f"{missing} of {queries} queries have no score, and {metric} has no largest value to count them at"
         return None
     return f"{missing} of {queries} queries have no score, and {metric} is no mean over queries"
 

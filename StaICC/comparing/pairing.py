@@ -541,29 +541,31 @@ def _why_not_the_same_documents(reference: LoggedSamples, samples: LoggedSamples
     """
     if reference.task_version != samples.task_version:
         return f"other versions of the task: {_shown(reference.task_version)} and {_shown(samples.task_version)}"
-    reference_digests = _digest_of_documents(reference)
-    digests = _digest_of_documents(samples)
+    reference_digests = _digests_of_documents(reference)
+    digests = _digests_of_documents(samples)
     if bool(reference_digests) != bool(digests):
         return "no common record of the documents: only one of the logs has their digests"
-    for document, digest in digests.items():
-        reference_digest = reference_digests.get(document)
-        if reference_digest is not None and digest != reference_digest:
+    for document, digests_of_document in digests.items():
+        # Every repeat of a document in either log must have the same digest.
+        all_digests = sorted(digests_of_document | reference_digests.get(document, set()))
+        if len(all_digests) > 1:
             return (
                 f"other documents or targets under the same id (document {document:.60}: "
-                f"digests {reference_digest:.12} and {digest:.12})"
+                f"digests {all_digests[0]:.12} and {all_digests[1]:.12})"
             )
     return None
 
 
-def _digest_of_documents(samples: LoggedSamples) -> dict[str, str]:
-    """Return the digest of each document; without those that no sample has the digest of.
+def _digests_of_documents(samples: LoggedSamples) -> dict[str, set[str]]:
+    """Return the digests of each document over its repeats; without documents of which no sample has a digest.
 
-    A document has a sample for each repeat, and those that are missing in the log have no digest.
+    A document has one digest, unless its id was used for several documents. Samples that are missing in the log have
+    none.
     """
-    digests: dict[str, str] = {}
+    digests: dict[str, set[str]] = {}
     for document, digest in zip(samples.documents, samples.digests, strict=True):
         if digest is not None:
-            digests[document] = digest
+            digests.setdefault(document, set()).add(digest)
     return digests
 
 

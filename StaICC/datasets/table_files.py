@@ -22,8 +22,8 @@ from StaICC.datasets.json_tables import read_json_table
 from StaICC.datasets.label_values import label_text
 from StaICC.datasets.records import Records, TableFile, choose, of_columns
 from StaICC.errors import ArgumentError, DataMissingError, SchemaError, UnknownNameError
+from StaICC.files.expansion import ALWAYS_ALLOWED_SIZE, MAX_EXPANSION
 from StaICC.files.json_reading import refuse_device
-from StaICC.files.zip_reading import ALWAYS_ALLOWED_SIZE, MAX_EXPANSION
 from StaICC.optional import require
 
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from StaICC.errors import SchemaError
+from StaICC.files.expansion import ALWAYS_ALLOWED_SIZE, MAX_EXPANSION
 from StaICC.files.json_reading import MEGABYTE, refuse_device
 from StaICC.optional import require
 
@@ -22,10 +23,6 @@ MAX_MEMBERS = 500_000
 """Most members of an archive that is read."""
 MAX_MEMBER_SIZE = 256 * MEGABYTE
 """Most bytes of a member after decompression."""
-MAX_EXPANSION = 500
-"""Most bytes after decompression for each byte of the archive. JSON logs expand 3 to 30 times."""
-ALWAYS_ALLOWED_SIZE = 64 * MEGABYTE
-"""Bytes after decompression that any archive may have: a small archive of equal members expands further."""
 _ZSTANDARD = 93
 """The number of the compression method Zstandard, which :mod:`zipfile` reads from Python 3.14 on."""
 _ENCRYPTED_FLAG = 0x1

@@ -7,7 +7,6 @@ one line for each sample and metric. A file without samples, such as one of a le
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, read_json, refuse_device
 from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+from StaICC.logs.shown_settings import shown_setting
 
 SAMPLES_ENDING = "_samples.jsonl"
 """How the names of files of samples end."""
@@ -235,10 +235,9 @@ def _settings(generation_config: Mapping[str, Any]) -> dict[str, str]:
     settings: dict[str, str] = {}
     for part in ("generation_args", "additional_details"):
         for name, value in _object(generation_config.get(part)).items():
-            if isinstance(value, str):
-                settings[name] = value
-            elif value is not None:
-                settings[name] = json.dumps(value, sort_keys=True)
+            text = shown_setting(name, value)
+            if text is not None:
+                settings[name] = text
     return settings
 
 
@@ -526,7 +525,9 @@ def _model_settings(evaluation: _Evaluation) -> dict[str, str]:
             settings[key] = text
     for part in ("inference_engine", "additional_details"):
         for key, value in evaluation.mapping("model_info", part).items():
-            text = _known_text(value)
+            text = None
+            if _known_text(value) is not None:
+                text = shown_setting(key, value)
             if text is not None:
                 settings[f"inference_engine {key}" if part == "inference_engine" else key] = text
     return settings

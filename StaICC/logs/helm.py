@@ -25,7 +25,8 @@ from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.logs.metric_ranges import KnownMetric, known_metric
 from StaICC.logs.reported_means import SampleGroup, can_be_mean, mean_of_scored
-from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, shortened_setting
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+from StaICC.logs.shown_settings import shortened_setting
 
 HARNESS = "HELM"
 STATS = "per_instance_stats.json"

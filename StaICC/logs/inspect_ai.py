@@ -23,7 +23,8 @@ from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.files.zip_reading import MAX_MEMBERS, open_archive, read_member
 from StaICC.logs.reported_means import SampleGroup, can_be_mean, mean_of_scored
-from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, may_be_secret, shortened_setting
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+from StaICC.logs.shown_settings import shortened_setting, shown_setting, shown_value
 
 HARNESS = "inspect_ai"
 VERSIONS = (1, 2, 3)
@@ -617,8 +618,8 @@ def _model_settings(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return what the log says about the model besides its name."""
     settings = {}
     for name, value in _object(spec, "model_args").items():
-        text = _setting_text(value)
-        if text is not None and not may_be_secret(name):
+        text = shown_setting(name, value)
+        if text is not None:
             settings[name] = text
     return settings
 
@@ -630,7 +631,7 @@ def _settings(header: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, s
     decoding = {**_object(spec, "model_generate_config"), **_object(plan, "config")}
     for values, names in ((decoding, _DECODING), (_object(spec, "config"), _RUN_OPTIONS)):
         for name in names:
-            text = _setting_text(values.get(name))
+            text = shown_setting(name, values.get(name))
             if text is not None:
                 settings[name] = text
     solvers = _named_options(plan.get("steps"), name_key="solver")
@@ -640,12 +641,12 @@ def _settings(header: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, s
     if scorers:
         settings["scorers"] = ", ".join(scorers)
     for name in ("task_args", "solver_args"):
-        text = _setting_text(spec.get(name))
+        text = shown_setting(name, spec.get(name))
         if text is not None:
             settings[name] = text
     roles = _object(spec, "model_roles")
     for role in roles:
-        text = _setting_text(_object(roles, role).get("model"))
+        text = shown_setting("model", _object(roles, role).get("model"))
         if text is not None:
             settings[f"model of {role}"] = text
     return settings
@@ -670,7 +671,7 @@ def _named_options(items: Any, name_key: str) -> list[str]:
         if options:
             option_texts = []
             for name, value in sorted(options.items()):
-                option_texts.append(f"{name}={shortened_setting(_json_text(value))}")
+                option_texts.append(f"{name}={shortened_setting(_json_text(shown_value(name, value)))}")
             text = f"{text}({', '.join(option_texts)})"
         texts.append(text)
     return texts
@@ -704,17 +705,6 @@ def _text_or_none(value: Any) -> str | None:
     if value is None or isinstance(value, (Mapping, list)):
         return None
     return str(value)
-
-
-def _setting_text(value: Any) -> str | None:
-    """Return a setting as text; ``None`` if it is not set. Options of an object that may be secrets are left out."""
-    if isinstance(value, Mapping):
-        value = {name: option for name, option in value.items() if not may_be_secret(name)}
-    if value is None or value == "" or value == [] or value == {}:
-        return None
-    if isinstance(value, str):
-        return shortened_setting(value)
-    return shortened_setting(_json_text(value))
 
 
 def _json_text(value: Any) -> str:

@@ -26,7 +26,8 @@ from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
 from StaICC.logs.metric_ranges import bare_name, known_metric, why_no_mean
 from StaICC.logs.reported_means import MEAN_TOLERANCE, SampleGroup, can_be_mean, mean_of_scored
-from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest, may_be_secret
+from StaICC.logs.samples import LoggedRun, LogReading, SampleScore, document_digest
+from StaICC.logs.shown_settings import name_without_credentials, shortened_setting, shown_options, shown_value
 
 HARNESS = "lm_eval"
 
@@ -438,8 +439,9 @@ def _filters_in_results(evaluation: _Evaluation, task: str) -> list[str]:
 
 
 def _check_duplicates(logged_samples: Sequence[_LoggedSample], filter_names: Sequence[str], path: Path) -> None:
-    """Raise a SchemaError if two samples have the same document and the same filter."""
+    """Raise a SchemaError if two samples have the same document and filter, or other documents under the same id."""
     seen = set()
+    digest_of_document: dict[str, str | None] = {}
     for sample, filter_name in zip(logged_samples, filter_names, strict=True):
         key = (sample.document, filter_name)
         if key in seen:
@@ -448,6 +450,12 @@ def _check_duplicates(logged_samples: Sequence[_LoggedSample], filter_names: Seq
                 "appends to a file that exists, so two runs may be in it"
             )
         seen.add(key)
+        first_digest = digest_of_document.setdefault(sample.document, sample.digest)
+        if sample.digest != first_digest:
+            raise SchemaError(
+                f"{path}: the samples of document {sample.document:.60} have different documents or targets: two runs "
+                "may be in the file"
+            )
 
 
 # -- values of metrics
@@ -803,12 +811,27 @@ _EVALUATION_SETTINGS = (
     *("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"),
 )
 """Keys of the configuration of an evaluation that can change scores."""
+_OPTIONS = ("model_args", "gen_kwargs", "generation_kwargs")
+"""Keys whose values are options, as an object or as a text such as ``dtype=float32,revision=main``."""
 _PROMPT_SETTINGS = ("system_instruction_sha", "chat_template_sha", "fewshot_as_multiturn")
 """Keys of the file of results that are about the prompts."""
 
 
 def _model_name(evaluation: _Evaluation) -> str:
-    """Return the name of the model. Before version 0.4.3, it is in the arguments of the model only."""
+    """Return the name of the model, without a password where it is an address.
+
+    Raises:
+        SchemaError: The file of results does not name the model.
+    """
+    return name_without_credentials(_logged_model_name(evaluation))
+
+
+def _logged_model_name(evaluation: _Evaluation) -> str:
+    """Return the name of the model. Before version 0.4.3, it is in the arguments of the model only.
+
+    Raises:
+        SchemaError: The file of results does not name the model.
+    """
     name = evaluation.values.get("model_name")
     if isinstance(name, str) and name.strip():
         return name
@@ -832,7 +855,7 @@ def _model_settings(evaluation: _Evaluation) -> dict[str, str]:
     config = evaluation.mapping("config")
     settings = {}
     for key, name in _MODEL_SETTINGS.items():
-        text = _setting_text(config.get(key))
+        text = _setting_text(key, config.get(key))
         if text is not None:
             settings[name] = text
     return settings
@@ -843,44 +866,38 @@ def _settings(evaluation: _Evaluation, task: str) -> dict[str, str]:
     settings = {}
     config = evaluation.mapping("config")
     for key in _EVALUATION_SETTINGS:
-        text = _setting_text(config.get(key))
+        text = _setting_text(key, config.get(key))
         if text is not None:
             settings[key] = text
     for key in _PROMPT_SETTINGS:
-        text = _setting_text(evaluation.values.get(key))
+        text = _setting_text(key, evaluation.values.get(key))
         if text is not None:
             settings[key] = text
     task_config = evaluation.of_task("configs", task)
     if isinstance(task_config, Mapping):
-        text = _setting_text(task_config.get("generation_kwargs"))
+        text = _setting_text("generation_kwargs", task_config.get("generation_kwargs"))
         if text is not None:
             settings["generation_kwargs"] = text
     return settings
 
 
-def _setting_text(value: Any) -> str | None:
+def _setting_text(name: str, value: Any) -> str | None:
     """Return a setting as text, without secrets; ``None`` if it is not set.
 
-    Options are ``name=value``, joined by commas, as in ``--model_args``. Those that may be a secret, such as
-    ``api_key``, are left out.
+    Args:
+        name: The key of the setting. Those about the model begin with ``model_``.
+        value: Its value.
     """
     if value is None or value == "" or value == {}:
         return None
+    if name in _OPTIONS and isinstance(value, str):
+        return shortened_setting(shown_options(value))
     if isinstance(value, Mapping):
-        options = [f"{key}={item}" for key, item in sorted(value.items(), key=str)]
-        separator = ", "
-    elif isinstance(value, str):
-        options = value.split(",")
-        separator = ","
-    else:
-        return str(value)
-    return separator.join(option for option in options if not _may_be_secret(option))
-
-
-def _may_be_secret(option: str) -> bool:
-    """Return whether an option ``name=value`` has a name such as ``api_key`` or ``token``."""
-    name, equals_sign, _ = option.partition("=")
-    return bool(equals_sign) and may_be_secret(name)
+        options = []
+        for key, shown in sorted(shown_value(name, value).items()):
+            options.append(f"{key}={shown}")
+        return shortened_setting(", ".join(options))
+    return shortened_setting(str(shown_value(name.removeprefix("model_"), value)))
 
 
 def _text_or_none(value: Any) -> str | None:

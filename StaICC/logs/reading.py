@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from StaICC.datasets.table_files import format_suffix
+from StaICC.datasets.table_files import format_suffix, uncompressed_name
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, score_tables
 from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
@@ -171,11 +171,47 @@ def _read_file(path: Path) -> LogReading:
     """
     log_format = _format_of(path)
     if log_format is not None:
-        return log_format.read(path)
+        return _with_one_digest_per_document(log_format.read(path))
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
     names = ", ".join(log_format.name for log_format in _FORMATS)
     raise SchemaError(f"{path}: this is no log that can be read, expected one of: {names}")
+
+
+def _with_one_digest_per_document(reading: LogReading) -> LogReading:
+    """Return the runs of a log in which all repeats of a document have the same document and target.
+
+    Other runs become problems: it is not known which document an id means in them.
+
+    Raises:
+        SchemaError: There is no other run.
+    """
+    runs = []
+    problems = list(reading.problems)
+    for run in reading.runs:
+        document = _document_with_several_digests(run)
+        if document is None:
+            runs.append(run)
+            continue
+        problems.append(
+            f"{run.path}: the document {document:.60} of {run.task:.60} has different texts or targets in its repeats, "
+            "expected the same"
+        )
+    if not runs:
+        raise SchemaError("; ".join(problems))
+    return LogReading(tuple(runs), tuple(problems))
+
+
+def _document_with_several_digests(run: LoggedRun) -> str | None:
+    """Return the id of a document whose repeats have different digests; ``None`` if there is none."""
+    digest_of_document: dict[str, str] = {}
+    for sample in run.samples:
+        if sample.digest is None:
+            continue
+        first_digest = digest_of_document.setdefault(sample.document, sample.digest)
+        if sample.digest != first_digest:
+            return sample.document
+    return None
 
 
 # -- results by name
@@ -300,33 +336,115 @@ def _checked_range(value: object) -> Range:
 def _named_groups(runs: Sequence[LoggedRun]) -> dict[str, list[LoggedRun]]:
     """Return the runs of each result, by the name of the result.
 
-    The runs of one model are one result. If it ran a task several times, its runs are split by the folder of their
-    logs, then also by their settings, then by the evaluation, until no task appears twice.
+    The evaluations of one model are one result. If it ran a task several times, its evaluations are split by the folder
+    of their logs, then also by their settings, then one by one, until no task appears twice. The tasks of one
+    evaluation, which has one file of results, always stay together.
 
     Raises:
         ArgumentError: A task appears twice in one evaluation.
     """
-    runs_by_model: dict[str, list[LoggedRun]] = {}
-    for run in runs:
-        runs_by_model.setdefault(_model_of(run), []).append(run)
+    evaluations_by_model: dict[str, list[_ModelEvaluation]] = {}
+    for evaluation in _evaluations(_with_paths_as_models(runs)):
+        evaluations_by_model.setdefault(_model_of(evaluation.runs[0]), []).append(evaluation)
 
     groups: list[list[LoggedRun]] = []
-    for runs_of_model in runs_by_model.values():
-        groups += _without_repeated_tasks(runs_of_model)
+    for evaluations in evaluations_by_model.values():
+        groups += _without_repeated_tasks(evaluations)
     return dict(zip(_distinct_names(groups), groups, strict=True))
 
 
-def _without_repeated_tasks(runs: Sequence[LoggedRun]) -> list[list[LoggedRun]]:
-    """Return the runs of one model in groups without repeated tasks, in as few groups as possible."""
-    for key in (_model_of, _folder_of, _settings_of, _evaluation_of):
+@dataclass(frozen=True, slots=True)
+class _ModelEvaluation:
+    """The tasks of one evaluation that one model ran."""
+
+    runs: tuple[LoggedRun, ...]
+
+    @property
+    def folder(self) -> str:
+        """The folder of its logs."""
+        return _folder_of(self.runs[0])
+
+    @property
+    def settings(self) -> str:
+        """Its folder with the different settings of its tasks."""
+        settings_of_tasks = {repr((run.fewshot, sorted(run.settings.items()))) for run in self.runs}
+        return repr((self.folder, sorted(settings_of_tasks)))
+
+    @property
+    def name(self) -> str:
+        """The path of its file of results, or of its only log."""
+        return _evaluation_of(self.runs[0])
+
+
+def _evaluations(runs: Sequence[LoggedRun]) -> list[_ModelEvaluation]:
+    """Return the runs by evaluation and model, in the order of the first run of each."""
+    runs_of_evaluation: dict[tuple[str, str], list[LoggedRun]] = {}
+    for run in runs:
+        runs_of_evaluation.setdefault((_model_of(run), _evaluation_of(run)), []).append(run)
+    return [_ModelEvaluation(tuple(of_evaluation)) for of_evaluation in runs_of_evaluation.values()]
+
+
+def _without_repeated_tasks(evaluations: Sequence[_ModelEvaluation]) -> list[list[LoggedRun]]:
+    """Return the evaluations of one model in groups without repeated tasks, in as few groups as possible.
+
+    Raises:
+        ArgumentError: A task appears twice in one evaluation.
+    """
+    for keys in (
+        ["the same group"] * len(evaluations),
+        [evaluation.folder for evaluation in evaluations],
+        [evaluation.settings for evaluation in evaluations],
+        [evaluation.name for evaluation in evaluations],
+    ):
         groups: dict[str, list[LoggedRun]] = {}
-        for run in runs:
-            groups.setdefault(key(run), []).append(run)
+        for key, evaluation in zip(keys, evaluations, strict=True):
+            groups.setdefault(key, []).extend(evaluation.runs)
         if not any(_repeated_task(group) for group in groups.values()):
             return list(groups.values())
+    runs = [run for evaluation in evaluations for run in evaluation.runs if _repeated_task(evaluation.runs)]
     raise ArgumentError(
         f"{runs[0].path}: the model {runs[0].model:.80} has the task {_repeated_task(runs):.80} twice in one evaluation"
     )
+
+
+def _with_paths_as_models(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Return the runs, in which a log that does not name its model has the shortest path that distinguishes it.
+
+    Two tables ``first/scores.csv`` and ``second/scores.csv`` are of the models ``first/scores`` and ``second/scores``.
+    """
+    paths = list(dict.fromkeys(Path(run.path) for run in runs if not run.names_model))
+    name_of_path = dict(zip(paths, _shortest_distinct_paths(paths), strict=True))
+    named_runs = []
+    for run in runs:
+        if run.names_model:
+            named_runs.append(run)
+        else:
+            named_runs.append(replace(run, model=name_of_path[Path(run.path)]))
+    return named_runs
+
+
+def _shortest_distinct_paths(paths: Sequence[Path]) -> list[str]:
+    """Return for each path its shortest end that no other path has, without its suffix where that is not needed."""
+    paths_without_suffix = []
+    for path in paths:
+        paths_without_suffix.append(path.with_name(uncompressed_name(path).stem))
+    names = []
+    for path, without_suffix in zip(paths, paths_without_suffix, strict=True):
+        if paths_without_suffix.count(without_suffix) == 1:
+            names.append(_shortest_distinct_end(without_suffix, paths_without_suffix))
+        else:
+            names.append(_shortest_distinct_end(path, paths))
+    return names
+
+
+def _shortest_distinct_end(path: Path, paths: Sequence[Path]) -> str:
+    """Return the shortest end of a path that only this one of several paths has, such as ``first/scores``."""
+    for length in range(1, len(path.parts)):
+        end = path.parts[-length:]
+        paths_with_end = [other for other in paths if other.parts[-length:] == end]
+        if len(paths_with_end) == 1:
+            return "/".join(end)
+    return str(path)
 
 
 def _model_of(run: LoggedRun) -> str:
@@ -336,10 +454,6 @@ def _model_of(run: LoggedRun) -> str:
 
 def _folder_of(run: LoggedRun) -> str:
     return str(Path(run.path).parent)
-
-
-def _settings_of(run: LoggedRun) -> str:
-    return repr((_folder_of(run), run.fewshot, sorted(run.settings.items())))
 
 
 def _evaluation_of(run: LoggedRun) -> str:
@@ -365,22 +479,36 @@ def _distinct_names(groups: Sequence[Sequence[LoggedRun]]) -> list[str]:
     for model in dict.fromkeys(models):
         indexes = [index for index, name in enumerate(models) if name == model]
         if len(indexes) > 1:
-            marks = _distinct_marks([groups[index][0] for index in indexes])
+            marks = _distinct_marks([groups[index] for index in indexes])
             for index, mark in zip(indexes, marks, strict=True):
                 names[index] = f"{model} ({mark})"
     return names
 
 
-def _distinct_marks(runs: Sequence[LoggedRun]) -> list[str]:
-    """Return a text for each of several runs of one model that tells them apart.
+def _distinct_marks(groups: Sequence[Sequence[LoggedRun]]) -> list[str]:
+    """Return a text for each of several groups of runs of one model that tells them apart.
 
-    It is the first of these that differs between all of them: the folders in which their logs differ, the date, the
-    evaluation with a number.
+    It is the first of these that differs between all of them: the folders in which their logs differ, their dates, the
+    files of their evaluations with a number. A group of several folders, dates or files has all of them.
     """
-    for marks in (_differing_folders(runs), [str(run.date) for run in runs]):
+    runs = [run for group in groups for run in group]
+    folder_of_path = dict(zip([run.path for run in runs], _differing_folders(runs), strict=True))
+    folders = []
+    dates = []
+    evaluations = []
+    for number, group in enumerate(groups, start=1):
+        folders.append(_joined([folder_of_path[run.path] for run in group]))
+        dates.append(_joined([str(run.date) for run in group]))
+        evaluations.append(f"{number}: {_joined([_evaluation_of(run) for run in group])}")
+    for marks in (folders, dates):
         if len(set(marks)) == len(marks):
             return marks
-    return [f"{number}: {_evaluation_of(run)}" for number, run in enumerate(runs, start=1)]
+    return evaluations
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return the different texts of a list, in order, as one text."""
+    return " + ".join(dict.fromkeys(texts))
 
 
 def _differing_folders(runs: Sequence[LoggedRun]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +77,8 @@ class LoggedRun:
     """Sentences about what is unusual in the log; they become warnings of the result."""
     group: str | None = None
     """Name of the group of tasks that this task is run for; ``None`` without one."""
+    names_model: bool = True
+    """Whether the log names the model; otherwise its name is that of the file."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -95,39 +96,6 @@ class LogReading:
     runs: tuple[LoggedRun, ...]
     problems: tuple[str, ...] = ()
     """Sentences about logs that were found there and cannot be used, each with the reason."""
-
-
-_SECRET = re.compile(r"(?:^|[_ ])(?:key|token|secret|password|auth|headers?)(?:$|_)", re.IGNORECASE)
-"""A word in the name of an option whose value may be a secret; ``tokenizer`` is none."""
-
-
-def may_be_secret(name: str) -> bool:
-    """Return whether the value of an option may be a secret, by its name, such as ``api_key`` or ``token``.
-
-    Example:
-        >>> may_be_secret("api_key"), may_be_secret("tokenizer")
-        (True, False)
-    """
-    return _SECRET.search(name) is not None
-
-
-LONGEST_SETTING = 200
-"""Most characters of a setting that are kept as they are."""
-
-
-def shortened_setting(text: str) -> str:
-    """Return the text of a setting; the beginning and the SHA-256 digest of one that is too long for a table.
-
-    Example:
-        >>> shortened_setting("do_sample=False")
-        'do_sample=False'
-        >>> shortened_setting("x" * 1000)
-        'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (SHA-256 44f8354494a5)'
-    """
-    if len(text) <= LONGEST_SETTING:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:40]}... (SHA-256 {digest[:12]})"
 
 
 def document_digest(document: Any, target: Any) -> str:

@@ -1,14 +1,14 @@
 """Plain tables of scores: CSV, TSV, JSON Lines or Parquet with one sample in each row.
 
-======== ===========================================================
+======== =====================================================================
 column   meaning
-======== ===========================================================
+======== =====================================================================
 row      id of the test row (document); required
 repeat   number of the repeat of the row; 0 without this column
 task     name of the task; without this column, all rows are one task
-model    name of the model; without this column, the name of the file
+model    name of the model; without this column, the name of the file (:mod:`StaICC.logs.reading`)
 digest   digest of the document, if the rows of two tables are to be compared by it
-======== ===========================================================
+======== =====================================================================
 
 Every other column is a metric if all of its values are numbers or empty. An empty value, or ``nan``, is a missing
 score.
@@ -48,6 +48,8 @@ _SCORE = "score"
 class _Task:
     """The samples of one task of one model."""
 
+    names_model: bool
+    """Whether the table names the model; otherwise its name is that of the file."""
     samples: dict[tuple[str, int], SampleScore] = field(default_factory=dict)
     """By row and repeat."""
 
@@ -86,6 +88,7 @@ def read_table(path: Path) -> LogReading:
                 higher_is_better=directions,
                 not_scores=not_scores,
                 evaluation=str(path),
+                names_model=of_task.names_model,
             )
         )
     return LogReading(tuple(runs))
@@ -163,13 +166,14 @@ def _read_samples(
             raise SchemaError(f"{place}: the row has no id, expected a number or a text in the column row")
         repeat = _repeat_number(values.get(_REPEAT, 0), place)
         model = _id_text(values.get("model"))
+        names_model = model is not None
         if model is None:
             model = default_model
         task = _id_text(values.get("task"))
         if task is None:
             task = TASK
         if (model, task) not in tasks:
-            tasks[model, task] = _Task()
+            tasks[model, task] = _Task(names_model)
         of_task = tasks[model, task]
         if (document, repeat) in of_task.samples:
             raise SchemaError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from StaICC import benchmark_names
@@ -152,10 +152,20 @@ class LongICL(BaseBenchmark[LongICLExperimentor], ReadsItsData):
         if self.experimentor[0].options.experiment is None:
             names.append("nearest")
         values: dict[str, float | None] = dict.fromkeys(names)
-        counts: dict[str, Any] = dict.fromkeys(("asked", "distinct", "scored", "failed"), 0)
-        empty = DatasetDetails(**counts, prompts="", query_digests="", conditions=())
-        details = {name: replace(empty, notes=own) for name, own in self._notes.items()}
-        return {name: DatasetRun(values, values, own, (), {}, ()) for name, own in details.items()}
+        runs = {}
+        for name, notes in self._notes.items():
+            details = DatasetDetails(
+                asked=0,
+                distinct=0,
+                scored=0,
+                failed=0,
+                prompts="",
+                query_digests="",
+                conditions=(),
+                notes=notes,
+            )
+            runs[name] = DatasetRun(values, values, details, (), {}, ())
+        return runs
 
     def own_data(self) -> Sequence[Dataset]:
         """Return the data sets of the user's own."""
@@ -163,18 +173,26 @@ class LongICL(BaseBenchmark[LongICLExperimentor], ReadsItsData):
 
     def data_warnings(self) -> Sequence[str]:
         """Return the warnings about the data sets of the user's own."""
-        return [f"{dataset.card.name}: {remark}" for dataset in self.own_data() for remark in dataset.remarks]
+        warnings = []
+        for dataset in self.own_data():
+            for remark in dataset.remarks:
+                warnings.append(f"{dataset.card.name}: {remark}")
+        return warnings
 
     def forecast(self, function: Inference, **options: Any) -> Forecast:
         """Forecast the run of a function; see :meth:`StaICC.benchmarks.benchmark.Benchmark.forecast`."""
         self.functions_for_datasets(function)
-        parts = [condition.queries for experimentor in self for condition in experimentor.conditions()]
+        parts = []
+        for experimentor in self:
+            parts += [condition.queries for condition in experimentor.conditions()]
         return forecast(parts, function, True, **options)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of this benchmark as JSON values: results save them, verification makes it from them."""
         options = {"datasets": self.dataset_names, **asdict(self.experimentor[0].options)}
-        options["limit"] = max((own.limit for own in self if own.limit is not None), default=None)
+        # A data set with fewer test items than the limit has none: the result is that without a limit.
+        limits = [experimentor.limit for experimentor in self if experimentor.limit is not None]
+        options["limit"] = max(limits, default=None)
         arguments: dict[str, Any] = json.loads(json.dumps(options))
         return arguments
 
@@ -217,28 +235,48 @@ class LongICL(BaseBenchmark[LongICLExperimentor], ReadsItsData):
         self, runs: Mapping[str, DatasetRun] | None = None, predictions: Predictions | None = None
     ) -> Signature:
         """Return every option of this benchmark that can change a score; arguments as for the base class."""
-        own, datasets = self.experimentor[0].options, self.dataset_names
+        options = self.experimentor[0].options
+        datasets = None  # the published ones
+        if self.dataset_names != list(cards()):
+            datasets = "+".join(escaped(name) for name in self.dataset_names)
+        file_identities = []
+        for experimentor in self:
+            file_identities.append(experimentor.data.train_file.identity)
+            file_identities.append(experimentor.data.test_file.identity)
         limit = self.arguments()["limit"]
-        files = [file.identity for each in self for file in (each.data.train_file, each.data.test_file)]
-        options = {
-            "rounds": None if own.experiment else "+".join(map(str, own.rounds)),
-            "instruct": "yes" if own.instruct else None,
-            "parsing": None if own.parsing == "published" else own.parsing,
-            "parser": PARSER_VERSION if own.parsing == "library" else None,
-            **(own.experiment.options() if own.experiment else {}),
-        }
+        if limit is not None:
+            limit = str(limit)
+        unparsed = None
+        if options.unparsed != "wrong":
+            unparsed = options.unparsed
         return Signature(
             {
                 "benchmark": self.task_name,
-                "datasets": None if datasets == list(cards()) else "+".join(map(escaped, datasets)),
-                "data": short_digest(files),
-                "limit": None if limit is None else str(limit),
-                "options": ",".join(f"{key}={value}" for key, value in options.items() if value is not None),
-                "unparsed": None if own.unparsed == "wrong" else own.unparsed,
-                "statistics": own.statistics.for_signature(),
+                "datasets": datasets,
+                "data": short_digest(file_identities),
+                "limit": limit,
+                "options": _options_in_signature(options),
+                "unparsed": unparsed,
+                "statistics": options.statistics.for_signature(),
                 **self.common_fields(runs, predictions),
             }
         )
+
+
+def _options_in_signature(options: LongICLOptions) -> str:
+    """Return the options that change prompts or parses, as the signature has them."""
+    values: dict[str, Any] = {}
+    if options.experiment is None:
+        values["rounds"] = "+".join(str(number) for number in options.rounds)
+    if options.instruct:
+        values["instruct"] = "yes"
+    if options.parsing != "published":
+        values["parsing"] = options.parsing
+    if options.parsing == "library":
+        values["parser"] = PARSER_VERSION
+    if options.experiment is not None:
+        values |= options.experiment.options()
+    return ",".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
 
 def _recorded_name(name: str) -> str:

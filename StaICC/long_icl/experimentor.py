@@ -36,6 +36,7 @@ from StaICC.long_icl.prompts import FIELDS, Item
 from StaICC.long_icl.queries import LongICLQueries, round_name
 from StaICC.long_icl.reading import read_prediction
 from StaICC.long_icl.reference_tokens import to_bytes
+from StaICC.long_icl.scoring import Tally, scored
 from StaICC.long_icl.task import LongICLTask
 from StaICC.metrics.metric_set import MetricSet
 from StaICC.prompting.prompt_writer import Query
@@ -162,7 +163,12 @@ class LongICLExperimentor(BaseExperimentor):
     def settings(self) -> dict[str, Any]:
         """Return the options and digests that can change a score, as plain values."""
         options = self.options
-        files = {"train": self.data.train_file, "test": self.data.test_file}
+        experiment = None
+        if options.experiment is not None:
+            experiment = options.experiment.options()
+        files = {}
+        for split, file in (("train", self.data.train_file), ("test", self.data.test_file)):
+            files[split] = {"sha256": file.sha256, "verified": file.verified}
         return {
             "dataset": self.card.name,
             "rounds": list(self.rounds),
@@ -170,10 +176,14 @@ class LongICLExperimentor(BaseExperimentor):
             "instruct": options.instruct,
             "parsing": options.parsing,
             "unparsed": options.unparsed,
-            "experiment": None if options.experiment is None else options.experiment.options(),
-            "files": {split: {"sha256": file.sha256, "verified": file.verified} for split, file in files.items()},
+            "experiment": experiment,
+            "files": files,
             "prompts": {str(number): digest for number, digest in self.prompt_digests.items()},
         }
+
+    def recorded_settings(self) -> Mapping[str, Any]:
+        """Return the options and digests under their key in a result."""
+        return {"settings": self.settings()}
 
     # -- what methods use
 
@@ -262,7 +272,13 @@ class LongICLExperimentor(BaseExperimentor):
             return [Failure(reason, is_too_long=True)] * len(queries)
         if options.on_error == "raise" or not self.card.structured:
             return answers
-        return [answer if isinstance(answer, (str, Failure)) else Failure(self.card.needs_text) for answer in answers]
+        answers_or_failures: list[Answer | Failure] = []
+        for answer in answers:
+            if isinstance(answer, (str, Failure)):
+                answers_or_failures.append(answer)
+            else:
+                answers_or_failures.append(Failure(self.card.needs_text))
+        return answers_or_failures
 
     # -- scoring
 
@@ -292,13 +308,17 @@ class LongICLExperimentor(BaseExperimentor):
         run = super().assemble(conditions, answers, where)
         outcomes = run.outcomes
         warnings = (*self._warnings_of_data(), *run.warnings)
-        bounds = {key: run.details.bounds.get(key, (None, None)) for key in self._bounded_scores(outcomes)}
+        bounds = {}
+        for key in self._bounded_scores(outcomes):
+            bounds[key] = run.details.bounds.get(key, (None, None))
         details = replace(run.details, notes=self._notes(run, warnings), bounds=bounds)
         if self.card.structured:
             details = replace(details, conditions=(), baselines={})
         else:
-            scored = [outcome for outcome in outcomes if outcome.score]
-            baselines = {outcome.condition.name: self.task.baselines(outcome) for outcome in scored}
+            baselines = {}
+            for outcome in outcomes:
+                if outcome.score is not None:
+                    baselines[outcome.condition.name] = self.task.baselines(outcome)
             details = replace(details, baselines=baselines)
         return replace(
             run,
@@ -313,19 +333,23 @@ class LongICLExperimentor(BaseExperimentor):
         values: dict[str, Any] = {
             "metric": self.card.scoring.metric,
             "rounds": {outcome.condition.name: self._record_of(outcome) for outcome in outcomes},
-            "settings": self.settings(),
+            **self.recorded_settings(),
         }
-        majority_label = self.task.guessing[2]
+        majority_label = self.task.guessing.majority_label
         if majority_label is not None:
             values["majority_label"] = majority_label
         if self.options.experiment is not None:
             contexts = {}
-            tallies = {}
+            tallies: dict[str, Sequence[Tally | None]] = {}
             for outcome in outcomes:
                 name = outcome.condition.name
                 contexts[name] = self.contexts[outcome.number].sent(outcome.dropped)
-                tallies[name] = () if outcome.value is None else outcome.tallies
-            level = self.statistics.level if self.statistics.intervals else None
+                tallies[name] = ()
+                if outcome.value is not None:
+                    tallies[name] = outcome.tallies
+            level = None
+            if self.statistics.intervals:
+                level = self.statistics.level
             values["experiment"] = analyse(
                 self.options.experiment, self.card, self.test_items, contexts, tallies, level
             )
@@ -356,7 +380,25 @@ class LongICLExperimentor(BaseExperimentor):
             if contexts.demonstrations != expected:
                 shown = f"{contexts.demonstrations} demonstrations instead of {expected}"
                 warnings.append(f"{round_name(number)} has {shown}")
+        warnings += self._warning_of_unscored_items()
         return tuple(warnings)
+
+    def _warning_of_unscored_items(self) -> list[str]:
+        """Return that test items are queried but not scored, in a list; an empty list if all items are scored.
+
+        The published score of DialogRE ends at the 500th pair of entities, so that it leaves out items of a run without
+        a limit.
+        """
+        tallies = [Tally(item.gold, predicted=(), correct=()) for item in self.test_items]
+        scored_count = len(scored(self.card.scoring, tallies))
+        unscored_count = len(tallies) - scored_count
+        if unscored_count == 0:
+            return []
+        pair_count = self.card.scoring.stop_at
+        return [
+            f"the published score ends at pair {pair_count}: {unscored_count} of {len(tallies)} items are queried, but "
+            f"not scored; the limit {pair_count} leaves them out"
+        ]
 
     def _notes(self, run: DatasetRun, warnings: Sequence[str]) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""
@@ -380,16 +422,21 @@ class LongICLExperimentor(BaseExperimentor):
         for outcome in run.outcomes:
             for position, item in enumerate(self.test_items):
                 response = outcome.responses[position]
-                is_failure = isinstance(response, Failure)
+                reply = response
+                if isinstance(response, Failure):
+                    reply = None
+                ground_truth: str | list[str] = list(item.gold)
+                if len(item.gold) == 1:
+                    ground_truth = item.gold[0]
                 records.append(
                     {
                         "condition": outcome.condition.name,
                         "query": position,
                         "row": item.row,
-                        "ground_truth": item.gold[0] if len(item.gold) == 1 else list(item.gold),
+                        "ground_truth": ground_truth,
                         "prediction": outcome.parsed[position],
                         "response": None,
-                        **reply_record(None if is_failure else response),
+                        **reply_record(reply),
                         "predicted_probabilities": _label_scores(response),
                     }
                 )
@@ -398,7 +445,9 @@ class LongICLExperimentor(BaseExperimentor):
     @property
     def unrecorded(self) -> str | None:
         """Why results have no records of the predictions; ``None`` if they have."""
-        return "the file holds no records of queries with several labels" if self.card.structured else None
+        if self.card.structured:
+            return "the file holds no records of queries with several labels"
+        return None
 
     def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
         """Return a new prediction as results record it: a label, or a failure."""

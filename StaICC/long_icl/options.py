@@ -66,7 +66,8 @@ def _checked_rounds(rounds: object) -> tuple[int, ...]:
     numbers: tuple[int, ...] = ()
     if isinstance(rounds, Iterable):
         numbers = tuple(validate_integer("a round", number, 1, ROUNDS) for number in rounds)
-    if not numbers or len(set(numbers)) < len(numbers):
+    has_duplicates = len(set(numbers)) < len(numbers)
+    if not numbers or has_duplicates:
         raise ArgumentError(f"rounds must be different whole numbers from 1 to {ROUNDS}, in a list, not {rounds!r}")
     return numbers
 

@@ -164,10 +164,11 @@ class LongICLOutcome(Outcome):
             "labels": label_counts(card, self.scored_tallies),
         }
         if card.scoring.metric == "micro_f1":
-            record["items"] = [
-                [item.row, *_numbers_of_labels(tally)]
-                for item, tally in zip(items, self.scored_tallies, strict=False)  # not all items may be scored
-            ]
+            label_numbers = []
+            # The published score of DialogRE leaves out the last items.
+            for item, tally in zip(items, self.scored_tallies, strict=False):
+                label_numbers.append([item.row, *_numbers_of_labels(tally)])
+            record["items"] = label_numbers
         return record
 
 

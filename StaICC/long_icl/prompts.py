@@ -52,32 +52,63 @@ class Item:
     @property
     def needle(self) -> str:
         """The text that the published parsers search for in a response, to skip a repeated prompt."""
-        return self.searched or self.texts[self.kind == "pair"]
+        if self.searched:
+            return self.searched
+        if self.kind == "pair":
+            return self.texts[1]
+        return self.texts[0]
 
 
 def entity_item(row: int, sentence: str, entities: Iterable[Sequence[str]]) -> Item:
     """Return a sentence and its entities, in prompt order and each once, with their types."""
-    pairs = list(entities)
-    return Item("entities", row, (sentence,), tuple(kind for _, kind in pairs), tuple((text,) for text, _ in pairs))
+    entity_types = []
+    arguments = []
+    for entity, entity_type in entities:
+        arguments.append((entity,))
+        entity_types.append(entity_type)
+    return Item("entities", row, (sentence,), tuple(entity_types), tuple(arguments))
 
 
 def dialogue_item(row: int, dialogue: str, relations: Iterable[Sequence[str]]) -> Item:
-    """Return a dialogue and the queried pairs of entities, each with its relation."""
-    known = list(relations)
-    labels, pairs = (relation for _, _, relation in known), ((first, second) for first, second, _ in known)
-    return Item("dialogue", row, (dialogue,), tuple(labels), tuple(pairs))
+    """Return a dialogue and the queried pairs of entities, each with its relation.
+
+    Args:
+        row: The row of the dialogue.
+        dialogue: The text of the dialogue.
+        relations: For each pair the first entity, the second entity, and their relation.
+    """
+    labels = []
+    arguments = []
+    for first_entity, second_entity, relation in relations:
+        arguments.append((first_entity, second_entity))
+        labels.append(relation)
+    return Item("dialogue", row, (dialogue,), tuple(labels), tuple(arguments))
 
 
-def as_item(own: TaskCard, item: Item | Mapping[str, Any]) -> Item:
-    """Return an item; that of a mapping with the fields of the query has no labels."""
-    if isinstance(item, Item) and item.kind == own.kind:
+def as_item(card: TaskCard, item: Item | Mapping[str, Any]) -> Item:
+    """Return an item; that of a mapping with the fields of the query has empty labels.
+
+    Args:
+        card: Card of the data set.
+        item: An item, which is returned unchanged; or a mapping with the fields of the query, of a dialogue also with
+            its ``relations``, which are counted only.
+
+    Raises:
+        ArgumentError: It is an item of another kind, or a field is missing.
+    """
+    if isinstance(item, Item) and item.kind == card.kind:
         return item
-    needed = [*FIELDS[own.kind], *["relations"] * (own.kind == "dialogue")]
-    if not isinstance(item, Mapping) or not item.keys() >= {*needed}:
-        expected = f"an item of {own.name}, or a mapping with {', '.join(needed)}"
+    fields = list(FIELDS[card.kind])
+    if card.kind == "dialogue":
+        fields.append("relations")
+    if not isinstance(item, Mapping) or not item.keys() >= set(fields):
+        expected = f"an item of {card.name}, or a mapping with {', '.join(fields)}"
         raise ArgumentError(f"item: got {item!r:.200}, expected {expected}")
-    count = len(item["relations"]) if own.kind == "dialogue" else 1
-    return Item(own.kind, -1, tuple(str(item[name]) for name in FIELDS[own.kind]), ("",) * count)
+    label_count = 1
+    if card.kind == "dialogue":
+        label_count = len(item["relations"])
+    texts = tuple(str(item[name]) for name in FIELDS[card.kind])
+    return Item(card.kind, row=-1, texts=texts, gold=("",) * label_count)
 
 
 def write_query(card: TaskCard, item: Item) -> str:
@@ -88,16 +119,21 @@ def write_query(card: TaskCard, item: Item) -> str:
         >>> write_query(task_card("banking77"), Item("text", 0, ("Where is it?",), ("card_arrival",)))
         'service query: Where is it?\nintent category: '
     """
-    pairs = ", ".join(map(repr, item.arguments))  # as Python tuples of strings
-    fields = dict(zip(FIELDS[item.kind], item.texts, strict=True), count=str(len(item.gold)), pairs=pairs)
+    fields = dict(zip(FIELDS[item.kind], item.texts, strict=True))
+    # The published prompts of DialogRE show how many pairs there are, and the pairs as Python tuples of strings.
+    fields["count"] = str(len(item.gold))
+    fields["pairs"] = ", ".join(repr(pair) for pair in item.arguments)
     return card.template.query.format_map(fields)
 
 
 def write_answer(card: TaskCard, item: Item) -> str:
     """Return the true answer as demonstrations show it, with a final line feed."""
     if item.kind == "entities":
-        entities = zip(item.arguments, item.gold, strict=True)
-        return "".join(card.template.answer.format_map({"entity": text, "type": kind}) for (text,), kind in entities)
+        lines = []
+        for arguments, entity_type in zip(item.arguments, item.gold, strict=True):
+            fields = {"entity": arguments[0], "type": entity_type}
+            lines.append(card.template.answer.format_map(fields))
+        return "".join(lines)
     labels = card.answers.separator.join(item.gold)
     return card.template.answer.format_map({"label": labels, "relations": labels})
 
@@ -117,10 +153,13 @@ def write_instruction(card: TaskCard, *, instruct: bool = False) -> str:
 
 def write_demonstration(card: TaskCard, item: Item) -> Demonstration:
     """Return a demonstration; white space around its answer belongs to what is before and after it."""
+    query = write_query(card, item)
     text = write_answer(card, item)
     answer = text.strip()
-    before, after = text.split(answer, 1) if answer else (text, "")
-    return Demonstration(write_query(card, item) + before, answer, after)
+    if not answer:
+        return Demonstration(query + text, answer, "")
+    space_before, space_after = text.split(answer, 1)
+    return Demonstration(query + space_before, answer, space_after)
 
 
 def write_context(card: TaskCard, demonstrations: Iterable[Item], *, instruct: bool = False) -> PromptParts:
@@ -142,7 +181,9 @@ def as_shown(card: TaskCard, demonstrations: Sequence[Item]) -> list[Item]:
         card: Card of the data set.
         demonstrations: The demonstrations as selected.
     """
-    return merge_dialogues(demonstrations) if card.kind == "dialogue" else list(demonstrations)
+    if card.kind == "dialogue":
+        return merge_dialogues(demonstrations)
+    return list(demonstrations)
 
 
 def merge_dialogues(items: Iterable[Item]) -> list[Item]:
@@ -151,10 +192,14 @@ def merge_dialogues(items: Iterable[Item]) -> list[Item]:
     Dialogues come in the order in which they first occur, pairs in the order of the items. So the demonstrations of a
     round are not the beginning of the next round's: a later pair can join an earlier dialogue.
     """
-    merged: dict[str, Item] = {}
+    item_by_dialogue: dict[str, Item] = {}
     for item in items:
-        first = merged.setdefault(item.texts[0], item)
-        if first is not item:
-            gold, arguments = first.gold + item.gold, first.arguments + item.arguments
-            merged[item.texts[0]] = replace(first, gold=gold, arguments=arguments)
-    return list(merged.values())
+        dialogue = item.texts[0]
+        if dialogue not in item_by_dialogue:
+            item_by_dialogue[dialogue] = item
+            continue
+        merged = item_by_dialogue[dialogue]
+        item_by_dialogue[dialogue] = replace(
+            merged, gold=merged.gold + item.gold, arguments=merged.arguments + item.arguments
+        )
+    return list(item_by_dialogue.values())

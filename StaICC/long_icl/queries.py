@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -128,7 +129,10 @@ class LongICLQueries:
             number: The round, or the name of a condition.
             position: The test item.
         """
-        return self.contexts[number].labels_of(position) or self.card.labels
+        names = self.contexts[number].labels_of(position)
+        if not names:
+            return self.card.labels
+        return names
 
     def write(self, number: int | str, position: int) -> Query:
         """Return a query. Its label is the index of the true label, or -1 if its item has several.
@@ -139,16 +143,19 @@ class LongICLQueries:
         """
         contexts = self.contexts[number]
         item = self.test_items[position]
-        label = -1
+        true_label_index = -1
         if not self.card.structured:
-            label = self.card.labels.index(item.gold[0])
+            true_label_index = self.card.labels.index(item.gold[0])
         parts = replace(contexts.context_of(position), question=self._questions[position])
-        text = self.prompt(number, position) if contexts.shared else None
-        return Query(PromptText(parts, text), self.label_names(number, position), label, item.row, 0)
+        text = None  # written from the parts when it is read
+        if contexts.shared:
+            text = self.prompt(number, position)
+        prompt = PromptText(parts, text)
+        return Query(prompt, self.label_names(number, position), true_label_index, item.row, repeat=0)
 
     def of_round(self, number: int | str) -> Sequence[Query]:
         """Return the queries of a round, each written when it is read."""
-        return LazyQueries(lambda position: self.write(number, position), len(self.test_items))
+        return LazyQueries(functools.partial(self.write, number), len(self.test_items))
 
     def without_labels(self) -> LongICLQueries:
         """Return a copy in which each test item has the first label of the card. Its prompts are the same."""
@@ -180,7 +187,9 @@ class LongICLQueries:
             number: The round, or the name of a condition.
             position: The test item.
         """
-        kind = "round" if isinstance(number, int) else "condition"
+        kind = "condition"
+        if isinstance(number, int):
+            kind = "round"
         return f"{self.card.title}, {kind} {number}, query {position} (row {self.test_items[position].row})"
 
 

@@ -47,34 +47,38 @@ def read_prediction(
     Raises:
         OutputError: The prediction cannot be scored.
     """
-    is_withheld = isinstance(prediction, Failure)
     if isinstance(prediction, Failure) and prediction.reply is None:
-        return Reading(None, None, prediction)
-    given: Any = "" if is_withheld else prediction  # A withheld reply counts as an empty one, as published.
+        return Reading(tally=None, text=None, answer=prediction)
+    is_withheld = isinstance(prediction, Failure)
+    scored_prediction = prediction
+    if is_withheld:
+        scored_prediction = ""  # as published: a withheld reply counts as an empty one
 
     card = queries.card
     item = queries.test_items[position]
-    names = queries.contexts[number].labels_of(position)  # empty: those of the card
+    label_names = queries.contexts[number].labels_of(position)  # empty: those of the card
     prompt = None
     if options.parsing != "published":
         prompt = queries.prompt(number, position)
     try:
-        tally, text = tally_prediction(card, given, item, options.parsing, prompt, names)
+        tally, text = tally_prediction(card, scored_prediction, item, options.parsing, prompt, label_names)
     except OutputError as error:
         raise OutputError(f"{queries.place_of(number, position)}: {error}") from error
 
     published_reads = None
-    if isinstance(given, str) and not is_withheld and options.parsing != "published":
-        published_tally, _ = tally_prediction(card, given, item, "published", None, names)
+    if isinstance(prediction, str) and options.parsing != "published":
+        published_tally, _ = tally_prediction(card, prediction, item, "published", None, label_names)
         published_reads = len(published_tally.predicted) > 0
-    names_no_label = isinstance(given, str) and len(item.gold) > 0 and not tally.predicted
-    if names_no_label:
-        unread = prediction
+
+    is_text = isinstance(scored_prediction, str)
+    has_labels = len(item.gold) > 0  # a sentence of Few-NERD may have no entity
+    if is_text and has_labels and not tally.predicted:
+        unparsed = prediction
         if not is_withheld:
-            unread = Failure(unparsed_reason(_why_unparsed(given), given), reply=given)
-        return Reading(tally, text, unread, published_reads)
+            unparsed = Failure(unparsed_reason(_why_unparsed(prediction), prediction), reply=prediction)
+        return Reading(tally, text, unparsed, published_reads)
     if card.structured:
-        return Reading(tally, text, given, published_reads)
+        return Reading(tally, text, scored_prediction, published_reads)
     return Reading(tally, text, card.labels.index(tally.predicted[0]), published_reads)
 
 

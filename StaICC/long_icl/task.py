@@ -75,13 +75,14 @@ class LongICLTask(Scorer):
         for name, reason in self._queries.unavailable.items():
             values[name] = None
             missing[name] = reason
-        uniform, majority, _ = self.guessing
-        values |= {"mean": overall, "uniform": uniform, "majority": majority}
-        if uniform is None or majority is None:
-            missing |= dict.fromkeys(("uniform", "majority"), "a random guess of entities is not defined")
-        if (
-            not self._is_experiment
-        ):  # Each condition of an experiment has its own baseline of the nearest demonstration.
+        values["mean"] = overall
+        values["uniform"] = self.guessing.uniform
+        values["majority"] = self.guessing.majority
+        for name in ("uniform", "majority"):
+            if values[name] is None:
+                missing[name] = "a random guess of entities is not defined"
+        # Of an experiment, each condition has its own baseline of the nearest demonstration.
+        if not self._is_experiment:
             values["nearest"] = self._mean_nearest_score()
             if values["nearest"] is None:
                 missing["nearest"] = "demonstrations have several labels"
@@ -117,7 +118,8 @@ class LongICLTask(Scorer):
             if term is not None:
                 terms[outcome.condition.name] = term
         if len(terms) == len(outcomes) and not self._is_experiment:
-            terms["mean"] = combine(list(terms.values()), [1 / len(terms)] * len(terms))
+            equal_weights = [1 / len(terms)] * len(terms)
+            terms["mean"] = combine(list(terms.values()), equal_weights)
         return {name: term.interval(level, f"{METHOD}item") for name, term in terms.items()}
 
     def baselines(self, outcome: LongICLOutcome) -> Baselines:
@@ -128,21 +130,32 @@ class LongICLTask(Scorer):
         items = self._queries.test_items
         label_count = len(self._queries.card.labels)
         tried = self._options.statistics.tried
-        _, majority, frequent_label = self.guessing
-        correct = [tally is not None and bool(tally.correct) for tally in outcome.tallies]
+        is_correct = [tally is not None and len(tally.correct) > 0 for tally in outcome.tallies]
+
         # HELMET may test a row twice: both queries are of one row, and count as one guess.
-        number_of_row = {row: number for number, row in enumerate(dict.fromkeys(item.row for item in items))}
-        sample = Sample([0] * len(items), [number_of_row[item.row] for item in items], len(number_of_row), label_count)
-        correct_by_row = {item.row: is_correct for item, is_correct in zip(items, correct, strict=True)}
-        guesser = RandomBaseline(len(correct_by_row), 1 / label_count)
-        of_majority = CorrectPredictions(sample, correct, [frequent_label in item.gold for item in items])
+        row_numbers: dict[int, int] = {}
+        correct_by_row: dict[int, bool] = {}
+        for item, item_is_correct in zip(items, is_correct, strict=True):
+            row_numbers.setdefault(item.row, len(row_numbers))
+            correct_by_row[item.row] = item_is_correct
+        row_count = len(row_numbers)
+
+        guesser = RandomBaseline(row_count, 1 / label_count)
+        sample = Sample(
+            truth=[0] * len(items),  # not used: which predictions are correct is known
+            rows=[row_numbers[item.row] for item in items],
+            n_rows=row_count,
+            n_labels=label_count,
+        )
+        majority_is_correct = [self.guessing.majority_label in item.gold for item in items]
+        majority_comparison = CorrectPredictions(sample, is_correct, majority_is_correct)
         return Baselines(
-            queries=len(correct_by_row),
+            queries=row_count,
             labels=label_count,
             uniform=1 / label_count,
-            majority=majority or 0.0,
+            majority=self.guessing.majority or 0.0,
             tried=tried,
             max_random=guesser.max_random_baseline(tried),
             p_value=guesser.p_value_of_count(sum(correct_by_row.values()), tried),
-            p_value_majority=p_value_against_labels([of_majority], tried),
+            p_value_majority=p_value_against_labels([majority_comparison], tried),
         )

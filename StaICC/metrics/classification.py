@@ -594,6 +594,81 @@ def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Seque
     return math.fsum(likelihoods) / len(likelihoods)
 
 
+def brier_of_query(true_label: int, row: Sequence[float]) -> float:
+    """Return the squared distance of a row of probabilities to the row that is certain of the true label.
+
+    The distance is ``sum over labels y of (p(y) - t(y))^2``, where t is 1 for the true label and 0 for the others.
+
+    Returns:
+        A number from 0 (certain of the true label) to 2 (certain of another label).
+
+    Example:
+        >>> brier_of_query(0, [0.75, 0.25])
+        0.125
+    """
+    squares = []
+    for label, probability in enumerate(row):
+        target = 1.0 if label == true_label else 0.0
+        squares.append((probability - target) ** 2)
+    return math.fsum(squares)
+
+
+def brier(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
+    """Brier score: mean squared distance of the probabilities to the true label (see :func:`brier_of_query`).
+
+    It is the sum over all labels, as Brier defined it: scikit-learn's ``brier_score_loss(..., scale_by_half=False)``.
+    For two labels, it is twice the binary score ``(p - t)^2``.
+
+    Returns:
+        A number from 0 to 2; lower is better.
+
+    Source:
+        Brier 1950, "Verification of forecasts expressed in terms of probability", Monthly Weather Review 78.
+
+    Example:
+        >>> brier([0, 1], [[0.75, 0.25], [0.5, 0.5]])
+        0.3125
+    """
+    rows = check_probabilities(prediction)
+    truth = _check_truth(ground_truth, rows)
+    distances = [brier_of_query(true_label, row) for row, true_label in zip(rows, truth, strict=True)]
+    return math.fsum(distances) / len(distances)
+
+
+def nll(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
+    """Negative log-likelihood: minus the mean natural logarithm of the probability of the true label (log loss).
+
+    Returns:
+        A number from 0 on, without a largest value; lower is better.
+
+    Raises:
+        UndefinedMetricError: Some true labels have the probability 0, whose logarithm is infinite.
+
+    Example:
+        >>> nll([0, 1], [[1.0, 0.0], [0.5, 0.5]])
+        0.34657359027997264
+    """
+    rows = check_probabilities(prediction)
+    truth = _check_truth(ground_truth, rows)
+    likelihoods = [row[true_label] for row, true_label in zip(rows, truth, strict=True)]
+    zero_count = likelihoods.count(0.0)
+    if zero_count:
+        raise UndefinedMetricError(
+            f"{zero_count} of {len(likelihoods)} queries have the probability 0 for the true label, whose negative "
+            "logarithm is infinite"
+        )
+    surprisals = [negative_logarithm(likelihood) for likelihood in likelihoods]
+    return math.fsum(surprisals) / len(surprisals)
+
+
+def negative_logarithm(probability: float) -> float:
+    """Return minus the natural logarithm of a probability; infinity for the probability 0."""
+    if probability == 0.0:
+        return math.inf
+    # Rounding can make a probability larger than 1. Its negative logarithm would be below 0, the lowest value.
+    return max(0.0, -math.log(probability))
+
+
 def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
     """Mean over all labels of the harmonic mean of precision and recall.
 

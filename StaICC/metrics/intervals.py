@@ -103,6 +103,17 @@ class MetricTerm:
     variance: float
     centre: float | None = None
 
+    def scaled(self, factor: float) -> MetricTerm:
+        """Return the estimate of the score times a positive factor."""
+        return MetricTerm(
+            value=factor * self.value,
+            below=factor * self.below,
+            above=factor * self.above,
+            influence=[factor * influence for influence in self.influence],
+            variance=factor * factor * self.variance,
+            centre=None if self.centre is None else factor * self.centre,
+        )
+
     def interval(self, level: float, method: str, low: float = 0.0, high: float = 1.0) -> Interval:
         """Return the interval of the estimate; its ends are within the range of the score.
 

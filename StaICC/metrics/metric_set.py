@@ -372,7 +372,7 @@ def _built_in_metrics() -> tuple[Metric, ...]:
             score.metric,
             requires_probabilities=score.statistic.reads == "probabilities",
             higher_is_better=score.higher_is_better,
-            range=(0.0, 1.0),
+            range=score.statistic.range(2),  # it does not depend on the number of labels
         )
         metrics.append(metric)
     return tuple(metrics)

@@ -7,6 +7,7 @@ files read it (:func:`score_record`). docs/adding_a_metric.md adds one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from StaICC import benchmark_names
 from StaICC.metrics import classification
 from StaICC.metrics.statistics import (
     Accuracy,
+    Brier,
     CalibrationError,
     Consistency,
     Divergence,
@@ -22,6 +24,7 @@ from StaICC.metrics.statistics import (
     Likelihood,
     MacroF1,
     MeanEntropy,
+    NegativeLogLikelihood,
     Statistic,
 )
 
@@ -74,14 +77,17 @@ def _problems_of_statistic(statistic: Statistic, is_metric: bool) -> list[str]:
             problems.append("needs value(), because its record has no metric")
         return problems
 
-    if statistic_class.part is Statistic.part:
+    lowest, highest = statistic.range(2)
+    is_bounded = not math.isinf(highest)
+    if is_bounded and statistic_class.part is Statistic.part:
         problems.append("needs part(), for confidence intervals, also of the slopes of GLER")
+    if not is_bounded and statistic_class.withheld is Statistic.withheld:
+        problems.append("needs withheld(), for the reason why a score without a largest value has no interval")
     if not statistic_class.of_classification:
         problems.append("needs of_classification = True, because its record has a metric")
-    # The intervals of slopes, and of means over data sets, are computed for scores from 0 to 1.
-    lowest, highest = statistic.range(2)
-    if (lowest, highest) != (0.0, 1.0):
-        problems.append(f"needs the range 0 to 1, not {lowest:g} to {highest:g}: scale the metric")
+    # The intervals of slopes, and of means over data sets, are computed for shares of the range.
+    if lowest != 0.0:
+        problems.append(f"needs a range that begins at 0, not {lowest:g} to {highest:g}: shift the metric")
     return problems
 
 
@@ -108,6 +114,10 @@ _RECORDS = (
         CalibrationError(),
         head="ECE-1",
         metric=classification.expected_calibration_error_1,
+    ),
+    ScoreRecord("brier", "Brier score", False, Brier(), head="Brier", metric=classification.brier),
+    ScoreRecord(
+        "nll", "negative log-likelihood", False, NegativeLogLikelihood(), head="NLL", metric=classification.nll
     ),
     ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
     ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),

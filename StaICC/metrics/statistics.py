@@ -503,6 +503,55 @@ class Likelihood(Share):
         )
 
 
+class Brier(Mean):
+    """The Brier score: the mean squared distance of the probabilities to the true label."""
+
+    reads = "probabilities"
+    of_classification = True
+
+    def __init__(self) -> None:
+        super().__init__(low=0.0, high=2.0)
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        """Return the squared distance of each query."""
+        return [classification.brier_of_query(label, row) for row, label in zip(predictions, sample.truth, strict=True)]
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
+        """Return the Brier score with the distances to its confidence limits, and the influence of each test row.
+
+        Half of the score is a number from 0 to 1, which has the Wilson limits of a share.
+        """
+        halves = [score / 2.0 for score in self.scores(sample, predictions)]
+        half_of_score = intervals.ratio_part(sample.sums(halves), sample.sizes, level, continuous=True)
+        return half_of_score.scaled(2.0)
+
+
+class NegativeLogLikelihood(Mean):
+    """The mean negative logarithm of the probability of the true label.
+
+    It has no largest value. So it has neither a confidence interval nor a paired test: whatever a sample shows, the
+    population may have rare rows with so large a value that they determine the mean (Bahadur and Savage 1956).
+    """
+
+    reads = "probabilities"
+    of_classification = True
+
+    def __init__(self) -> None:
+        super().__init__(low=0.0, high=math.inf)
+
+    def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
+        """Return the negative logarithm of the probability of the true label of each query; infinity for 0."""
+        return [
+            classification.negative_logarithm(row[label]) for row, label in zip(predictions, sample.truth, strict=True)
+        ]
+
+    def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
+        """Return the reason why there is no interval."""
+        return NoInterval(
+            "it has no largest value, so that rare rows which the sample lacks may determine the mean", approximate=None
+        )
+
+
 # -- F1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from StaICC.cli import main
 from StaICC.comparing.comparison import compare
+from StaICC.errors import SchemaError, StaICCError
 from StaICC.logs.reading import read_logs
 from tests.logs.helm_logs import instance_stats, request_state, run_spec, stat, write_run
 from tests.logs.inspect_logs import header, sample, write_archive, write_json
@@ -219,3 +221,30 @@ def test_a_task_of_one_document_has_no_interval(tmp_path: Path) -> None:
     assert "exact_match" not in of_valid.intervals
     assert any("one document has a score" in note for note in of_valid.notes)
     assert "has no interval" in result.means.missing["exact_match"]
+
+
+@pytest.mark.parametrize("repeat", [0, 1, 2])
+def test_another_target_in_one_repeat_of_a_row_is_refused(tmp_path: Path, repeat: int) -> None:
+    """Whichever epoch has another target, it is not known which row the id means."""
+    paths = []
+    for number, model in enumerate(MODELS):
+        samples = [sample(row, "CI"[row % 2], epoch) for row in range(6) for epoch in (1, 2, 3)]
+        if number == 1:
+            samples[3 + repeat]["target"] = "another city"
+        paths.append(write_json(tmp_path / f"{number}.json", samples, inspect_header(model, 6, epochs=3)))
+    with pytest.raises(SchemaError, match="the document 1 of capitals has different texts or targets in its repeats"):
+        read_logs(*paths)
+
+
+def test_saved_results_with_another_document_in_one_repeat_are_not_tested(tmp_path: Path) -> None:
+    """The digest of the first repeat differs and that of the last one is the same."""
+    for name in ("a", "b"):
+        lines = [f"{row},{repeat},text {row},{(row + repeat) % 2}" for row in range(30) for repeat in (0, 1)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["row,repeat,digest,acc", *lines]), "utf-8")
+    results = read_logs(tmp_path / "a.csv", tmp_path / "b.csv")
+    assert compare(results["a"], results["b"]).datasets
+    of_b = results["b"].samples["scores"]
+    changed = replace(of_b, digests=("another text", *of_b.digests[1:]))
+    other = replace(results["b"], samples={"scores": changed})
+    with pytest.raises(StaICCError, match="other documents or targets under the same id"):
+        compare(results["a"], other)

@@ -47,7 +47,7 @@ def test_settings_that_change_scores_are_kept_and_secrets_are_not(tmp_path: Path
     head["eval"]["task_args"] = {"difficulty": "hard", "grader_api_key": "hidden"}
     run = read(write_json(tmp_path / "log.json", [sample(row, "C") for row in range(4)], head))
     assert run.settings == {
-        "task_args": '{"difficulty": "hard"}',
+        "task_args": '{"difficulty": "hard", "grader_api_key": "(hidden)"}',
         "temperature": "0.0",
         "max_tokens": "8",
         "epochs": "1",
@@ -55,16 +55,16 @@ def test_settings_that_change_scores_are_kept_and_secrets_are_not(tmp_path: Path
         "solvers": "generate",
         "scorers": "match(numeric=true)",
     }
-    assert run.model_settings == {"revision": "main"}
+    assert run.model_settings == {"revision": "main", "api_key": "(hidden)"}
 
 
 def test_long_settings_are_shortened_and_can_still_be_told_apart(tmp_path: Path) -> None:
     settings = []
     for last in ("a", "b"):
         head = header()
-        head["eval"]["model_args"] = {"custom_outputs": ["x" * 5000 + last]}
+        head["eval"]["model_args"] = {"stop": ["x" * 5000 + last]}
         run = read(write_json(tmp_path / "log.json", [sample(row, "C") for row in range(4)], head))
-        settings.append(run.model_settings["custom_outputs"])
+        settings.append(run.model_settings["stop"])
     assert all(len(setting) < 80 for setting in settings)
     assert settings[0] != settings[1]
 

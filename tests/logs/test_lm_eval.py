@@ -13,7 +13,7 @@ import pytest
 import StaICC
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.ranking import rank
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, SchemaError
 from StaICC.logs.reading import read_logs
 from StaICC.results.result import Result, load
 from tests.logs.made_logs import DATE, results_file, samples_file, write_evaluation
@@ -297,6 +297,18 @@ def test_missing_samples_count_at_their_worst(tmp_path: Path) -> None:
     assert line.ends == (pytest.approx(lost_right), pytest.approx(lost_wrong))
 
 
+def test_filters_with_other_documents_under_the_same_id_are_refused(tmp_path: Path) -> None:
+    values = {"exact_match,strict": coins(1, 0.5), "exact_match,flexible": coins(2, 0.5)}
+    folder = write_evaluation(tmp_path, {"sums": values}, model="a")
+    file = samples_file(folder)
+    lines = file.read_text("utf-8").splitlines()
+    last_sample = json.loads(lines[-1])
+    last_sample["target"] = "another target"
+    file.write_text("\n".join([*lines[:-1], json.dumps(last_sample)]), "utf-8")
+    with pytest.raises(SchemaError, match="document 119 have different documents or targets"):
+        read_logs(folder)
+
+
 def test_a_score_that_is_nan_is_a_missing_query(tmp_path: Path) -> None:
     values: list[float] = coins(1, 0.5)
     values[3] = math.nan
@@ -395,8 +407,8 @@ def test_keys_in_the_arguments_of_a_model_are_not_copied(tmp_path: Path) -> None
     file.write_text(json.dumps(values), "utf-8")
     result = only(read_logs(folder))
     (predictor,) = result.provenance.predictors
-    assert predictor.who["model_args"] == "pretrained=a,tokenizer=b"
-    assert predictor.how["gen_kwargs"] == "temperature=0.5"
+    assert predictor.who["model_args"].startswith("pretrained=a,tokenizer=b,api_key=(hidden),token=(SHA-256 ")
+    assert predictor.how["gen_kwargs"] == "auth_token=(hidden), temperature=0.5"
 
 
 def test_the_public_name_reads_logs(tmp_path: Path) -> None:

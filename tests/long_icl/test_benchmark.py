@@ -8,6 +8,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -405,6 +406,39 @@ def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -
     for inner in (("answered",), ("unparsed",), ("items", 3, 1)):
         with pytest.raises(SchemaError, match=f"1R, {inner[0]}"):
             Result.from_dict(edited(plain, ("Divided results", "dialogre", "rounds", "1R", *inner), "x"))
+
+
+@pytest.mark.parametrize("keys", [("temperature",), ("files", "test", "source"), ("files", "third")])
+def test_a_setting_that_no_run_records_is_contradicted(small_files: Path, keys: tuple[str, ...]) -> None:
+    """Also where the scores are unchecked, because the file has no records of queries with several labels."""
+    benchmark = make(small_files, ["tacred", "dialogre"])
+    result = benchmark(rightly(benchmark))
+    for dataset in ("tacred", "dialogre"):
+        plain = json.loads(json.dumps(result.to_dict()))
+        settings = plain["Divided results"][dataset]["settings"]
+        for key in keys[:-1]:
+            settings = settings[key]
+        settings[keys[-1]] = "x"
+        contradicted = [line for found in verify(Result.from_dict(plain), benchmark) for line in found.contradicted]
+        place = " / ".join(("Divided results", dataset, "settings", *keys))
+        assert contradicted == [f"{place}: saved 'x', but runs record no such setting"]
+
+
+def test_items_after_the_last_scored_pair_of_dialogre_are_named(small_files: Path) -> None:
+    """The published score ends at pair 500; here at pair 5, because the made-up data are small."""
+    data = make(small_files, ["dialogre"])[0].data
+    card = replace(data.card, scoring=replace(data.card.scoring, stop_at=5))
+    short = replace(data, card=card)
+    unlimited = LongICLExperimentor(short, rounds=(1,), limit=None)
+    warnings = scored(unlimited, right_answers(unlimited)).warnings
+    pairs = [len(item.gold) for item in unlimited.test_items]
+    scored_count = next(count for count in range(len(pairs)) if sum(pairs[:count]) >= 5)
+    unscored_count = len(pairs) - scored_count
+    assert unscored_count > 0
+    queried = f"{unscored_count} of {len(pairs)} items are queried, but not scored"
+    assert any(line.startswith(f"the published score ends at pair 5: {queried}") for line in warnings)
+    limited = LongICLExperimentor(short, rounds=(1,), limit=5)
+    assert not any("not scored" in line for line in scored(limited, right_answers(limited)).warnings)
 
 
 # -- every option of LongICL that changes a number is in the signature

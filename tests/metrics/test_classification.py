@@ -16,15 +16,17 @@ from hypothesis import strategies as st
 from scipy import special, stats
 from sklearn import metrics as sklearn_metrics
 
-from StaICC.errors import OutputError
+from StaICC.errors import OutputError, UndefinedMetricError
 from StaICC.metrics.classification import (
     SUM_TOLERANCE,
     accuracy,
     averaged_truelabel_likelihood,
+    brier,
     check_probabilities,
     confidence_bins,
     expected_calibration_error_1,
     macro_F1,
+    nll,
     normalise,
     predicted_labels,
     softmax,
@@ -92,6 +94,52 @@ def test_confidence_bins_equal_exact_sums(data, bins):
         expected[place] = (count + 1, confidence + Fraction(top), correct + (row.index(top) == true))
     exact = [(count, float(confidence), correct) for count, confidence, correct in expected]
     assert list(map(tuple, confidence_bins(*data, bins))) == exact
+
+
+def test_brier_and_nll_equal_scikit_learn_and_numpy_on_1000_random_inputs():
+    generator = np.random.default_rng(20261129)
+    for _ in range(1000):
+        width = int(generator.integers(2, 9))
+        rows = generator.dirichlet(
+            np.full(width, generator.choice([0.3, 1.0, 5.0])), size=int(generator.integers(1, 60))
+        )
+        rows = np.maximum(rows, 1e-12)
+        rows /= rows.sum(axis=1, keepdims=True)
+        truth = generator.integers(0, width, size=len(rows))
+        one_hot = np.eye(width)[truth]
+        # Of two labels, scikit-learn halves the score by default, so that it is the binary one.
+        expected_brier = sklearn_metrics.brier_score_loss(truth, rows, labels=range(width), scale_by_half=False)
+        assert brier(truth, rows) == pytest.approx(expected_brier, abs=1e-12)
+        assert brier(truth, rows) == pytest.approx(np.mean(np.sum((rows - one_hot) ** 2, axis=1)), abs=1e-12)
+        expected_nll = -np.mean(np.log(rows[np.arange(len(rows)), truth]))
+        assert nll(truth, rows) == pytest.approx(expected_nll, abs=1e-12, rel=1e-12)
+        sklearn_nll = sklearn_metrics.log_loss(truth, rows, labels=range(width))
+        assert nll(truth, rows) == pytest.approx(sklearn_nll, abs=1e-12, rel=1e-12)
+
+
+def test_the_brier_score_of_two_labels_is_twice_the_binary_one():
+    truth = [0, 1, 1]
+    rows = [[0.75, 0.25], [0.25, 0.75], [0.625, 0.375]]
+    binary = sklearn_metrics.brier_score_loss(truth, [row[1] for row in rows])
+    assert brier(truth, rows) == pytest.approx(2 * binary)
+    assert (brier([0], [[1.0, 0.0]]), brier([0], [[0.0, 1.0]])) == (0.0, 2.0)
+
+
+def test_a_probability_of_0_at_the_true_label_makes_nll_undefined_and_is_counted():
+    with pytest.raises(UndefinedMetricError, match="2 of 3 queries have the probability 0 for the true label"):
+        nll([0, 0, 1], [[0.0, 1.0], [0.0, 1.0], [0.5, 0.5]])
+    assert nll([0, 1], [[1.0, 0.0], [0.0, 1.0]]) == 0.0
+
+
+def test_an_overconfident_model_has_the_better_likelihood_but_the_worse_brier_score_and_nll():
+    """Both models are right on 70 of 100 queries. The calibrated one says 0.7, the overconfident one 0.99."""
+    truth = [0] * 70 + [1] * 30
+    calibrated = [[0.7, 0.3]] * 100
+    overconfident = [[0.99, 0.01]] * 100
+    assert averaged_truelabel_likelihood(truth, calibrated) == pytest.approx(0.58)
+    assert averaged_truelabel_likelihood(truth, overconfident) == pytest.approx(0.696)
+    assert [round(brier(truth, rows), 3) for rows in (calibrated, overconfident)] == [0.42, 0.588]
+    assert [round(nll(truth, rows), 3) for rows in (calibrated, overconfident)] == [0.611, 1.389]
 
 
 def test_rows_that_sum_to_one_nearly_are_scored():

@@ -243,7 +243,8 @@ def cases(
 ) -> dict[str, list[Contributions]]:
     """What each row contributes to every score of the library that reads the queries of one condition."""
     sample, guesses = Sample(truth, rows, n_rows, labels), guesses_of(runs)
-    own = {statistic: key for key, statistic in reversed([*STATISTICS.items()]) if statistic is not CONSISTENCY}
+    without = (CONSISTENCY, STATISTICS["nll"])  # one reads several conditions, one has no paired test
+    own = {statistic: key for key, statistic in reversed([*STATISTICS.items()]) if statistic not in without}
     return {key: both(one, sample, *(guesses if one.reads == "labels" else runs)) for one, key in own.items()}
 
 

@@ -1,0 +1,213 @@
+"""Brier score and negative log-likelihood of runs: values, intervals, tests, and where they are shown."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC import GLER, Metric, Normal, compare, compare_runs, load_kernel
+from StaICC.comparing.verdicts import Tested as WasTested
+from StaICC.comparing.verdicts import Untested
+from StaICC.metrics import paired_tests
+from StaICC.metrics.classification import brier, nll
+from StaICC.metrics.intervals import Interval, NoInterval, mean_interval_in_range, ratio_part
+from StaICC.metrics.metric_set import metric_set
+from StaICC.metrics.scores import STATISTICS
+from StaICC.metrics.statistics import Mean, Sample
+from StaICC.results.result import Result
+
+METRICS = "standard+brier+nll"
+
+
+def uniform(prompt: str, label_space: list[str]) -> list[float]:
+    return [1 / len(label_space)] * len(label_space)
+
+
+def run(function: Any, benchmark: type = Normal, **settings: Any) -> Result:
+    result = benchmark(datasets=["mini", "AGNews"], limit=24, metrics=METRICS, **settings)(function)
+    assert isinstance(result, Result)
+    return result
+
+
+@pytest.fixture(scope="module")
+def results(pack: None) -> dict[str, Result]:
+    return {"ppm": run(load_kernel("ppm")), "uniform": run(uniform)}
+
+
+def test_the_scores_are_added_to_the_set_and_the_set_stays_as_it_is(results: dict[str, Result]) -> None:
+    published = [metric.name for metric in metric_set("standard").metrics]
+    assert list(results["ppm"].averaged) == [*published, "brier", "nll"]
+    assert "brier" not in run_of_standard().averaged
+
+
+def run_of_standard() -> Result:
+    result = Normal(datasets=["mini"], limit=4)(uniform)
+    assert isinstance(result, Result)
+    return result
+
+
+def test_uniform_guessing_has_known_values(results: dict[str, Result]) -> None:
+    """Of L labels, the Brier score is (1 - 1/L)^2 + (L - 1)/L^2 = 1 - 1/L, and the NLL log L."""
+    values = results["uniform"].divided["mini"]
+    assert values["brier"] == pytest.approx(1 - 1 / 3)
+    assert values["nll"] == pytest.approx(math.log(3))
+
+
+def test_the_brier_score_has_intervals_on_data_sets_and_for_the_mean(results: dict[str, Result]) -> None:
+    result = results["ppm"]
+    intervals = [(result.divided[name]["brier"], result.details[name].intervals["brier"]) for name in result.details]
+    intervals.append((result.averaged["brier"], result.means.intervals["brier"]))
+    for value, interval in intervals:
+        assert isinstance(interval, Interval)
+        assert 0.0 <= interval.low < value < interval.high <= 2.0
+
+
+def test_the_interval_of_the_mean_brier_score_is_that_of_its_range() -> None:
+    """A model that is mostly certain and wrong has scores above 1, so the range must be 0 to 2 and not 0 to 1."""
+
+    def certain_of_the_first(prompt: str, label_space: list[str]) -> list[float]:
+        return [1.0] + [0.0] * (len(label_space) - 1)
+
+    result = run(certain_of_the_first)
+    values = [result.divided[name]["brier"] for name in result.details]
+    intervals = [result.details[name].intervals["brier"] for name in result.details]
+    found = result.means.intervals["brier"]
+    expected = mean_interval_in_range(values, intervals, low=0.0, high=2.0)
+    assert min(values) > 1.0
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_nll_has_no_interval_and_the_reason_is_given(results: dict[str, Result]) -> None:
+    result = results["ppm"]
+    assert "nll" not in result.details["mini"].intervals
+    assert "interval of nll is undefined: it has no largest value" in str(result)
+    sample = Sample([0, 1], [0, 1], 2, 2)
+    withheld = STATISTICS["nll"].interval(sample, [[0.5, 0.5]] * 2, 0.95)
+    assert isinstance(withheld, NoInterval)
+    assert withheld.approximate is None
+
+
+def test_runs_are_tested_by_the_brier_score_with_lower_as_better(results: dict[str, Result]) -> None:
+    pair = compare(results["ppm"], results["uniform"], "brier")
+    assert not pair.higher_is_better
+    assert pair.overall.values == pytest.approx(
+        (results["ppm"].averaged["brier"], results["uniform"].averaged["brier"])
+    )
+    assert isinstance(pair.overall.outcome, WasTested)
+    assert "second is better" in pair.conclusion()[0]
+
+
+def test_runs_are_untested_by_nll_and_have_their_values(results: dict[str, Result]) -> None:
+    pair = compare(results["ppm"], results["uniform"], "nll", margin=0.5)
+    assert pair.overall.values == pytest.approx((results["ppm"].averaged["nll"], results["uniform"].averaged["nll"]))
+    for line in pair.lines:
+        assert isinstance(line.outcome, Untested)
+        assert line.outcome.reason == "one more row could change the metric without limit"
+        assert line.interval is None
+    assert not any(claim.shown for claim in pair.non_inferiority)
+    ranking = compare_runs(results, "nll").ranking
+    assert {rank.run for rank in ranking} == {"ppm", "uniform"}
+
+
+def test_a_run_with_a_probability_of_0_at_the_truth_has_no_nll_with_the_count(results: dict[str, Result]) -> None:
+    def never_the_last(prompt: str, label_space: list[str]) -> list[float]:
+        return [1 / (len(label_space) - 1)] * (len(label_space) - 1) + [0.0]
+
+    result = run(never_the_last)
+    reason = result.details["mini"].missing["nll"]
+    assert result.averaged["nll"] is None
+    assert reason.split(" queries ")[0].endswith(" of 48")
+    assert "have the probability 0 for the true label" in reason
+    with pytest.raises(StaICC.StaICCError, match="have the probability 0 for the true label"):
+        compare(result, results["ppm"], "nll")
+
+
+def test_a_missing_query_counts_at_a_brier_score_of_2_and_leaves_nll_untested(results: dict[str, Result]) -> None:
+    def fails_on_some(prompt: str, label_space: list[str]) -> list[float]:
+        if sum(map(ord, prompt)) % 7 == 0:
+            raise ValueError("no prediction")
+        return uniform(prompt, label_space)
+
+    result = Normal(datasets=["mini"], limit=24, metrics=METRICS)(fails_on_some, on_error="collect")
+    other = Normal(datasets=["mini"], limit=24, metrics=METRICS)(uniform)
+    overall = compare(result, other, "brier").overall
+    failed = overall.missing[0]
+    assert failed > 0
+    assert overall.ends == pytest.approx((-failed * (2 / 3) / 48, failed * (2 - 2 / 3) / 48))
+    untested = compare(result, other, "nll").overall.outcome
+    assert isinstance(untested, Untested)
+    assert "nll has no largest value to count them at" in untested.reason
+
+
+class HalfBrier(Mean):
+    """Half of the Brier score: from 0 to 1, as the other scores."""
+
+    reads = "probabilities"
+    of_classification = True
+
+    def scores(self, sample: Sample, predictions: Any) -> list[float]:
+        return [score / 2 for score in STATISTICS["brier"].scores(sample, predictions)]  # type: ignore[attr-defined]
+
+    def part(self, sample: Sample, predictions: Any, level: float) -> Any:
+        return ratio_part(sample.sums(self.scores(sample, predictions)), sample.sizes, level, continuous=True)
+
+
+def test_the_slope_of_the_brier_score_has_twice_the_interval_of_that_of_its_half(
+    pack: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = GLER(datasets=["mini"], limit=24, metrics=METRICS)
+    whole = benchmark(load_kernel("ppm")).details["mini"].intervals["sensitivity.brier"]
+    monkeypatch.setattr(Metric, "statistic", property(lambda metric: HalfBrier() if metric.name == "brier" else None))
+    half = benchmark(load_kernel("ppm")).details["mini"].intervals["sensitivity.brier"]
+    assert (whole.low, whole.high) == pytest.approx((2 * half.low, 2 * half.high))
+
+
+def test_the_report_shows_the_scores_of_a_run_that_has_them(results: dict[str, Result]) -> None:
+    page = StaICC.report_html(results)
+    assert "Brier" in page
+    assert "NLL" in page
+    assert "Brier" not in StaICC.report_html({"run": run_of_standard()})
+
+
+# -- the size of the paired test
+
+
+def two_point_p_value(rows: int, wrong: int, low: float, high: float) -> float:
+    """Return the p-value of two runs that are wrong on the same rows, with the confidences `low` and `high`."""
+    sample = Sample([0] * (rows - wrong) + [1] * wrong, range(rows), rows, 2)
+    statistic = STATISTICS["brier"]
+    runs = [statistic.of_run(sample, [[confidence, 1 - confidence]] * rows) for confidence in (low, high)]
+    difference = paired_tests.paired_difference([(1.0, runs[0])], [(1.0, runs[1])])
+    if paired_tests.too_few_rows(difference) is not None:
+        return 1.0
+    return paired_tests.p_value(difference)
+
+
+@pytest.mark.parametrize("rows", [20, 50, 128])
+@pytest.mark.parametrize(("accuracy", "distance"), [(0.9, 0.09), (0.7, 0.29), (0.7, 0.1), (0.6, 0.05)])
+def test_models_with_the_same_expected_brier_score_are_called_different_with_at_most_the_level(
+    rows: int, accuracy: float, distance: float
+) -> None:
+    """Exact, for skewed differences.
+
+    The expected Brier score of a model with the accuracy a is smallest at the confidence a. So an underconfident model,
+    which says a - d, and an overconfident one, which says a + d, have the same expected score.
+    """
+    size = 0.0
+    for wrong in range(rows + 1):
+        probability = math.comb(rows, wrong) * (1 - accuracy) ** wrong * accuracy ** (rows - wrong)
+        if probability < 1e-12:
+            continue
+        if two_point_p_value(rows, wrong, accuracy - distance, accuracy + distance) <= 0.05:
+            size += probability
+    assert size <= 0.044
+
+
+def test_the_statistics_have_the_values_of_the_functions() -> None:
+    truth, rows = [0, 1, 1], [[0.75, 0.25], [0.25, 0.75], [0.625, 0.375]]
+    sample = Sample(truth, [0, 1, 2], 3, 2)
+    assert STATISTICS["brier"].value(sample, rows) == pytest.approx(brier(truth, rows))
+    assert STATISTICS["nll"].value(sample, rows) == pytest.approx(nll(truth, rows))
