@@ -25,7 +25,7 @@ from StaICC.results.details import (
 from StaICC.results.result import Result
 
 _MOST_LABELS_OF_A_REPLY = 100.0
-"""Labels that one reply can name: the default limit of its tokens."""
+"""Labels that one reply can name, where the result does not say how many: the default limit of its tokens."""
 
 
 class NotComparableError(StaICCError):
@@ -385,6 +385,7 @@ def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str
         raise NotComparableError("the run has no rounds here")
 
     is_micro_f1 = scores.get("metric") == "micro_f1"
+    most_of_reply = float(scores.get("most_labels_of_reply", _MOST_LABELS_OF_A_REPLY))
     records = {record.name: record for record in details.conditions}
     conditions: dict[str, Queries] = {}
     limits = LabelLimits(1.0, 1.0)
@@ -394,7 +395,7 @@ def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str
             conditions[name] = _read_single_label_round(records[name], is_micro_f1)
         elif items is not None:
             conditions[name] = _read_several_label_round(items)
-            limits = _larger_limits(limits, items)
+            limits = _larger_limits(limits, items, most_of_reply)
         else:
             raise NotComparableError(f"the file has no records of the queries of {name}; run again with this version")
     return RunRecords(
@@ -450,17 +451,16 @@ def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
     return _by_position(rows, true_counts, counts)
 
 
-def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem]) -> LabelLimits:
+def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem], most_of_reply: float) -> LabelLimits:
     """Return limits that hold for one more round too: the larger ones of the limits and of its label counts.
-
-    A reply can name 100 labels, so the limit of predicted labels is at least 100.
 
     Args:
         limits: The largest numbers of labels so far.
         items: The items of the round.
+        most_of_reply: The number of labels that a reply can name, also one that is missing.
     """
     most_true = limits.true
-    most_predicted = max(limits.predicted, _MOST_LABELS_OF_A_REPLY)
+    most_predicted = max(limits.predicted, most_of_reply)
     for _, true_count, predicted_count, _ in items:
         if true_count is not None and predicted_count is not None:
             most_true = max(most_true, float(true_count))

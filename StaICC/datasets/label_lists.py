@@ -1,8 +1,8 @@
 """Lists of labels: the labels of rows that have several each.
 
-The name of such a row's label is the JSON text of its list, such as ``["late", "refund"]``. The list has each label
-once, in the order of all labels, so rows with the same labels have the same name. A card with lists has all labels in
-:attr:`~StaICC.datasets.catalogue.Card.labels_in_lists`.
+A data set with such rows has a label name for each set of labels: the JSON text of the list, such as
+``["late", "refund"]``. The list has each label once, in the order of all labels, so rows with the same labels have the
+same name. The single labels are in :attr:`~StaICC.datasets.catalogue.Card.labels_in_lists` of the card.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from StaICC.errors import ArgumentError, unknown_name
 
 
 def values_in_list(value: str, separator: str | None) -> list[str] | None:
-    """Return the values that a label lists; ``None`` if it is no list.
+    """Return the values that the label of a row lists; ``None`` if it is no list.
+
+    A list is written as JSON or as Python writes it, or as values with a separator between them.
 
     Args:
-        value: The label of a row as text. A list of a format with types is its JSON text here.
+        value: The label of a row as text. A list of a format with types was converted to its JSON text.
         separator: The text between two values, if the user named one. A label without it lists one value.
 
     Example:
@@ -47,29 +49,38 @@ def values_in_list(value: str, separator: str | None) -> list[str] | None:
 
 
 def _parse_list(text: str) -> list[str] | None:
-    """Return the values of a list as JSON or as Python (and pandas) write it; ``None`` for any other text."""
-    if not (text.startswith("[") and text.endswith("]")):
+    """Return the values of a list as JSON or as Python (and pandas) write it; ``None`` for any other text.
+
+    An empty list is no list of labels, and neither is one with values that are no labels, such as further lists.
+    """
+    has_brackets = text.startswith("[") and text.endswith("]")
+    if not has_brackets:
         return None
-    listed: object = None
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            listed = parse(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        break
-    if not isinstance(listed, list) or not listed:
+    values = _parse_json_or_python(text)
+    if not isinstance(values, list) or not values:
         return None
     try:
-        return [label_text(element) for element in listed]
+        return [label_text(value) for value in values]
     except ArgumentError:
         return None
+
+
+def _parse_json_or_python(text: str) -> object:
+    """Return the value of a text as JSON, otherwise as a literal of Python; ``None`` if it is neither."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return None
 
 
 def are_lists(values: Sequence[str], labels: Labels, separator: str | None, has_typed_list: bool) -> bool:
     """Return whether the labels of rows are lists of labels.
 
-    They are if the user named a separator, if the format has lists, or if each of the texts is a list. Texts that the
-    user named as labels are labels, whatever they look like.
+    They are lists if the user named a separator, or if the format of the rows has lists. Otherwise they are texts, and
+    they are lists if each of them is written as a list. If the user named all of the texts as labels, they are labels,
+    although they are written as lists.
 
     Args:
         values: The label of each row as text.
@@ -80,7 +91,8 @@ def are_lists(values: Sequence[str], labels: Labels, separator: str | None, has_
     if separator is not None or has_typed_list:
         return True
     distinct_values = set(values)
-    if distinct_values <= names_by_value(labels).keys():
+    are_named_by_user = distinct_values <= names_by_value(labels).keys()
+    if are_named_by_user:
         return False
     return all(_parse_list(value) is not None for value in distinct_values)
 
@@ -108,7 +120,7 @@ def read_label_lists(
     place: Callable[[int], str],
     untyped: bool = False,
 ) -> LabelReading:
-    """Return the labels of rows that have several each.
+    """Return the label names of rows that list several labels each.
 
     Args:
         values: The label of each row as text; none is empty.
@@ -122,43 +134,72 @@ def read_label_lists(
         ArgumentError: A label has no name or two possible ones, or all rows have the same labels.
     """
     values_by_row = [values_in_list(value, separator) or [value] for value in values]
-    counts: Counter[str] = Counter()
+    name_of_single_value = _names_of_single_values(values_by_row, labels, source, place, untyped)
+    single_labels = list(dict.fromkeys(name_of_single_value.values()))  # several values may have one name
+    position_of_label = {label: position for position, label in enumerate(single_labels)}
+
+    # The list of a row as the positions of its labels, which are sorted in the order of all labels.
+    positions_by_value: dict[str, tuple[int, ...]] = {}
+    for value, row_values in zip(values, values_by_row, strict=True):
+        row_positions = {position_of_label[name_of_single_value[element]] for element in row_values}
+        positions_by_value[value] = tuple(sorted(row_positions))
+    distinct_lists = sorted(set(positions_by_value.values()))
+    if len(distinct_lists) < 2:
+        where = f"{source}: " if source else ""
+        raise ArgumentError(f"{where}all {len(values)} rows have the same labels, {values[0]!r:.80}")
+
+    index_of_list = {positions: index for index, positions in enumerate(distinct_lists)}
+    label_names = []
+    for positions in distinct_lists:
+        label_names.append(list_text([single_labels[position] for position in positions]))
+    name_of_value = {}
+    for value, positions in sorted(positions_by_value.items()):
+        name_of_value[value] = label_names[index_of_list[positions]]
+    return LabelReading(
+        indexes=[index_of_list[positions_by_value[value]] for value in values],
+        space=label_names,
+        name_of_value=name_of_value,
+        labels_in_lists=tuple(single_labels),
+    )
+
+
+def _names_of_single_values(
+    values_by_row: Sequence[Sequence[str]],
+    labels: Labels,
+    source: str,
+    place: Callable[[int], str],
+    untyped: bool,
+) -> dict[str, str]:
+    """Return the label name of each value that a list has.
+
+    Args:
+        values_by_row: The values in the list of each row.
+        labels: The names that the user gave, checked; ``None`` if the values are the names.
+        source: The file or the object, for messages.
+        place: Returns where a row is, by its number, for messages.
+        untyped: Whether the values are from a format that has texts only.
+
+    Raises:
+        ArgumentError: A value has no name, or two possible ones.
+    """
+    row_counts: Counter[str] = Counter()
     for row_values in values_by_row:
-        counts.update(set(row_values))
+        # A row counts once, also if it repeats a value. The values keep their order, of which messages show the first.
+        row_counts.update(dict.fromkeys(row_values, 1))
     if labels is None:
-        names = names_of_values(counts, counts.total(), source, untyped)
+        names = names_of_values(row_counts, row_counts.total(), source, untyped)
     else:
-        names = given_names(labels, counts)
+        names = given_names(labels, row_counts)
     for row_index, row_values in enumerate(values_by_row):
         for value in row_values:
             if value not in names:
                 message = unknown_name("label", value, names)
                 raise ArgumentError(f"{place(row_index)}: {message} Add it to the labels")
-
-    single_labels = list(dict.fromkeys(names.values()))  # several values may have one name
-    position_of_label = {label: position for position, label in enumerate(single_labels)}
-    positions_by_value: dict[str, tuple[int, ...]] = {}
-    for value, row_values in zip(values, values_by_row, strict=True):
-        positions = {position_of_label[names[element]] for element in row_values}
-        positions_by_value[value] = tuple(sorted(positions))
-
-    distinct_lists = sorted(set(positions_by_value.values()))
-    if len(distinct_lists) < 2:
-        where = f"{source}: " if source else ""
-        raise ArgumentError(f"{where}all {len(values)} rows have the same labels, {values[0]!r:.80}")
-    index_of_list = {positions: index for index, positions in enumerate(distinct_lists)}
-    space = [list_text([single_labels[position] for position in positions]) for positions in distinct_lists]
-    name_of_value = {value: space[index_of_list[positions]] for value, positions in positions_by_value.items()}
-    return LabelReading(
-        indexes=[index_of_list[positions_by_value[value]] for value in values],
-        space=space,
-        name_of_value=dict(sorted(name_of_value.items())),
-        labels_in_lists=tuple(single_labels),
-    )
+    return names
 
 
 def labels_of_name(name: str) -> tuple[str, ...]:
-    """Return the labels that the name of a list has.
+    """Return the single labels in the label name of a list.
 
     Example:
         >>> labels_of_name('["late", "refund"]')
@@ -168,32 +209,40 @@ def labels_of_name(name: str) -> tuple[str, ...]:
 
 
 def rarest_labels(indexes: Sequence[int], space: Sequence[str]) -> tuple[int, ...]:
-    """Return for each row the rarest of its labels, by which a stratified split divides rows with several labels.
+    """Return the rarest label of each row, as a number. A stratified split divides rows with several labels by it.
 
-    Sets of labels are often unique, so that a split by sets would be no stratified one. The rarest label is the one
-    that a random split would most probably leave out of a part. Sechidis et al. 2011, "On the Stratification of
-    Multi-label Data", distribute rows by the rarest label, too.
+    A split by the sets of labels would not be stratified, because many sets have one row only. Of the labels of a row,
+    the rarest is the one that a random split would most probably leave out of a part.
 
     Args:
-        indexes: The index of each row's list into the names.
-        space: The names of the lists.
+        indexes: The index of each row's list into the label names.
+        space: The label names.
 
     Returns:
         A number for each row; rows with the same rarest label have the same number.
+
+    Source:
+        Sechidis et al. 2011, "On the Stratification of Multi-label Data", who distribute rows by the rarest label.
     """
-    lists = [labels_of_name(name) for name in space]
-    rows_with_label = Counter(label for index in indexes for label in lists[index])
-    number_of_label = {label: number for number, label in enumerate(rows_with_label)}
-    rarest_of_list = [min(labels, key=lambda label: (rows_with_label[label], label), default="") for labels in lists]
-    return tuple(number_of_label[rarest_of_list[index]] for index in indexes)
+    labels_by_list = [labels_of_name(name) for name in space]
+    row_counts: Counter[str] = Counter()
+    for list_index in indexes:
+        row_counts.update(labels_by_list[list_index])
+    number_of_label = {label: number for number, label in enumerate(row_counts)}
+    number_of_list = {}
+    for list_index in set(indexes):
+        # Of labels with equally many rows, the first one in the alphabet is taken.
+        rarest = min(labels_by_list[list_index], key=lambda label: (row_counts[label], label))
+        number_of_list[list_index] = number_of_label[rarest]
+    return tuple(number_of_list[list_index] for list_index in indexes)
 
 
 def check_names_of_lists(space: Iterable[str], labels: Sequence[str], owner: str) -> None:
-    """Refuse a card whose label names are no lists of its labels.
+    """Refuse a card with a label name that is no list of its single labels.
 
     Args:
         space: The label names of the card.
-        labels: Its single labels.
+        labels: The single labels of the card.
         owner: The card, for the message.
 
     Raises:
@@ -206,19 +255,21 @@ def check_names_of_lists(space: Iterable[str], labels: Sequence[str], owner: str
 
 def _is_name_of_list(name: str, labels: Sequence[str]) -> bool:
     """Return whether a label name is the JSON text of a list of labels, each once and in their order."""
-    listed = _parse_list(name)
-    if listed is None or list_text(listed) != name:
+    listed_labels = _parse_list(name)
+    if listed_labels is None:
         return False
-    return listed == [label for label in labels if label in listed]
+    is_json_of_library = list_text(listed_labels) == name
+    labels_in_order = [label for label in labels if label in listed_labels]
+    return is_json_of_library and listed_labels == labels_in_order
 
 
 def rows_of_labels(indexes: Sequence[int], space: Sequence[str], labels: Sequence[str]) -> list[tuple[int, int]]:
-    """Return a pair for each label of each row: the index of the row, and that of the label among the single labels.
+    """Return a pair of indexes for each label of each row: that of the row, and that of the label.
 
     Args:
-        indexes: The index of each row's list into the names.
-        space: The names of the lists.
-        labels: The single labels.
+        indexes: The index of each row's list into the label names.
+        space: The label names.
+        labels: The single labels, to which the second index of a pair refers.
     """
     index_of_label = {label: index for index, label in enumerate(labels)}
     pairs = []

@@ -20,11 +20,14 @@ _Choice = TypeVar("_Choice", str, str | Dataset)
 
 
 def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
-    """Return the chosen data sets in order; the names of all six for None.
+    """Return the chosen data sets as a list, in their order, after checking them.
+
+    Args:
+        datasets: One name or data set, or several; None for the six data sets of LongICLBench.
 
     Raises:
-        UnknownNameError: The data set is unknown.
-        ArgumentError: The list is empty or has duplicates, or something is neither a name nor a data set.
+        UnknownNameError: A name is unknown.
+        ArgumentError: The list is empty or has duplicates, or an element is neither a name nor a data set.
     """
     chosen: list[_Choice]
     if datasets is None:
@@ -44,7 +47,8 @@ def wanted(datasets: Iterable[_Choice] | _Choice | None) -> list[_Choice]:
                 f"datasets: got {dataset!r:.60}, expected names of data sets, or data sets such as those of "
                 "Dataset.from_file and Dataset.from_rows"
             )
-    if not names or len(set(names)) < len(names):
+    has_duplicates = len(set(names)) < len(names)
+    if not names or has_duplicates:
         raise ArgumentError(f"datasets must have at least one data set, and each data set once, not {names!r}")
     return chosen
 
@@ -65,10 +69,11 @@ def load_available(
         announce: See :func:`load`.
 
     Returns:
-        The data sets, in the requested order, and a record for each missing one (also logged as a warning).
+        The data sets, in the requested order, and a record for each missing one. A missing one is also logged as a
+        warning.
 
     Raises:
-        UnknownNameError: The data set is unknown.
+        UnknownNameError: A name is unknown.
         ArgumentError: The list is empty or has duplicates, or a data set of the user's own cannot be used.
         DataDamagedError: A file is damaged, or not the published one.
     """

@@ -1,9 +1,12 @@
 """Cards of the data sets: everything that differs between them.
 
-``cards.json`` has six data sets of LongICLBench and five of HELMET. Terms: a *demonstration* is an in-context example;
-each *round* adds one demonstration per label (round 3 shows each label three times, if there are enough rows); the
-*query* is the item to classify; the *cue* is the text before an answer; the *marker* is the text at which another
-example begins.
+``cards.json`` has six data sets of LongICLBench and five of HELMET. The terms are:
+
+* A *demonstration* is an in-context example.
+* A *round* adds one demonstration per label: round 3 shows each label three times, if there are enough rows.
+* The *query* is the item to classify.
+* The *cue* is the text before an answer.
+* The *marker* is the text at which another example begins.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any
 from StaICC.arguments import known_name
 from StaICC.files.json_reading import read_value
 
+# SQuAD's normal form of an answer, which HELMET uses, has no articles.
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 ROUNDS = 5
 """Number of rounds of the benchmark."""
@@ -69,17 +73,19 @@ class PromptTemplate:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """Strings that the published parsers search for, and how labels are compared."""
+    """The strings that parsers search for in a response, and the normal form in which labels are compared."""
 
     cue: str
     """The text before an answer; empty if there is none."""
     marker: str | None
+    """The text at which another example begins; None if there is none."""
     lower: bool
-    """Labels are compared in lower case."""
+    """Whether labels are compared in lower case."""
     delete: str
-    """Characters removed before labels are compared."""
+    """Characters that are removed before labels are compared."""
     exact_match: bool = False
-    """The first line is the answer, and labels are compared without articles and repeated blanks, as in SQuAD."""
+    """Whether the first line is the answer, and labels are compared without articles and repeated blanks, as in SQuAD
+    (HELMET)."""
     separator: str = ", "
     """The text between the labels of an item with several."""
 
@@ -100,21 +106,22 @@ class AnswerFormat:
 
 @dataclass(frozen=True, slots=True)
 class ScoringRule:
-    """Metric, and its published deviations."""
+    """The metric, and how its published formula differs from the usual one."""
 
     metric: str
     """``accuracy`` or ``micro_f1``."""
     ratio_constant: float = 1e-8
-    """The published precision and recall add this to their denominators; 0 in data sets of users."""
+    """The published precision and recall have this constant added to their denominators. It is 0 for data sets of
+    users."""
     f1_constant: float = 0.0
-    """The published F1 adds this to its denominator."""
+    """The published F1 has this constant added to its denominator."""
     stop_at: int | None = None
-    """The published score ends with the item that reaches this number of gold labels."""
+    """The published script scores items until they have this number of gold labels together; None for all items."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubTable:
-    """The place of a data set on the Hugging Face hub, and how its records become lines of the published file."""
+    """Where the Hugging Face hub has a data set, and which of its columns are in the published file."""
 
     repository: str
     config: str
@@ -157,24 +164,24 @@ class TaskCard:
     files: Mapping[str, FileSpec] = field(default_factory=dict)
     """The files ``train`` and ``test``; without ``test``, a random tenth of the rows is the test set, as in HELMET."""
     hub: HubTable | None = None
-    """Where the hub has the rows; None if it has not."""
+    """The data set on the hub; None if the hub does not have it."""
     suite: str = "LongICLBench"
     """The benchmark that publishes the task."""
     shots: tuple[int, ...] = ()
-    """HELMET: numbers of demonstrations for 4K, 8K, 16K, 32K, 64K and 128K tokens."""
+    """HELMET: numbers of demonstrations for 4K, 8K, 16K, 32K, 64K and 128K tokens; empty for other tasks."""
 
     @property
     def structured(self) -> bool:
-        """Whether an item has several labels, so that the prediction must be text."""
+        """Whether an item may have several labels. Then a prediction must be text."""
         return self.kind in ("entities", "dialogue", "labels")
 
     @property
     def needs_text(self) -> str:
-        """Why a prediction that is not text cannot be scored."""
+        """The reason why a prediction that is not text cannot be scored, for messages about such a task."""
         return f"items of {self.title} have several labels, so the prediction must be text"
 
     def notice(self) -> str:
-        """Return licence, terms and source, to show before the data are used."""
+        """Return licence, terms and source in sentences, which are shown before the data are used."""
         return f"{self.title}: {self.licence}. {self.terms} Source: {self.source}"
 
     def instructions(self) -> str:
@@ -198,13 +205,14 @@ def cards(suite: str | None = "LongICLBench") -> Mapping[str, TaskCard]:
         >>> list(cards("HELMET"))
         ['helmet_banking77', 'helmet_trec_coarse', 'helmet_trec_fine', 'helmet_nlu', 'helmet_clinc150']
     """
-    text = (importlib.resources.files(__package__) / "cards.json").read_text(encoding="utf-8")
+    card_file = importlib.resources.files(__package__) / "cards.json"
+    text = card_file.read_text(encoding="utf-8")
     record_of_name: dict[str, dict[str, Any]] = {}
     for record in json.loads(text)["cards"]:
-        # "like" names a card before this one, whose fields are used where this one has none.
-        similar_card = record.pop("like", None)
-        if similar_card is not None:
-            record = {**record_of_name[similar_card], **record}
+        # "like" names an earlier card. Its fields are used where this record has none.
+        name_of_similar_card = record.pop("like", None)
+        if name_of_similar_card is not None:
+            record = {**record_of_name[name_of_similar_card], **record}
         record_of_name[record["name"]] = record
 
     card_of_name = {}
@@ -228,4 +236,5 @@ def task_card(name: str) -> TaskCard:
         >>> len(task_card("discovery").labels)
         174
     """
-    return cards(None)[known_name("LongICL data set", name, cards(None))]
+    card_of_name = cards(None)
+    return card_of_name[known_name("LongICL data set", name, card_of_name)]

@@ -338,6 +338,9 @@ class LongICLExperimentor(BaseExperimentor):
         majority_label = self.task.guessing.majority_label
         if majority_label is not None:
             values["majority_label"] = majority_label
+        if self.card.kind == "labels":
+            # A reply has each label once at most. Comparisons need the limit for replies that are missing.
+            values["most_labels_of_reply"] = len(self.card.labels)
         if self.options.experiment is not None:
             contexts = {}
             tallies: dict[str, Sequence[Tally | None]] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import cards
-from StaICC.long_icl.contexts import Conditions, Contexts, ShownLabels
+from StaICC.long_icl.contexts import Conditions, ItemContexts, ShownLabels, UnavailableCondition
 from StaICC.long_icl.material import DesignOptions, Material, input_text
 from StaICC.long_icl.prompts import Item, write_demonstration
 from StaICC.long_icl.reference_tokens import BUDGETS, budget_name, to_bytes
@@ -43,7 +43,8 @@ def helmet_conditions(options: DesignOptions, material: Material) -> Conditions:
             conditions[budget_name(length)] = prompts.contexts()
         else:
             lengths = ", ".join(budget_name(budget) for budget in BUDGETS)
-            conditions[budget_name(length)] = f"HELMET has no such length. Choose from {lengths}"
+            reason = f"HELMET has no such length. Choose from {lengths}"
+            conditions[budget_name(length)] = UnavailableCondition(reason)
     return conditions
 
 
@@ -75,17 +76,15 @@ class _HelmetContexts:
     count: int
     """Number of demonstrations."""
 
-    def contexts(self) -> Contexts:
-        """Return the contexts of the condition."""
-        # Each context shows every label that has rows, so one of them says which labels are shown, and how often.
-        shown = self._shown(balanced(self.pool.rows_of_labels, self.count, seed=0))
-        return Contexts(
+    def contexts(self) -> ItemContexts:
+        """Return the contexts of the condition. All of them show every label that has rows."""
+        return ItemContexts(
             context=self.context,
             demonstrations=self.count,
-            labels=self.label_numbers,
-            shown=(shown,),
-            shown_to=self.shown_labels,
+            shown=self.shown_labels,
             texts=self.texts,
+            label_names=self.label_numbers,
+            shows_equal_labels=True,
         )
 
     def context(self, item_index: int) -> PromptParts:
@@ -106,14 +105,11 @@ class _HelmetContexts:
 
     def shown_labels(self, item_index: int) -> ShownLabels:
         """Return the true label of each demonstration of a test item."""
-        return self._shown(self._rows(item_index))
+        return tuple(self.pool.items[row].gold for row in self._rows(item_index))
 
     def texts(self, item_index: int) -> tuple[str, ...]:
         """Return the input text of each demonstration of a test item."""
         return tuple(input_text(self.pool.items[row]) for row in self._rows(item_index))
-
-    def _shown(self, rows: list[int]) -> ShownLabels:
-        return tuple(self.pool.items[row].gold for row in rows)
 
     def _rows(self, item_index: int) -> list[int]:
         return balanced(self.pool.rows_of_labels, self.count, self._seed(item_index))

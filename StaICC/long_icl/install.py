@@ -46,9 +46,9 @@ class Installed:
 
     folder: Path
     datasets: tuple[str, ...]
-    """Installed now or before."""
+    """The names of the installed data sets, also of those whose files were there before."""
     skipped: tuple[Skipped, ...]
-    """Missing or wrong data sets, with reasons."""
+    """The data sets that are missing or not the published ones, with reasons."""
 
 
 def default_folder(home: str | Path | None = None) -> Path:
@@ -60,7 +60,9 @@ def default_folder(home: str | Path | None = None) -> Path:
     Raises:
         DataMissingError: The home folder is unknown.
     """
-    return (data_home() if home is None else Path(home)) / FOLDER
+    if home is None:
+        return data_home() / FOLDER
+    return Path(home) / FOLDER
 
 
 def status(home: str | Path | None = None, *, verify: bool = False) -> list[TableStatus]:
@@ -76,7 +78,13 @@ def status(home: str | Path | None = None, *, verify: bool = False) -> list[Tabl
 
 
 def _status_of(card: TaskCard, folder: Path, verify: bool) -> TableStatus:
-    """Return whether a data set is installed in a folder; after verification, also whether it is the published one."""
+    """Return whether a data set is installed in a folder.
+
+    Args:
+        card: Card of the data set.
+        folder: The folder.
+        verify: Whether the files are read and compared with the published ones.
+    """
     files = find(card.name, folder)
     state = "installed"
     reason = ""
@@ -87,32 +95,50 @@ def _status_of(card: TaskCard, folder: Path, verify: bool) -> TableStatus:
     elif verify:
         digests = "+".join(file_digest(path) for path in files.values())
         try:
-            data = load(card.name, folder, announce=lambda notice: None)
+            data = load(card.name, folder, announce=_show_no_notice)
         except (DataDamagedError, DataMissingError) as error:
             state = "damaged"
             reason = str(error)
         else:
             if data.verified:
                 state = "verified"
-    row_count = sum(spec.rows for spec in card.files.values())
+
+    published_digests = []
+    for spec in card.files.values():
+        if spec.sha256:
+            published_digests.append(spec.sha256[0])
+        else:
+            published_digests.append("unknown")
     byte_count = sum(path.stat().st_size for path in files.values())
-    expected_digests = [spec.sha256[0] if spec.sha256 else "unknown" for spec in card.files.values()]
-    expected = "+".join(expected_digests)
-    return TableStatus(card.name, state, str(folder), row_count, byte_count or None, expected, digests, reason)
+    return TableStatus(
+        name=card.name,
+        state=state,
+        path=str(folder),
+        rows=sum(spec.rows for spec in card.files.values()),
+        bytes=byte_count or None,
+        expected="+".join(published_digests),
+        found=digests,
+        reason=reason,
+    )
+
+
+def _show_no_notice(notice: str) -> None:
+    """Do nothing with a licence notice, because it was shown before, or nothing but digests is shown of the files."""
 
 
 def _copy(data: LongICLData, folder: Path) -> None:
-    """Copy the files of a data set that was loaded, and so checked, into a folder.
+    """Copy the files of a data set into a folder.
 
-    A file that is already there with the same content is not written again.
+    The data set is loaded, so its files are known to be the published ones. A file that is already in the folder with
+    the same content is not written again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for file in (data.train_file, data.test_file):
         target = folder / file.spec.names[0]
-        is_there = target.is_file() and file_digest(target) == file.sha256
-        if is_there:
+        is_installed = target.is_file() and file_digest(target) == file.sha256
+        if is_installed:
             continue
-        check_outputs([target], [file.path])
+        check_outputs([target], [file.path])  # the copy must not overwrite the source
         with open(file.path, "rb") as source:
             write_output(target, source)
 
@@ -158,7 +184,7 @@ def install(
             else:
                 _copy(load(card.name, from_dir, announce=announce), folder)
         except DataError as error:
-            skipped.append(Skipped(card.name, str(error), card.instructions()))
+            skipped.append(Skipped(dataset=card.name, reason=str(error), instructions=card.instructions()))
             _log.warning("%s is not installed: %s", card.title, error)
             continue
         except OSError as error:
@@ -167,7 +193,7 @@ def install(
     if not installed:
         reasons = "; ".join(f"{data.dataset}: {data.reason}" for data in skipped)
         raise DataMissingError(f"nothing could be installed from {from_dir or 'the hub'}: {reasons}")
-    return Installed(folder, tuple(installed), tuple(skipped))
+    return Installed(folder=folder, datasets=tuple(installed), skipped=tuple(skipped))
 
 
 # -- the hub
@@ -177,7 +203,7 @@ REVISION = "refs/convert/parquet"
 EXTRA = "hub"
 """The extra of this package that the hub needs."""
 FEATURE = "fetching LongICL data from the hub"
-"""What needs it, for messages."""
+"""What needs this extra, for messages."""
 
 
 def _require_hub() -> Any:
@@ -198,19 +224,25 @@ def _require_hub() -> Any:
 def _cells(card: TaskCard, columns: Columns, record: Mapping[str, Any]) -> Iterator[str]:
     """Yield the cells of a line of the published file, from a record of the hub.
 
+    Args:
+        card: Card of the data set.
+        columns: The format of the published file.
+        record: The values of a row by column of the hub.
+
     Raises:
-        DataDamagedError: The record lacks a column, has no label of the data set, or a text that the format cannot
-            write.
+        DataDamagedError: The record lacks a column, has no label of the data set, or has a tab or a line end in a text,
+            which a file without quotation marks cannot have.
     """
     assert card.hub is not None
+    has_quotation_marks = columns.quoting != csv.QUOTE_NONE
     for column in card.hub.columns:
         cell = record.get(column)
         if column == card.hub.label:
             cell = _label_cell(card, columns, cell)
         if not isinstance(cell, str):
             raise DataDamagedError(f"the hub's {card.title} has no text {column!r} in a row; it has {sorted(record)}")
-        has_separator = any(character in cell for character in "\t\n\r")
-        if columns.quoting == csv.QUOTE_NONE and has_separator:
+        needs_quotation_marks = any(character in cell for character in "\t\n\r")
+        if needs_quotation_marks and not has_quotation_marks:
             raise DataDamagedError(f"a sentence of the hub's {card.title} holds a tab or a line end: {cell!r}")
         yield cell
 
@@ -226,15 +258,22 @@ def _label_cell(card: TaskCard, columns: Columns, value: Any) -> str:
     Raises:
         DataDamagedError: The value is no index of a label.
     """
-    has_indexes = columns.labels == "indices"
-    label_indexes: list[int] = value if has_indexes and isinstance(value, list) else [value]
-    are_valid = [type(index) is int and 0 <= index < len(card.labels) for index in label_indexes]
-    if not label_indexes or not all(are_valid):
+    may_have_several_labels = columns.labels == "indices"
+    label_indexes: list[int] = [value]
+    if may_have_several_labels and isinstance(value, list):
+        label_indexes = value
+    are_valid = all(_is_index(index, len(card.labels)) for index in label_indexes)
+    if not label_indexes or not are_valid:
         expected = f"expected 0 to {len(card.labels) - 1}"
         raise DataDamagedError(f"the hub's {card.title} has the label {value!r}, {expected}")
-    if has_indexes:
+    if may_have_several_labels:
         return ",".join(str(index) for index in label_indexes)
     return card.labels[label_indexes[0]]
+
+
+def _is_index(value: object, label_count: int) -> bool:
+    """Return whether a value of the hub is an index into the labels. ``True`` is none, although it equals 1."""
+    return type(value) is int and 0 <= value < label_count
 
 
 def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]]:
@@ -246,8 +285,8 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]
         split: The split of the hub.
 
     Raises:
-        DataMissingError: The hub has no such files, or they cannot be read. Any error of another package becomes this
-            one.
+        DataMissingError: The hub has no such files, or they cannot be read. The errors of ``huggingface_hub`` and
+            ``pyarrow`` have many types, so any error of these becomes this one.
         DataDamagedError: The hub has other labels.
     """
     assert card.hub is not None
@@ -258,20 +297,28 @@ def _records(hub: Any, card: TaskCard, split: str) -> Iterator[Mapping[str, Any]
             path = hub.hf_hub_download(repository, name, repo_type="dataset", revision=REVISION)
             with parquet.ParquetFile(path) as file:
                 labels = _labels_in_schema(file.schema_arrow.metadata, card.hub.label)
-                if labels is not None and labels != list(card.labels):
-                    got = f"its labels are {labels}, which are not those of the benchmark"
-                    raise DataDamagedError(f"{repository}, {name}: {got}. {card.obtain}")
+                has_other_labels = labels is not None and labels != list(card.labels)
+                if has_other_labels:
+                    raise DataDamagedError(
+                        f"{repository}, {name}: its labels are {labels}, which are not those of the benchmark. "
+                        f"{card.obtain}"
+                    )
                 for batch in file.iter_batches():
                     yield from batch.to_pylist()
     except DataError:
         raise
     except Exception as error:
-        where = f"the hub ({repository})"
-        raise DataMissingError(f"{card.title}: {where} cannot be read: {type(error).__name__}: {error}") from error
+        cause = f"{type(error).__name__}: {error}"
+        raise DataMissingError(f"{card.title}: the hub ({repository}) cannot be read: {cause}") from error
 
 
 def _parquet_files(hub: Any, repository: str, folder: str) -> list[str]:
-    """Return the names of the Parquet files of a folder of a repository, in order.
+    """Return the names of the Parquet files of a folder of a repository, in alphabetical order.
+
+    Args:
+        hub: The module ``huggingface_hub``.
+        repository: The repository of the data set.
+        folder: The folder, with a slash at the end.
 
     Raises:
         DataMissingError: The folder has none.
@@ -279,29 +326,34 @@ def _parquet_files(hub: Any, repository: str, folder: str) -> list[str]:
     all_files = sorted(hub.HfApi().list_repo_files(repository, repo_type="dataset", revision=REVISION))
     parquet_files = [name for name in all_files if name.startswith(folder) and name.endswith(".parquet")]
     if not parquet_files:
-        there = ", ".join(all_files[:20]) or "nothing"
-        raise DataMissingError(f"{repository} has no {folder}*.parquet on the hub ({REVISION}); it has {there}")
+        first_files = ", ".join(all_files[:20]) or "nothing"
+        raise DataMissingError(f"{repository} has no {folder}*.parquet on the hub ({REVISION}); it has {first_files}")
     return parquet_files
 
 
 def _labels_in_schema(metadata: Mapping[bytes, bytes] | None, column: str) -> list[str] | None:
     """Return the label names that a Parquet file of the hub states for a column; ``None`` if it states none.
 
-    The names are those of the column, or, if it is a column of lists, of the elements of its lists.
+    The hub writes the type of each column ("feature") as JSON into the metadata of the file.
     """
-    facts = json.loads((metadata or {}).get(b"huggingface", b"{}"))
-    feature = facts.get("info", {}).get("features", {}).get(column, {})
-    names: list[str] | None = feature.get("feature", feature).get("names")
+    if metadata is None:
+        return None
+    description = json.loads(metadata.get(b"huggingface", b"{}"))
+    column_type = description.get("info", {}).get("features", {}).get(column, {})
+    is_list = "feature" in column_type
+    if is_list:
+        column_type = column_type["feature"]  # the type of the elements
+    names: list[str] | None = column_type.get("names")
     return names
 
 
 def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Announce) -> None:
-    """Download a data set from the hub, check it, and install it.
+    """Download a data set from the hub, write it in the published format, check it, and install it.
 
     Args:
         hub: The module ``huggingface_hub``.
         card: Card of the data set.
-        folder: Where it is installed.
+        folder: The folder in which it is installed.
         announce: Called with the licence notice before the download.
 
     Raises:
@@ -321,4 +373,4 @@ def _fetch(hub: Any, card: TaskCard, folder: Path, announce: Announce) -> None:
                     writer.writerow(columns.names)
                 for record in records:
                     writer.writerow(_cells(card, columns, record))
-        _copy(load(card.name, temporary_folder, announce=lambda notice: None), folder)
+        _copy(load(card.name, temporary_folder, announce=_show_no_notice), folder)

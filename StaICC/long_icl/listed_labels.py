@@ -1,9 +1,9 @@
 """Replies that list the labels of a text of a user's data set.
 
-The labels may be separated as in the prompt, or by other usual separators, in one line or one to a line, as JSON, and
-after an introduction ("The labels are: late, refund"). Only labels of the data set count. Texts after the list, such as
-an explanation or a further example, are not read. A reply with labels as alternatives ("late or refund") lists none: it
-does not say which of them hold.
+The labels may be separated as in the prompt, or by other usual separators. They may be in one line, one to a line, or
+in JSON, and an introduction may come before them ("The labels are: late, refund"). Only labels of the data set count.
+Texts after the list, such as an explanation or a further example, are not read. A reply with labels as alternatives
+("late or refund") lists none, because it does not say which of them are true.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _OR = re.compile(r"\s+(?:or|and/or)\s+", re.IGNORECASE)
 _LEADING_AND = re.compile(r"^\s*(?:and|&|both)\s+", re.IGNORECASE)
 _LEADING_OR = re.compile(r"^\s*(?:or|either)\s+", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
+"""The mark before an element of a list with one element to a line: a hyphen, an asterisk, a bullet, or a number."""
 _MARKS = " .\"'\u201c\u201d\u2018\u2019`*[]\u3002"
 """Marks around a label that do not belong to it, unless the label has them itself."""
 
@@ -34,28 +35,35 @@ class _LineReading:
     """What a line of a reply names."""
 
     labels: list[str]
-    """The labels, in their order."""
+    """The labels, in their order; empty if there are none, or alternatives."""
     is_list: bool
     """Whether the line consists of labels only."""
     has_alternatives: bool = False
-    """Whether the line has labels with "or" between them; ``labels`` is empty then."""
+    """Whether the line has labels with "or" between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LabelAtStart:
+    """A label with which a text begins."""
+
+    label: str
+    end: int
+    """The position in the text after the label."""
 
 
 class ListReader:
     """Reads the labels that replies list.
 
     Args:
-        labels: The labels.
-        answers: How they are compared, and the texts before and after an answer.
+        labels: The labels of the data set.
+        answers: The normal form in which labels are compared, and the texts before and after an answer.
     """
 
     def __init__(self, labels: Sequence[str], answers: AnswerFormat) -> None:
         self._labels = labels
         self._answers = answers
         self._label_of_normal_form = {answers.normal(label).casefold(): label for label in labels}
-        # A character that a label contains separates no labels.
-        separators = [mark for mark in _SEPARATORS if not any(mark in label for label in labels)]
-        self._separator = re.compile(f"[{re.escape(''.join(separators))}]") if separators else None
+        self._separator = _separator_pattern(labels)
 
     def labels_of(self, reply: str) -> list[str]:
         """Return the labels that a reply lists, each once, in their order; empty if it lists none.
@@ -77,14 +85,19 @@ class ListReader:
         return list(dict.fromkeys(labels))
 
     def _answer_in(self, reply: str) -> str:
-        """Return the part of a reply that can list labels: JSON as lines, up to the next example, after the cue."""
+        """Return the part of a reply that can list labels.
+
+        It begins after the cue, if there is one, and ends where a further example begins. A list in JSON becomes one
+        line for each of its elements.
+        """
         text = reply_text(reply)
         marker = self._answers.marker
         if marker is not None:
             text = text.split(marker, 1)[0]
         cue = self._answers.cue
         cue_position = text.casefold().find(cue.casefold())
-        if cue and cue_position >= 0:
+        has_cue = cue != "" and cue_position >= 0
+        if has_cue:
             text = text[cue_position + len(cue) :]
         text = text.strip()
         texts_in_json = _texts_in_json(text)
@@ -93,17 +106,18 @@ class ListReader:
         return text
 
     def _read_line(self, line: str) -> _LineReading:
-        """Return what a line names: a label, or labels between separators and words "and"."""
+        """Return which labels a line names.
+
+        The whole line may be a label. Otherwise it is read part by part, between separators. A part is a list of labels
+        (one, or several with "and" between them), a sentence that asserts labels, or a list of alternatives.
+        """
         content = _LIST_MARK.sub("", line.strip()).replace("**", "")
         label = self._label_named(content)
         if label is not None:
             return _LineReading([label], is_list=True)
-        parts = [content]
-        if self._separator is not None:
-            parts = [part for part in self._separator.split(content) if part.strip()]
-        labels = []
+        labels: list[str] = []
         is_list = True
-        for part in parts:
+        for part in self._separated_parts(content):
             labels_of_part = self._labels_between_ands(part)
             if labels_of_part:
                 labels += labels_of_part
@@ -116,10 +130,17 @@ class ListReader:
             labels += labels_after_introduction
         return _LineReading(labels, is_list=is_list)
 
-    def _labels_between_ands(self, part: str) -> list[str]:
-        """Return the label that a part of a line is, or the labels between its words "and"; empty for another text.
+    def _separated_parts(self, content: str) -> list[str]:
+        """Return the parts of a line between separators, without blank ones."""
+        if self._separator is None:
+            return [content]
+        return [part for part in self._separator.split(content) if part.strip()]
 
-        Labels can contain "and" ("search and rescue"), so the longest text that is a label is taken first.
+    def _labels_between_ands(self, part: str) -> list[str]:
+        """Return the labels of a part of a line that has nothing but labels, with "and" between them; otherwise empty.
+
+        Labels can contain "and" ("search and rescue"). So the remaining text up to the last "and" is compared with the
+        labels first, then the text up to the one before it, and so on.
         """
         label = self._label_named(part)
         if label is not None:
@@ -127,23 +148,28 @@ class ListReader:
         remaining_text = _LEADING_AND.sub("", part)
         labels = []
         while remaining_text:
-            ends = [conjunction.start() for conjunction in _AND.finditer(remaining_text)]
-            ends.append(len(remaining_text))
-            for end in reversed(ends):
-                label = self._label_named(remaining_text[:end])
-                if label is not None:
-                    break
-            if label is None:
+            first = self._longest_label_at_start(remaining_text)
+            if first is None:
                 return []
-            labels.append(label)
-            remaining_text = _LEADING_AND.sub("", remaining_text[end:])
+            labels.append(first.label)
+            remaining_text = _LEADING_AND.sub("", remaining_text[first.end :])
         return labels
+
+    def _longest_label_at_start(self, text: str) -> _LabelAtStart | None:
+        """Return the longest label that ends before an "and" or at the end of a text; ``None`` if none begins it."""
+        ends = [conjunction.start() for conjunction in _AND.finditer(text)]
+        ends.append(len(text))
+        for end in reversed(ends):
+            label = self._label_named(text[:end])
+            if label is not None:
+                return _LabelAtStart(label, end)
+        return None
 
     def _labels_after_introduction(self, part: str) -> list[str]:
         """Return the labels of a part such as "The labels are late and refund"; empty if it asserts none.
 
-        The text up to the first word "and" must assert one label (:mod:`StaICC.inference.reply_parser`); a denied label
-        is not read.
+        A sentence asserts a label if replies with one label are read so (:mod:`StaICC.inference.reply_parser`). The
+        part is such a sentence, or one that ends before an "and" that further labels follow.
         """
         asserted_label = self._asserted_label(part)
         if asserted_label is not None:
@@ -156,14 +182,21 @@ class ListReader:
         return []
 
     def _has_alternatives(self, part: str) -> bool:
-        """Return whether a part of a line has labels with "or" between them, or is the last one of such labels."""
+        """Return whether a part of a line names labels as alternatives.
+
+        It has "or" between labels ("The label is late or refund"), or begins with "or" or "either" and has a label
+        (the part "or refund" of the line "late, or refund").
+        """
         text = _LEADING_OR.sub("", part)
         alternatives = _OR.split(text)
-        if text == part and len(alternatives) == 1:
+        begins_with_or = text != part
+        if not begins_with_or and len(alternatives) == 1:
             return False
         first_alternative = alternatives[0]
-        is_first_a_label = bool(self._labels_between_ands(first_alternative))
-        if not is_first_a_label and self._label_at_end(first_alternative) is None:
+        is_first_a_label = len(self._labels_between_ands(first_alternative)) > 0
+        # An introduction may come before the first alternative.
+        ends_in_a_label = is_first_a_label or self._label_at_end(first_alternative) is not None
+        if not ends_in_a_label:
             return False
         return all(self._labels_between_ands(alternative) for alternative in alternatives[1:])
 
@@ -185,7 +218,8 @@ class ListReader:
         return label
 
     def _label_named(self, text: str) -> str | None:
-        """Return the label that a text is, without case and surrounding marks; ``None`` if it is none."""
+        """Return the label that is equal to a text, regardless of case and marks around it; ``None`` if none is."""
+        # The text with its marks comes first, because a label may have such marks itself.
         for candidate in (text, text.strip(_MARKS)):
             normal_form = self._answers.normal(candidate).casefold()
             if normal_form in self._label_of_normal_form:
@@ -195,21 +229,52 @@ class ListReader:
 
 @functools.lru_cache(maxsize=32)
 def list_reader(labels: tuple[str, ...], answers: AnswerFormat) -> ListReader:
-    """Return the reader of a data set, which is made once."""
+    """Return the reader of a data set. It is made once, and then cached."""
     return ListReader(labels, answers)
 
 
+def _separator_pattern(labels: Sequence[str]) -> re.Pattern[str] | None:
+    """Return the pattern of the characters that separate labels; ``None`` if there is none.
+
+    A character that a label contains cannot separate labels.
+    """
+    separators = ""
+    for character in _SEPARATORS:
+        is_in_a_label = any(character in label for label in labels)
+        if not is_in_a_label:
+            separators += character
+    if not separators:
+        return None
+    return re.compile(f"[{re.escape(separators)}]")
+
+
 def _texts_in_json(text: str) -> list[str]:
-    """Return the texts of a JSON list, or of an object with a list or a text; empty if the text is none of these."""
+    """Return the texts that a reply in JSON lists; empty if the reply is no such JSON.
+
+    The JSON is a list of texts, such as ``["late", "refund"]``, or an object whose values are texts or lists of texts,
+    such as ``{"labels": ["late", "refund"]}``.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    values = list(value.values()) if isinstance(value, dict) else [value]
-    texts: list[str] = []
-    for element in values:
-        if isinstance(element, str) and isinstance(value, dict):
-            texts.append(element)
-        elif isinstance(element, list) and all(isinstance(member, str) for member in element):
-            texts += element
+    if isinstance(value, list):
+        return _texts_of(value)
+    texts = []
+    if isinstance(value, dict):
+        for element in value.values():
+            if isinstance(element, str):
+                texts.append(element)
+            elif isinstance(element, list):
+                texts += _texts_of(element)
+    return texts
+
+
+def _texts_of(values: list[object]) -> list[str]:
+    """Return the values of a list that has texts only; otherwise an empty list."""
+    texts = []
+    for value in values:
+        if not isinstance(value, str):
+            return []
+        texts.append(value)
     return texts

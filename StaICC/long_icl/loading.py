@@ -1,14 +1,15 @@
 """Published data sets as a run reads them, checked against the published digests.
 
-If the published SHA-256 is known, the file must have it, or the rows as read must have the published
-digest (SHA-256 of the list of rows as ASCII JSON without blanks), which does not depend on the serialisation. If only
-the number of rows is known (TACRED, Discovery), a different number is reported by a warning.
+A file is the published one if it has the published SHA-256, or if its rows have the published digest. The digest of the
+rows (SHA-256 of the list of rows as ASCII JSON without blanks) does not depend on how the file writes them. If only the
+number of rows is known (TACRED, Discovery), a different number is reported by a warning.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,8 +33,8 @@ Announce = Callable[[str], object]
 """Called with the licence notice of a data set before its files are opened."""
 
 MOST_TURNS = 1000
-"""Rows of a label of a published data set that are kept in memory. The published rules select at most 870, and
-experiments may select more; Discovery has 9,000 rows of each label."""
+"""Most rows of a label that are kept in memory, if the published rule selects rows by turns. The published rounds and
+test sets need at most 870, and experiments may need more. Discovery has 9,000 rows of each label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,15 @@ class LoadedFile:
 
     path: Path
     spec: FileSpec
+    """Names and digests of the published file."""
     sha256: str
+    """The digest of this file."""
     verified: bool
-    """The digest of the file or of its rows is the published one."""
+    """Whether the digest of the file or of its rows is the published one."""
 
     @property
     def identity(self) -> str:
-        """A digest of the rows: of the published rows if verified, else of the file."""
+        """A digest that stands for the rows: that of the published rows if verified, otherwise that of the file."""
         if self.verified:
             return self.spec.rows_sha256 or self.spec.sha256[0]
         return self.sha256
@@ -56,11 +59,13 @@ class LoadedFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A requested data set without files."""
+    """A requested data set that a run or an installation left out."""
 
     dataset: str
     reason: str
+    """Why it was left out: a file is missing, or is not the published one."""
     instructions: str
+    """How to get the files."""
 
     def __str__(self) -> str:
         return visible(f"{self.reason}. {self.instructions}")
@@ -78,7 +83,7 @@ class LongICLData:
     dataset: Dataset | None = None
     """The user's own data set that the rows come from; None for the published ones."""
     filler: Callable[[int], str] = irrelevant_text
-    """Returns irrelevant text with a number of bytes, in the language of the data."""
+    """Returns irrelevant text with a given number of bytes, in the language of the data."""
 
     @property
     def verified(self) -> bool:
@@ -86,7 +91,9 @@ class LongICLData:
         return self.train_file.verified and self.test_file.verified
 
     def demonstration_rows(self, number: int) -> list[Item]:
-        """Return the selected demonstrations of a round (DialogRE: one item per pair, before merging).
+        """Return the demonstrations of a round, in prompt order.
+
+        DialogRE has one item for each pair of entities here. The prompt writer merges those of a dialogue.
 
         Args:
             number: The round, 1 to 5.
@@ -97,26 +104,31 @@ class LongICLData:
         """
         number = validate_integer("round", number, 1, ROUNDS)
         rule = self.card.demonstrations
-        if not rule.expected:
+        has_rounds = len(rule.expected) > 0
+        if not has_rounds:
             raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
-        self.check_own_rows(number)
-        if rule.rule in ("covering", "needed"):
+        self.check_own_rows(demonstrations_per_label=number)
+
+        rows_have_several_labels = rule.rule in ("covering", "needed")
+        if rows_have_several_labels:
             rows = list(chain.from_iterable(self.turns(number)))
         else:
-            rows = selected(rule.rule, [row.label for row in self.train], number)
+            rows = selected(rule.rule, [row.label for row in self.train], size=number)
         return [self.train[row].item() for row in rows]
 
     def turns(self, most: int | None = None) -> list[list[int]]:
-        """Return the training rows in the published order; each turn shows every label once that has rows left.
+        """Return the indexes of the training rows in turns. A turn shows every label that has unused rows.
 
         Args:
-            most: Number of turns; None for all.
+            most: Largest number of turns; None for all.
         """
         rule = self.card.demonstrations.rule
+        # The labels of a row are read when they are needed: few turns need the first rows of the file only.
+        labels_of_rows = (_labels_of(row) for row in self.train)
         if rule == "covering":
-            return covering(map(_labels_of, self.train), self.card.labels, most)
+            return covering(labels_of_rows, wanted=self.card.labels, turns=most)
         if rule == "needed":
-            return turns_by_need(map(_labels_of, self.train), most)
+            return turns_by_need(labels_of_rows, turns=most)
         return turns_of(row.label for row in self.train)[:most]
 
     def labels_of_row(self, row: int) -> tuple[str, ...]:
@@ -130,37 +142,50 @@ class LongICLData:
             counts.update(_labels_of(row))
         return {label: counts[label] for label in self.card.labels}
 
-    def check_own_rows(self, number: int) -> None:
-        """Refuse a data set of the user's own if a label has fewer demonstrations than a number.
+    def check_own_rows(self, demonstrations_per_label: int) -> None:
+        """Refuse a data set of the user's own that has too few demonstrations of a label.
+
+        Args:
+            demonstrations_per_label: The least number of demonstrations that each label must have.
 
         Raises:
-            ArgumentError: A label has fewer. The message has the label with the fewest.
+            ArgumentError: A label has fewer. The message names the label with the fewest.
         """
         if self.dataset is None:
             return
         counts = self.demonstration_counts()
-        labels_with_few = [label for label in self.card.labels if counts[label] < number]
+        labels_with_few = [label for label in self.card.labels if counts[label] < demonstrations_per_label]
         if not labels_with_few:
             return
+
         rarest = min(labels_with_few, key=lambda label: counts[label])
-        count_of_rarest = counts[rarest]
-        missing = "no demonstration" if number == 1 else f"fewer than {number} demonstrations"
-        few_labels = "1 has" if len(labels_with_few) == 1 else f"{len(labels_with_few)} have"
-        if count_of_rarest == 0:
+        if demonstrations_per_label == 1:
+            lack = "no demonstration"
+        else:
+            lack = f"fewer than {demonstrations_per_label} demonstrations"
+        if len(labels_with_few) == 1:
+            label_count = "1 has"
+        else:
+            label_count = f"{len(labels_with_few)} have"
+        if counts[rarest] == 0:
             alternative = "Remove labels without demonstrations"
         else:
-            alternative = f"Choose rounds up to {count_of_rarest}"
+            alternative = f"Choose rounds up to {counts[rarest]}"
         remedy = self.remedy_for_few_rows
         if self.dataset.card.split.stratified:
             remedy = f"{remedy} of these labels (12 of each are enough for all rounds)"
         raise ArgumentError(
-            f"{self.card.title}: of {len(self.card.labels)} labels, {few_labels} {missing}, such as {rarest!r} with "
-            f"{count_of_rarest}. {alternative}, or {remedy}"
+            f"{self.card.title}: of {len(self.card.labels)} labels, {label_count} {lack}, such as {rarest!r} with "
+            f"{counts[rarest]}. {alternative}, or {remedy}"
         )
 
     @property
     def remedy_for_few_rows(self) -> str:
-        """What a user can do if own data has too few demonstrations, as the end of a message."""
+        """What a user can do if a data set of their own has too few demonstrations, as the end of a message.
+
+        The default split is stratified, and leaves all rows outside the test set to the demonstrations. So more rows
+        are needed there. A split that the user names may leave rows unused.
+        """
         assert self.dataset is not None
         if self.dataset.card.split.stratified:
             return "add rows"
@@ -170,7 +195,7 @@ class LongICLData:
         """Return the test items, the same for all rounds.
 
         Args:
-            limit: Maximum number (DialogRE: of pairs, not dialogues); None for all that the rule selects.
+            limit: Largest number of items (DialogRE: of pairs, not of dialogues); None for all that the rule selects.
 
         Raises:
             ArgumentError: ``limit`` is not a whole number of 1 or more, or nothing is selected.
@@ -178,7 +203,7 @@ class LongICLData:
         if limit is not None:
             limit = validate_integer("limit", limit, 1)
         if self.card.test.rule == "pairs":
-            items = self._first_pairs(limit)
+            items = self._dialogues_with_first_pairs(limit)
         else:
             items = [self.test[row].item() for row in self._test_rows(limit)]
         if not items:
@@ -186,27 +211,42 @@ class LongICLData:
         return items
 
     def _test_rows(self, limit: int | None) -> list[int]:
-        """Return the rows of the test items by the rule of the card."""
+        """Return the indexes of the test rows that the rule of the card selects, at most ``limit``."""
         rule = self.card.test
         labels = [row.label for row in self.test]
         if rule.rule == "balanced":
-            return by_balance(labels, limit)
+            return by_balance(labels, size=limit)
         if rule.rule == "first":
             return list(range(len(self.test)))[:limit]
-        return selected(rule.rule, labels, rule.size or 0)[:limit]
+        assert rule.size is not None
+        return selected(rule.rule, labels, size=rule.size)[:limit]
 
-    def _first_pairs(self, pair_number: int | None) -> list[Item]:
-        """Return the first dialogues until they have a number of pairs; the last one may lose some of its pairs."""
+    def _dialogues_with_first_pairs(self, pair_limit: int | None) -> list[Item]:
+        """Return the first dialogues of DialogRE that together have a number of pairs of entities.
+
+        The number is reached within a dialogue, in general. Its further pairs are left out.
+
+        Args:
+            pair_limit: Largest number of pairs; None for all.
+        """
         dialogues = [row.item() for row in self.test]
+        pair_counts = [len(dialogue.gold) for dialogue in dialogues]
         items = []
-        for row, pair_count in by_pairs([len(item.gold) for item in dialogues], pair_number):
+        for row, selected_count in by_pairs(pair_counts, size=pair_limit):
             dialogue = dialogues[row]
-            items.append(replace(dialogue, gold=dialogue.gold[:pair_count], arguments=dialogue.arguments[:pair_count]))
+            first_relations = dialogue.gold[:selected_count]
+            first_pairs = dialogue.arguments[:selected_count]
+            items.append(replace(dialogue, gold=first_relations, arguments=first_pairs))
         return items
 
 
 def _labels_of(row: FileRow) -> tuple[str, ...]:
-    """Return all labels of a training row: a sentence with entities has several, and so may a text of a user."""
+    """Return all labels of a training row.
+
+    The readers state the label of a row that has one. Sentences with entities, and texts of users' data sets with
+    several labels, have theirs in the item. A row of GoEmotions with several labels counts as one without a label,
+    because the rule of turns does not select it.
+    """
     if row.label is not None:
         return (row.label,)
     item = row.item()
@@ -215,60 +255,103 @@ def _labels_of(row: FileRow) -> tuple[str, ...]:
     return ()
 
 
+class _RowsDigest:
+    """The SHA-256 of rows as a JSON list without blanks, computed while the rows are read."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256(b"[")
+        self._row_count = 0
+
+    def add(self, row: FileRow) -> None:
+        """Add the next row of the list."""
+        if self._row_count > 0:
+            self._sha256.update(b",")
+        self._sha256.update(json.dumps(row.form, separators=(",", ":")).encode())
+        self._row_count += 1
+
+    def hexdigest(self) -> str:
+        """Return the digest of the list of the rows that were added."""
+        sha256 = self._sha256.copy()
+        sha256.update(b"]")
+        return sha256.hexdigest()
+
+
 def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tuple[FileRow, ...], LoadedFile]:
-    """Read a file, check its digest, and return the rows that the rule of the card can select.
+    """Read a file, and check whether it is the published one.
 
     Args:
         path: The file.
         card: Card of the data set.
         split: ``train`` or ``test``.
-        verify: Refuse a file whose digest is not the published one.
+        verify: Refuse a file that is not the published one (:func:`_refuse_or_warn`).
+
+    Returns:
+        The rows that the rule of the card can select, and the record of the file.
 
     Raises:
         DataMissingError: The file cannot be read.
         DataDamagedError: It is malformed, has no rows that can be used, or is not the published file.
     """
     spec = card.files[split]
-    rule = card.demonstrations if split == "train" else card.test
+    if split == "train":
+        rule = card.demonstrations.rule
+    else:
+        rule = card.test.rule
     try:
         sha256 = file_digest(path)
     except OSError as error:
         raise DataMissingError(f"{path} cannot be read: {error}") from error
 
     is_published_file = sha256 in spec.sha256
-    needs_rows_digest = spec.rows_sha256 is not None and not is_published_file
-    rows_digest = hashlib.sha256(b"[")
+    needs_rows_digest = not is_published_file and spec.rows_sha256 is not None
+    rows_digest = _RowsDigest()
     row_count = 0
     rows_of_label: Counter[str | None] = Counter()
-    rows = []
+    selectable_rows = []
     for row in READERS[spec.format](path, card):
-        if needs_rows_digest:
-            separator = b"," if row_count > 0 else b""
-            rows_digest.update(separator + json.dumps(row.form, separators=(",", ":")).encode())
         row_count += 1
         rows_of_label[row.label] += 1
+        if needs_rows_digest:
+            rows_digest.add(row)
         if row.label in card.other_labels:
             continue  # the benchmark leaves these labels out
-        # Rows that the rule cannot select need no memory.
-        if rule.rule == "turns" and (row.label is None or rows_of_label[row.label] > MOST_TURNS):
+        if rule == "turns" and not _has_turn(row, rows_of_label[row.label]):
             continue
-        rows.append(row)
-    rows_digest.update(b"]")
-    if not rows:
+        selectable_rows.append(row)
+    if not selectable_rows:
         raise DataDamagedError(f"{path}, line 1: the file has no rows that can be used")
 
-    verified = is_published_file or rows_digest.hexdigest() == spec.rows_sha256
-    file = LoadedFile(path, spec, sha256, verified)
+    verified = is_published_file
+    if needs_rows_digest:
+        verified = rows_digest.hexdigest() == spec.rows_sha256
+    file = LoadedFile(path=path, spec=spec, sha256=sha256, verified=verified)
     if verify and not verified:
         _refuse_or_warn(file, card, row_count)
-    return tuple(rows), file
+    return tuple(selectable_rows), file
+
+
+def _has_turn(row: FileRow, number_in_label: int) -> bool:
+    """Return whether the rule of turns can select a row. Other rows need no memory.
+
+    Args:
+        row: The row.
+        number_in_label: Its number among the rows of its label, from 1.
+    """
+    return row.label is not None and number_in_label <= MOST_TURNS
 
 
 def _refuse_or_warn(file: LoadedFile, card: TaskCard, row_count: int) -> None:
-    """Refuse a file that is not the published one; without a known digest, warn if its number of rows is another.
+    """Refuse a file whose digest is not the published one.
+
+    Without a known digest, nothing is refused. Then a warning says that the number of rows is not the published one.
+
+    Args:
+        file: The file, which is not verified.
+        card: Card of the data set.
+        row_count: Number of rows of the file.
 
     Raises:
-        DataDamagedError: The published digest is known.
+        DataDamagedError: The published digest is known, and the file has another one.
     """
     spec = file.spec
     if spec.sha256:
@@ -278,12 +361,21 @@ def _refuse_or_warn(file: LoadedFile, card: TaskCard, row_count: int) -> None:
             "To use it as it is (the results will not be comparable), pass verify=False"
         )
     if row_count != spec.rows:
-        text = "%s: %s has %d rows, the published file %s; the results will not be comparable"
-        _log.warning(text, card.title, file.path, row_count, spec.rows)
+        _log.warning(
+            "%s: %s has %d rows, the published file %s; the results will not be comparable",
+            card.title,
+            file.path,
+            row_count,
+            spec.rows,
+        )
 
 
 def find(dataset: str, data_dir: str | Path) -> dict[str, Path]:
-    """Return the path of each split of a data set that a folder has.
+    """Return the files of a data set that a folder has: the path of each split.
+
+    Args:
+        dataset: The name of the data set.
+        data_dir: The folder. A file may have any of the names of the card.
 
     Raises:
         UnknownNameError: The data set is unknown.
@@ -299,12 +391,16 @@ def find(dataset: str, data_dir: str | Path) -> dict[str, Path]:
 
 
 def missing_files(card: TaskCard, data_dir: str | Path) -> Skipped | None:
-    """Return what a folder lacks of a data set; ``None`` if it has all files."""
+    """Return which files of a data set a folder lacks; ``None`` if it has all."""
     paths = find(card.name, data_dir)
-    missing_names = [spec.names[0] for split, spec in card.files.items() if split not in paths]
+    missing_names = []
+    for split, spec in card.files.items():
+        if split not in paths:
+            missing_names.append(spec.names[0])
     if not missing_names:
         return None
-    return Skipped(card.name, f"{' and '.join(missing_names)} not found in {data_dir}", card.instructions())
+    reason = f"{' and '.join(missing_names)} not found in {data_dir}"
+    return Skipped(dataset=card.name, reason=reason, instructions=card.instructions())
 
 
 def show_notice(notice: str) -> None:
@@ -336,16 +432,24 @@ def load(dataset: str, data_dir: str | Path, *, verify: bool = True, announce: A
         raise DataMissingError(f"{card.title}: {missing}")
     paths = find(dataset, data_dir)
     train, train_file = _load_file(paths["train"], card, "train", verify)
-    if "test" in card.files:
+    has_test_file = "test" in card.files
+    if has_test_file:
         test, test_file = _load_file(paths["test"], card, "test", verify)
     else:
         train, test = _divide_as_helmet(train, train_file)
         test_file = train_file
-    return LongICLData(card, train, test, train_file, test_file)
+    return LongICLData(card=card, train=train, test=test, train_file=train_file, test_file=test_file)
 
 
 def _divide_as_helmet(rows: tuple[FileRow, ...], file: LoadedFile) -> tuple[tuple[FileRow, ...], tuple[FileRow, ...]]:
-    """Return the training and the test rows of a file without a split: a random tenth of the rows is the test set.
+    """Divide the rows of a file without a split. As in HELMET, a random tenth of the rows is the test set.
+
+    Args:
+        rows: The rows of the file.
+        file: The record of the file, for messages.
+
+    Returns:
+        The training rows and the test rows.
 
     Raises:
         DataDamagedError: The file has one row.
@@ -353,5 +457,5 @@ def _divide_as_helmet(rows: tuple[FileRow, ...], file: LoadedFile) -> tuple[tupl
     if len(rows) < 2:
         raise DataDamagedError(f"{file.path}: got 1 row, expected 2 or more: a tenth of them are test items")
     shuffled = [rows[position] for position in permutation(len(rows))]
-    test_size = -(-len(rows) // 10)  # a tenth, rounded up
+    test_size = math.ceil(len(rows) / 10)
     return tuple(shuffled[test_size:]), tuple(shuffled[:test_size])

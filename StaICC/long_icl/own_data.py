@@ -1,10 +1,12 @@
 """Data sets of the user's own in LongICL.
 
-Such a data set has 20 or more labels, or several labels for each text. Its test set is that of its split. With the
-default split, all rows that are not test rows can be demonstrations, those of the demonstration set first; with sizes
-that the user names, those of the demonstration set. From both, rows are selected by the published rule of turns. The
-prompt template is that of the data set; parts that have the library's default (no instruction, a blank after the text)
-are written as in the published prompts: an instruction, a line break after the text.
+Such a data set has 20 or more labels, or several labels for each text. Its test set is that of its split. Its
+demonstrations are selected by turns, as in the published protocol. With the default split, all rows that are not test
+rows can be demonstrations, and those of the demonstration set come first. With sizes that the user names, only rows of
+the demonstration set can be demonstrations.
+
+The prompts have the template of the data set. Where it has the default of the library, the published prompts are
+followed: they have an instruction, and a line break instead of a blank after the text.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 from StaICC.datasets.catalogue import Card, Template
@@ -37,11 +38,11 @@ from StaICC.long_icl.selection import turns_by_need
 from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
 
 LEAST_LABELS = 20
-"""Least number of labels of a LongICL task whose texts have one label each. Fewer labels need no long context, and all
-other benchmarks evaluate them."""
+"""Least number of labels of a LongICL task whose texts have one label each. Demonstrations of fewer labels need no long
+context, and the benchmark Normal evaluates them."""
 _SEPARATORS = {"commas": ", ", "semicolons": "; ", "vertical bars": " | "}
-"""What can separate the labels of a text in prompts and replies, by its name in the instruction; the first one that no
-label contains is used."""
+"""The possible separators of the labels of a text, by the name that the instruction has for them. The first one that no
+label contains is used in prompts and replies."""
 
 
 def load_own(dataset: Dataset) -> LongICLData:
@@ -55,33 +56,59 @@ def load_own(dataset: Dataset) -> LongICLData:
             the name of a published data set, or rows in both the demonstration set and the test set.
     """
     card = dataset.card
-    where = f"{card.name} as a task of LongICL"
-    if card.name.casefold() in cards(None):
-        raise ArgumentError(f"name: got {card.name!r}, which is a data set of LongICL. Rename the file, or pass name=")
-    if not card.labels_in_lists and len(card.label_space) < LEAST_LABELS:
-        raise ArgumentError(
-            f"{where}: got {len(card.label_space)} labels, expected {LEAST_LABELS} or more. Use Normal (run normal) "
-            "instead"
-        )
-    if card.template.query_prefix:
-        query_prefix = card.template.query_prefix
-        raise ArgumentError(f"{where}: got the query prefix {query_prefix!r:.40}, expected a template without")
-
+    where = f"{card.name} as a task of LongICL"  # the beginning of messages
+    _refuse_unsuitable_card(card, where)
     split = split_dataset(dataset)
     demonstrations = _demonstrations(dataset, split)
     answers = _answer_format(card, where)
     template = _prompt_template(card, answers)
     _refuse_demonstrations_as_test_texts(demonstrations, split.test, where)
-
-    train = _file_rows(demonstrations, card)
-    test = _file_rows(split.test, card)
     demonstrations_of_rounds = _demonstrations_of_rounds(demonstrations, card)
     task = _task_card(card, template, answers, split.test, demonstrations_of_rounds)
-    file = LoadedFile(Path(card.name), FileSpec("own data"), dataset.table.digest, verified=False)
-    filler = WordFiller(train, (*card.single_labels, answers.cue, answers.marker or ""))
-    data = LongICLData(task, train, test, file, file, dataset, filler)
-    data.check_own_rows(1)
+
+    # The rows come from a data set in memory: one record stands for the files of both splits.
+    file = LoadedFile(
+        path=Path(card.name),
+        spec=FileSpec(format="own data"),
+        sha256=dataset.table.digest,
+        verified=False,
+    )
+    train = _file_rows(demonstrations, card)
+    not_in_filler = (*card.single_labels, answers.cue, answers.marker or "")
+    data = LongICLData(
+        card=task,
+        train=train,
+        test=_file_rows(split.test, card),
+        train_file=file,
+        test_file=file,
+        dataset=dataset,
+        filler=WordFiller(train, names=not_in_filler),
+    )
+    data.check_own_rows(demonstrations_per_label=1)
     return data
+
+
+def _refuse_unsuitable_card(card: Card, where: str) -> None:
+    """Refuse a data set that cannot be a task of LongICL.
+
+    Args:
+        card: Card of the data set.
+        where: The beginning of the message.
+
+    Raises:
+        ArgumentError: It has the name of a published data set, too few labels, or a prefix of the query, which the
+            prompts of LongICL do not have.
+    """
+    if card.name.casefold() in cards(None):
+        raise ArgumentError(f"name: got {card.name!r}, which is a data set of LongICL. Rename the file, or pass name=")
+    label_count = len(card.label_space)
+    if not card.labels_in_lists and label_count < LEAST_LABELS:
+        raise ArgumentError(
+            f"{where}: got {label_count} labels, expected {LEAST_LABELS} or more. Use Normal (run normal) instead"
+        )
+    query_prefix = card.template.query_prefix
+    if query_prefix:
+        raise ArgumentError(f"{where}: got the query prefix {query_prefix!r:.40}, expected a template without")
 
 
 def _task_card(
@@ -91,16 +118,25 @@ def _task_card(
     test: SubsetView,
     demonstrations_of_rounds: tuple[int, ...],
 ) -> TaskCard:
-    """Return the card of the task that a data set becomes."""
-    labels = card.single_labels
+    """Return the card of the task that a data set becomes.
+
+    Args:
+        card: Card of the data set.
+        template: The strings of the prompts.
+        answers: How responses are parsed.
+        test: The test set.
+        demonstrations_of_rounds: Number of demonstrations of each round.
+    """
     if card.labels_in_lists:
         kind = "labels"
         demonstration_rule = "needed"
-        test_rule = SelectionRule("first")  # those of a stratified split have the label shares of all rows
+        # All rows of the test set are test items: a stratified split has given them the label shares of the table.
+        test_rule = SelectionRule("first")
         scoring = ScoringRule("micro_f1", ratio_constant=0.0)
     else:
         kind = "text"
         demonstration_rule = "turns"
+        # As many turns as the most frequent label has rows: every row of the test set is a test item.
         rows_of_label = Counter(test.label(position) for position in range(len(test)))
         test_rule = SelectionRule("turns", size=max(rows_of_label.values()))
         scoring = ScoringRule("accuracy")
@@ -112,8 +148,8 @@ def _task_card(
         source=card.source,
         licence=card.licence,
         citation=card.citation,
-        labels=labels,
-        demonstrations=SelectionRule(demonstration_rule, demonstrations_of_rounds),
+        labels=card.single_labels,
+        demonstrations=SelectionRule(demonstration_rule, expected=demonstrations_of_rounds),
         test=test_rule,
         template=template,
         answers=answers,
@@ -125,12 +161,13 @@ def _task_card(
 def _demonstrations(dataset: Dataset, split: TripletSplit) -> SubsetView:
     """Return the rows that demonstrations are selected from.
 
-    With sizes that the user named, these are the demonstration set. With the default split, all rows follow that are no
-    test rows and have no text of a test row. They come last, so that the rounds are those of the demonstration set
-    wherever it has enough rows of a label.
+    If the user named the sizes of the split, these are the rows of the demonstration set. With the default split, which
+    is stratified, all other rows follow, except test rows and rows with the texts of a test row. They come last, so
+    that they are selected only if the demonstration set has too few rows of a label.
     """
     demonstration_set = split.demonstration
-    if not dataset.card.split.stratified:
+    is_default_split = dataset.card.split.stratified
+    if not is_default_split:
         return demonstration_set
     test = split.test
     texts_of_test = {test.texts(position) for position in range(len(test))}
@@ -146,71 +183,109 @@ def _demonstrations(dataset: Dataset, split: TripletSplit) -> SubsetView:
 def _demonstrations_of_rounds(demonstrations: SubsetView, card: Card) -> tuple[int, ...]:
     """Return the number of demonstrations of each round, if every label has enough.
 
-    It is the number of labels times the round, if a text has one label. A text with several labels counts for all of
-    them, so that fewer texts show every label.
+    Round n shows every label n times. If a text has one label, these are n demonstrations for each label. If texts have
+    several labels, fewer texts show every label n times, and the number is that of the rows of n turns.
     """
     rounds = range(1, ROUNDS + 1)
     if not card.labels_in_lists:
-        return tuple(len(card.label_space) * number for number in rounds)
-    labels_of_rows = [labels_of_name(demonstrations.get_label(position)) for position in range(len(demonstrations))]
-    turn_sizes = [len(turn) for turn in turns_by_need(labels_of_rows, ROUNDS)]
+        label_count = len(card.label_space)
+        return tuple(label_count * number for number in rounds)
+    labels_of_rows = []
+    for position in range(len(demonstrations)):
+        labels_of_rows.append(labels_of_name(demonstrations.get_label(position)))
+    turn_sizes = [len(turn) for turn in turns_by_need(labels_of_rows, turns=ROUNDS)]
     return tuple(sum(turn_sizes[:number]) for number in rounds)
 
 
 def _refuse_demonstrations_as_test_texts(demonstrations: SubsetView, test: SubsetView, where: str) -> None:
-    """Refuse a test row whose texts are those of a demonstration, because the prompt would show its label.
+    """Refuse test rows that have the texts of a demonstration, because a prompt would show their labels.
+
+    Args:
+        demonstrations: The rows that demonstrations are selected from.
+        test: The test set.
+        where: The beginning of the message.
 
     Raises:
-        ArgumentError: There is such a row. The message names the first one.
+        ArgumentError: There are such rows. The message names the first one.
     """
     row_of_texts = {}
     for position, row in enumerate(demonstrations.indexes):
         row_of_texts[demonstrations.texts(position)] = row
-    repeated = [position for position in range(len(test)) if test.texts(position) in row_of_texts]
-    if not repeated:
+    repeated_positions = []
+    for position in range(len(test)):
+        if test.texts(position) in row_of_texts:
+            repeated_positions.append(position)
+    if not repeated_positions:
         return
-    texts = test.texts(repeated[0])
+
+    first_position = repeated_positions[0]
+    texts = test.texts(first_position)
     raise ArgumentError(
-        f"{where}: {len(repeated)} of {len(test)} test rows have the text of a demonstration, such as row "
-        f"{test.indexes[repeated[0]]}, which repeats row {row_of_texts[texts]} (from 0): {' '.join(texts)!r:.60}. "
+        f"{where}: {len(repeated_positions)} of {len(test)} test rows have the text of a demonstration, such as row "
+        f"{test.indexes[first_position]}, which repeats row {row_of_texts[texts]} (from 0): {' '.join(texts)!r:.60}. "
         "Remove duplicate rows"
     )
 
 
 def _file_rows(rows: SubsetView, card: Card) -> tuple[FileRow, ...]:
-    """Return rows as those of a file; the item of a row is made when it is used."""
+    """Return rows of a data set as the readers return those of a published file.
+
+    The item of a row is made when it is used.
+    """
     file_rows = []
     for position in range(len(rows)):
+        label = None
+        if not card.labels_in_lists:
+            label = rows.get_label(position)
         item = functools.partial(_item, rows, position, card)
-        label = None if card.labels_in_lists else rows.get_label(position)
-        file_rows.append(FileRow(label, None, item))
+        file_rows.append(FileRow(label=label, form=None, item=item))
     return tuple(file_rows)
 
 
 def _item(rows: SubsetView, position: int, card: Card) -> Item:
     """Return the item of a row.
 
-    Its text has the prefixes and affixes of the template between several input texts. Parsers search for the text with
-    the first prefix and the last affix, too, because the text alone may be one letter.
+    An item has one text. So the input texts of the row are joined, with the prefixes and affixes of the template
+    between them. The first prefix and the last affix belong to the prompt template of the task. In a response, parsers
+    search for the text with both, because the text alone may be one letter, which is found everywhere.
     """
     prefixes = card.template.input_text_prefixes
     affixes = _text_affixes(card.template)
-    text_in_prompt = "".join(chain.from_iterable(zip(prefixes, rows.texts(position), affixes, strict=True)))
+    text_in_prompt = ""
+    for prefix, input_text, affix in zip(prefixes, rows.texts(position), affixes, strict=True):
+        text_in_prompt += prefix + input_text + affix
     text = text_in_prompt.removeprefix(prefixes[0]).removesuffix(affixes[-1])
+
     label_name = rows.get_label(position)
-    row = rows.indexes[position]
     if card.labels_in_lists:
-        return Item("labels", row, (text,), labels_of_name(label_name), searched=text_in_prompt)
-    return Item("text", row, (text,), (label_name,), searched=text_in_prompt)
+        kind = "labels"
+        gold = labels_of_name(label_name)
+    else:
+        kind = "text"
+        gold = (label_name,)
+    return Item(kind, row=rows.indexes[position], texts=(text,), gold=gold, searched=text_in_prompt)
 
 
 def _text_affixes(template: Template) -> list[str]:
-    """Return the affixes of the input texts: a line break in place of the default, a blank."""
-    return ["\n" if affix == " " else affix for affix in template.input_text_affixes]
+    """Return the affixes of the input texts, with a line break instead of a blank, the default of the library.
+
+    The published prompts have a line break after a text.
+    """
+    affixes = []
+    for affix in template.input_text_affixes:
+        if affix == " ":
+            affixes.append("\n")
+        else:
+            affixes.append(affix)
+    return affixes
 
 
 def _prompt_template(card: Card, answers: AnswerFormat) -> PromptTemplate:
-    """Return the strings of the prompts."""
+    """Return the strings of the prompts.
+
+    An instruction of the user is written unchanged. Without one, the prompts begin as the published ones do: "Given the
+    ..., please predict the ... The examples are as follows:".
+    """
     template = card.template
     if template.instruction:
         instruction = template.instruction
@@ -220,8 +295,10 @@ def _prompt_template(card: Card, answers: AnswerFormat) -> PromptTemplate:
         instruction = _default_instruction(card, answers)
         before_examples = " The examples are as follows: \n"
         after_labels = f".{before_examples}"
-    blank = "" if instruction[-1].isspace() else " "
-    before_labels = f"{instruction}{blank}You can only choose from these labels: "
+    before_labels = instruction
+    if not instruction[-1].isspace():
+        before_labels += " "
+    before_labels += "You can only choose from these labels: "
 
     before_text = _escape_braces(template.input_text_prefixes[0])
     after_text = _escape_braces(_text_affixes(template)[-1] + template.label_prefix)
@@ -235,10 +312,12 @@ def _prompt_template(card: Card, answers: AnswerFormat) -> PromptTemplate:
 
 
 def _default_instruction(card: Card, answers: AnswerFormat) -> str:
-    """Return the instruction of the published prompts, with the names that the template has for texts and label."""
-    template = card.template
-    text_names = [prefix.strip(" \n:") or "text" for prefix in template.input_text_prefixes]
-    label_name = template.label_prefix.strip(" \n:") or "label"
+    """Return the instruction of the published prompts, with the names that the template has for texts and label.
+
+    The prefix ``"ticket: "`` names the text "ticket". A blank prefix names it "text", and a label "label".
+    """
+    text_names = [_name_in_prefix(prefix, default="text") for prefix in card.template.input_text_prefixes]
+    label_name = _name_in_prefix(card.template.label_prefix, default="label")
     instruction = f"Given the {' and the '.join(text_names)}, please predict the {label_name}. "
     if card.labels_in_lists:
         name_of_separator = {separator: name for name, separator in _SEPARATORS.items()}
@@ -246,16 +325,31 @@ def _default_instruction(card: Card, answers: AnswerFormat) -> str:
     return instruction + "The answer must come from the demonstration examples with the exact format."
 
 
+def _name_in_prefix(prefix: str, default: str) -> str:
+    """Return a prefix without blanks, line breaks and colons around it; a default if nothing is left."""
+    name = prefix.strip(" \n:")
+    if not name:
+        return default
+    return name
+
+
 def _escape_braces(text: str) -> str:
-    """Return a text as a format string that writes it."""
+    """Return the format string that :meth:`str.format` formats as the given text."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _answer_format(card: Card, where: str) -> AnswerFormat:
     """Return how responses are parsed.
 
+    A response is searched for the label prefix (the cue), and ends where the prefix of a text (the marker) begins a
+    further example.
+
+    Args:
+        card: Card of the data set.
+        where: The beginning of messages.
+
     Raises:
-        ArgumentError: The parsers cannot find a label, or cannot distinguish two labels.
+        ArgumentError: A label contains a text that ends a response, or two labels have the same normal form.
     """
     cue = card.template.label_prefix.strip()
     marker = card.template.input_text_prefixes[0].strip()
@@ -263,13 +357,13 @@ def _answer_format(card: Card, where: str) -> AnswerFormat:
     separator = ", "
     if card.labels_in_lists:
         separator = _separator(labels, where)
-    answers = AnswerFormat(cue, marker or None, lower=True, delete="", separator=separator)
+    answers = AnswerFormat(cue=cue, marker=marker or None, lower=True, delete="", separator=separator)
     label_of_normal_form: dict[str, str] = {}
     for label in labels:
-        _refuse_end_of_response(label, cue, marker, where)
+        _refuse_end_of_response(label, cue=cue, marker=marker, where=where)
         normal_form = answers.normal(label).casefold()
-        if normal_form in label_of_normal_form:
-            other_label = label_of_normal_form[normal_form]
+        other_label = label_of_normal_form.get(normal_form)
+        if other_label is not None:
             raise ArgumentError(
                 f"{where}: the labels {other_label!r} and {label!r} differ only in case or blanks. Correct one of them"
             )
@@ -280,11 +374,18 @@ def _answer_format(card: Card, where: str) -> AnswerFormat:
 def _refuse_end_of_response(label: str, cue: str, marker: str, where: str) -> None:
     """Refuse a label that contains a text at which the parsers end a response.
 
+    Args:
+        label: The label.
+        cue: The text before labels; empty if there is none.
+        marker: The text before the first text of an example; empty if there is none.
+        where: The beginning of the message.
+
     Raises:
-        ArgumentError: It contains a line break, the cue before labels, or the marker before texts.
+        ArgumentError: The label contains a line break, the cue, or the marker.
     """
     for end in ("\n", cue, marker):
-        if end and end.casefold() in label.casefold():
+        is_defined = end != ""
+        if is_defined and end.casefold() in label.casefold():
             raise ArgumentError(
                 f"{where}: the label {label!r} contains {end!r}, which ends a response. Name the labels with "
                 "labels={...}, or choose another prefix with template=Template(...)"
@@ -292,13 +393,18 @@ def _refuse_end_of_response(label: str, cue: str, marker: str, where: str) -> No
 
 
 def _separator(labels: Sequence[str], where: str) -> str:
-    """Return the text between the labels of a text in prompts and replies.
+    """Return the first separator that no label contains. It is written between the labels of a text.
+
+    Args:
+        labels: The labels.
+        where: The beginning of the message.
 
     Raises:
-        ArgumentError: All possible texts are in a label.
+        ArgumentError: Each of the possible separators is contained in a label.
     """
     for separator in _SEPARATORS.values():
-        if not any(separator.strip() in label for label in labels):
+        is_in_a_label = any(separator.strip() in label for label in labels)
+        if not is_in_a_label:
             return separator
     raise ArgumentError(
         f"{where}: the labels contain {', '.join(_SEPARATORS)}, so a list of them cannot be read. Name the labels with "

@@ -1,10 +1,12 @@
 """Readers of the published files.
 
-A reader yields the rows of a file in file order, which is part of the protocol: it sorts, shuffles, strips and skips
+A reader yields the rows of a file in file order, which is part of the protocol. It sorts, shuffles, strips and skips
 nothing. A :class:`FileRow` has its label if there is one, and a function that makes the item. Items are made only for
-selected rows, because detokenising all 68,000 rows of TACRED takes long. Every row is checked: number of columns or
-keys, types, labels. A malformed file raises a :class:`~StaICC.errors.DataDamagedError` whose message starts with
-``PATH, line N:``. Files are UTF-8 without a byte-order mark.
+selected rows, because detokenising all 68,000 rows of TACRED takes long.
+
+Every row is checked: number of columns or keys, types, labels. A malformed file raises a
+:class:`~StaICC.errors.DataDamagedError` whose message starts with ``PATH, line N:``. Files are UTF-8 without a
+byte-order mark.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from StaICC.errors import DataDamagedError, DataMissingError, SchemaError, unknown_name
 from StaICC.files.json_reading import parse_json, read_value
@@ -26,7 +28,12 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def malformed(path: Path, place: int | str, problem: str) -> DataDamagedError:
-    """Return the error for a malformed line (a number) or record (its name); the caller raises it.
+    """Return the error for a malformed line or record; the caller raises it.
+
+    Args:
+        path: The file.
+        place: The number of the line, or the name of the record.
+        problem: What is wrong there.
 
     Example:
         >>> str(malformed(Path("train.csv"), 7, "expected 2 columns, found 3"))
@@ -37,58 +44,64 @@ def malformed(path: Path, place: int | str, problem: str) -> DataDamagedError:
     return DataDamagedError(f"{path}, {place}: {problem}")
 
 
-def lines(path: Path, *, windows: bool = False) -> Iterator[str]:
+def lines(path: Path, *, allows_windows_line_ends: bool = False) -> Iterator[str]:
     r"""Yield the lines of a file, each with its line end.
 
     Args:
         path: The file.
-        windows: Lines may end in CR LF.
+        allows_windows_line_ends: Whether lines may end in CR LF.
 
     Raises:
         DataMissingError: The file does not exist or cannot be read.
-        DataDamagedError: The file is empty, starts with a byte-order mark, is not UTF-8, or has unexpected Windows line
-            ends or carriage returns.
+        DataDamagedError: The file is empty, starts with a byte-order mark, is not UTF-8, or has carriage returns that
+            are no allowed line ends.
     """
-    number = 0
+    line_count = 0
     try:
         with open(path, "rb") as file:
-            for number, raw in enumerate(file, 1):
-                if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
+            for raw_line in file:
+                line_count += 1
+                if line_count == 1 and raw_line.startswith(_BYTE_ORDER_MARK):
                     raise malformed(path, 1, "the file starts with a byte-order mark; save it as UTF-8 without one")
-                _check_line_end(path, number, raw, windows)
+                _check_line_end(path, line_count, raw_line, allows_windows_line_ends)
                 try:
-                    yield raw.decode("utf-8")
+                    yield raw_line.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    raise malformed(path, number, f"not UTF-8 text ({error.reason} at byte {error.start})") from error
+                    problem = f"not UTF-8 text ({error.reason} at byte {error.start})"
+                    raise malformed(path, line_count, problem) from error
     except OSError as error:
         raise DataMissingError(f"{path} cannot be read: {error}") from error
-    if number == 0:
+    if line_count == 0:
         raise malformed(path, 1, "the file is empty")
 
 
-def _check_line_end(path: Path, number: int, raw: bytes, windows: bool) -> None:
-    """Refuse a line with a carriage return, unless it is part of a Windows line end of a file that may have them.
+def _check_line_end(path: Path, number: int, raw_line: bytes, allows_windows_line_ends: bool) -> None:
+    """Refuse a line with a carriage return, unless this is part of an allowed Windows line end.
 
     Args:
         path: The file.
         number: The number of the line.
-        raw: The line with its line end.
-        windows: Lines may end in CR LF.
+        raw_line: The line with its line end.
+        allows_windows_line_ends: Whether the line may end in CR LF.
 
     Raises:
-        DataDamagedError: The line has such a carriage return.
+        DataDamagedError: The line ends in CR LF, which is not allowed, or has another carriage return.
     """
-    if b"\r" not in raw:
+    if b"\r" not in raw_line:
         return
-    has_windows_line_end = raw.endswith(b"\r\n")
-    if windows and has_windows_line_end and raw.count(b"\r") == 1:
+    has_windows_line_end = raw_line.endswith(b"\r\n")
+    has_one_carriage_return = raw_line.count(b"\r") == 1
+    if allows_windows_line_ends and has_windows_line_end and has_one_carriage_return:
         return
-    problem = "a Windows line end (CR LF)" if has_windows_line_end else "a stray carriage return"
+    if has_windows_line_end:
+        problem = "a Windows line end (CR LF)"
+    else:
+        problem = "a stray carriage return"
     raise malformed(path, number, f"{problem}; copy the published file without conversion")
 
 
 def json_list(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of a JSON list in a file, each with its name: ``record 1`` ...
+    """Return the elements of a JSON list in a file, each with its name for messages: ``record 1``, ``record 2`` ...
 
     Raises:
         DataMissingError: The file does not exist.
@@ -110,18 +123,19 @@ class FileRow:
     label: str | None
     """The label; None if the row has several or none."""
     form: Any
-    """The row as plain values for the rows digest; None if the format has no such digest."""
+    """The row as plain values, of which the digest of the rows is computed; None if the format has no such digest."""
     item: Callable[[], Item]
-    """Returns the item."""
+    """A function that makes the item of the row."""
 
 
 def _check_label(path: Path, place: int | str, label: str, card: TaskCard) -> None:
-    """Refuse a label that is none of the data set.
+    """Refuse a label that the data set does not have.
 
     Raises:
-        DataDamagedError: The card has no such label, neither among its labels nor among those that are left out.
+        DataDamagedError: The label is neither one of the benchmark nor one that the benchmark leaves out.
     """
-    if label not in card.labels and label not in card.other_labels:
+    is_known = label in card.labels or label in card.other_labels
+    if not is_known:
         raise malformed(path, place, str(unknown_name(f"{card.title} label", label, card.labels)))
 
 
@@ -130,28 +144,39 @@ def _check_label(path: Path, place: int | str, label: str, card: TaskCard) -> No
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How the lines of a file are divided, and what a label is."""
+    """The columns of a file with one row per line, and how its cells are separated."""
 
     names: tuple[str, ...]
-    """The columns: texts, then the label, then others; the file may have more if it has a header."""
+    """Names of the columns: those of the texts, then that of the label, then others. A file with a header may have
+    further columns."""
     labels: Literal["names", "indices", "both"]
-    """What the label column has: label names, indexes into the labels (one or several, with commas between them), or in
-    each row one of both."""
+    """What a cell of the label column has. ``names``: a label name. ``indices``: indexes into the labels, one or
+    several with commas between them. ``both``: a label name in some rows, an index in others."""
     others: int = 0
     """Number of the columns after the label."""
     header: bool = True
+    """Whether the first line has the names of the columns."""
     windows: bool = False
+    """Whether lines may end in CR LF."""
     delimiter: str = "\t"
+    """The character between two cells."""
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
+    """Which cells have quotation marks, as for :func:`csv.reader`."""
 
     @property
     def dialect(self) -> dict[str, Any]:
         """Arguments of :func:`csv.reader` and :func:`csv.writer`."""
+        line_end = "\n"
+        if self.windows:
+            line_end = "\r\n"
+        quotation_mark = None
+        if self.quoting == csv.QUOTE_MINIMAL:
+            quotation_mark = '"'
         return {
             "delimiter": self.delimiter,
             "quoting": self.quoting,
-            "lineterminator": "\r\n" if self.windows else "\n",
-            "quotechar": '"' if self.quoting == csv.QUOTE_MINIMAL else None,
+            "lineterminator": line_end,
+            "quotechar": quotation_mark,
         }
 
     @property
@@ -161,63 +186,84 @@ class Columns:
 
 
 def _csv_rows(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a file, each with its first line number.
+    """Yield the records of a file without the header, each with the number of its first line.
+
+    A record has several lines if a quoted cell contains a line feed.
 
     Raises:
-        DataDamagedError: The header is not the expected one, or a record has another number of fields.
+        DataDamagedError: The header is not the expected one, or a record has another number of cells.
     """
-    reader = csv.reader(lines(path, windows=columns.windows), **columns.dialect)
-    names = columns.names
+    reader = csv.reader(lines(path, allows_windows_line_ends=columns.windows), **columns.dialect)
+    column_names = columns.names
     first_line = 1
     try:
-        for row in reader:
-            if any("\r" in field for field in row):
+        for cells in reader:
+            if any("\r" in cell for cell in cells):
                 raise malformed(
                     path, first_line, "a quoted text holds a Windows line end; copy the file without conversion"
                 )
             is_header = columns.header and first_line == 1
             if is_header:
-                if tuple(row[: len(names)]) != names:
-                    raise malformed(path, 1, f"expected the header {','.join(names)}, found {','.join(row)}")
-                names = tuple(row)  # the file may have further columns
-            elif len(row) != len(names):
-                expected = f"expected {len(names)} columns ({', '.join(names)})"
-                raise malformed(path, first_line, f"{expected}, found {len(row)}")
+                column_names = _checked_header(path, cells, columns)
+            elif len(cells) != len(column_names):
+                expected = f"expected {len(column_names)} columns ({', '.join(column_names)})"
+                raise malformed(path, first_line, f"{expected}, found {len(cells)}")
             else:
-                yield first_line, row
+                yield first_line, cells
             first_line = reader.line_num + 1
     except csv.Error as error:
         raise malformed(path, first_line, f"not a row of fields: {error}") from error
+
+
+def _checked_header(path: Path, cells: Sequence[str], columns: Columns) -> tuple[str, ...]:
+    """Return the names of all columns of a file from its header. The file may have columns after the expected ones.
+
+    Raises:
+        DataDamagedError: The header does not begin with the expected names.
+    """
+    first_names = tuple(cells[: len(columns.names)])
+    if first_names != columns.names:
+        raise malformed(path, 1, f"expected the header {','.join(columns.names)}, found {','.join(cells)}")
+    return tuple(cells)
 
 
 def _read_columns(columns: Columns, path: Path, card: TaskCard) -> Iterator[FileRow]:
     """Yield the rows of a file with columns; quoted texts may have line feeds."""
     index_of_value = _label_indexes(columns, card)
     label_position = columns.label_position
-    for number, (line, row) in enumerate(_csv_rows(path, columns)):
-        has_several_labels = columns.labels == "indices"
-        values = row[label_position].split(",") if has_several_labels else [row[label_position]]
-        for value in values:
+    may_have_several_labels = columns.labels == "indices"
+    for number, (line, cells) in enumerate(_csv_rows(path, columns)):
+        label_values = [cells[label_position]]
+        if may_have_several_labels:
+            label_values = cells[label_position].split(",")
+        for value in label_values:
             if value not in index_of_value:
-                legal = list(index_of_value) if has_several_labels else card.labels
-                raise malformed(path, line, str(unknown_name(f"{card.title} label", value, legal)))
-        label_indexes = [index_of_value[value] for value in values]
-        texts = row[:label_position]
+                known_values = list(index_of_value) if may_have_several_labels else card.labels
+                raise malformed(path, line, str(unknown_name(f"{card.title} label", value, known_values)))
+
+        label_indexes = [index_of_value[value] for value in label_values]
         first_label = card.labels[label_indexes[0]]
-        other_cells = row[label_position + 1 : len(columns.names)]
-        form = [*texts, label_indexes if has_several_labels else label_indexes[0], *other_cells]
-        item = partial(Item, card.kind, number, tuple(texts), (first_label,))
-        label = first_label if len(label_indexes) == 1 else None
-        yield FileRow(label, form, item)
+        label = None
+        if len(label_indexes) == 1:
+            label = first_label
+        texts = cells[:label_position]
+        other_cells = cells[label_position + 1 : len(columns.names)]
+        # The published digests have a list of indexes where a row can have several labels, otherwise an index.
+        label_in_form = label_indexes if may_have_several_labels else label_indexes[0]
+        form = [*texts, label_in_form, *other_cells]
+        item = partial(Item, kind=card.kind, row=number, texts=tuple(texts), gold=(first_label,))
+        yield FileRow(label=label, form=form, item=item)
 
 
 def _label_indexes(columns: Columns, card: TaskCard) -> dict[str, int]:
-    """Return the label index of each value that the label column can have."""
+    """Return the label index of each value that a cell of the label column can have (see :attr:`Columns.labels`)."""
+    has_names = columns.labels in ("names", "both")
+    has_indexes = columns.labels in ("indices", "both")
     index_of_value = {}
     for index, label in enumerate(card.labels):
-        if columns.labels != "indices":
+        if has_names:
             index_of_value[label] = index
-        if columns.labels != "names":
+        if has_indexes:
             index_of_value[str(index)] = index
     return index_of_value
 
@@ -228,12 +274,12 @@ _Texts = tuple[str, ...]
 
 
 def _values(path: Path, place: int | str, record: Any, **types: Any) -> list[Any]:
-    """Return values of a JSON object after checking their types.
+    """Return the values of a record, in the order of the named types, after checking them.
 
     Args:
         path: The file, for messages.
         place: The name of the record, for messages.
-        record: The object.
+        record: The record, which should be a JSON object.
         **types: The type of each value, by its key.
 
     Raises:
@@ -248,56 +294,82 @@ def _values(path: Path, place: int | str, record: Any, **types: Any) -> list[Any
 
 
 _POSITIONS = ("subj_start", "subj_end", "obj_start", "obj_end")
-"""The keys of the first and the last token of both entities in a record of TACRED."""
+"""The keys of a record of TACRED for the positions of the first and the last token of its two entities, the subject and
+the object."""
 
 
-def _relation_item(number: int, tokens: _Texts, positions: Sequence[int], label: str) -> Item:
-    """Return a sentence with its two entities.
+def _relation_item(number: int, tokens: _Texts, positions: Sequence[int], relation: str) -> Item:
+    """Return the item of a sentence of TACRED: its text, and the texts of its two entities.
 
     Args:
         number: The row in the file.
         tokens: The tokens of the sentence.
         positions: The values of :data:`_POSITIONS`.
-        label: The relation.
+        relation: The relation between the entities.
     """
     subject_start, subject_end, object_start, object_end = positions
-    subject_entity = detokenise(tokens[subject_start : subject_end + 1])
-    object_entity = detokenise(tokens[object_start : object_end + 1])
-    return Item("relation", number, (detokenise(tokens), subject_entity, object_entity), (label,))
+    subject_text = detokenise(tokens[subject_start : subject_end + 1])
+    object_text = detokenise(tokens[object_start : object_end + 1])
+    texts = (detokenise(tokens), subject_text, object_text)
+    return Item(kind="relation", row=number, texts=texts, gold=(relation,))
 
 
 def _read_tacred(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the rows of TACRED: records with ``token``, first and last token of both entities, and ``relation``."""
-    types = dict.fromkeys(_POSITIONS, int)
+    """Yield the rows of TACRED: records with ``token``, the four positions (:data:`_POSITIONS`), and ``relation``."""
+    position_types = dict.fromkeys(_POSITIONS, int)
     for number, (name, record) in enumerate(json_list(path)):
-        tokens, *positions, relation = _values(path, name, record, token=_Texts, **types, relation=str)
-        for first, last in (positions[:2], positions[2:]):
-            if not 0 <= first <= last < len(tokens):
-                raise malformed(path, name, f"{', '.join(_POSITIONS)}: {positions} do not fit {len(tokens)} tokens")
+        tokens, *positions, relation = _values(path, name, record, token=_Texts, **position_types, relation=str)
+        subject_start, subject_end, object_start, object_end = positions
+        subject_fits = 0 <= subject_start <= subject_end < len(tokens)
+        object_fits = 0 <= object_start <= object_end < len(tokens)
+        if not subject_fits or not object_fits:
+            raise malformed(path, name, f"{', '.join(_POSITIONS)}: {positions} do not fit {len(tokens)} tokens")
         _check_label(path, name, relation, card)
-        yield FileRow(relation, None, partial(_relation_item, number, tokens, positions, relation))
+        item = partial(_relation_item, number, tokens, positions, relation)
+        yield FileRow(label=relation, form=None, item=item)
 
 
 def _read_entities(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the rows of Few-NERD as processed by LongICLBench: ``sentence`` and ``entities`` (text to type)."""
+    """Yield the rows of Few-NERD as processed by LongICLBench.
+
+    A record has a ``sentence``, and ``entities``: an object with the type of each entity by its text.
+    """
     for number, (name, record) in enumerate(json_list(path)):
-        sentence, entities = _values(path, name, record, sentence=str, entities=dict[str, str])
-        for kind in entities.values():
-            _check_label(path, name, kind, card)
-        pairs = [[text, kind] for text, kind in entities.items()]
-        yield FileRow(None, [sentence, pairs], partial(entity_item, number, sentence, pairs))
+        sentence, type_of_entity = _values(path, name, record, sentence=str, entities=dict[str, str])
+        for entity_type in type_of_entity.values():
+            _check_label(path, name, entity_type, card)
+        entities = [[text, entity_type] for text, entity_type in type_of_entity.items()]
+        item = partial(entity_item, number, sentence, entities)
+        yield FileRow(label=None, form=[sentence, entities], item=item)
 
 
-def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Yield the text of each dialogue of DialogRE, and its kept pairs: two entities and their first relation.
+class _EntityPair(NamedTuple):
+    """Two entities of a dialogue, and their relation."""
 
-    A pair is kept if its first relation is one of the labels.
+    first: str
+    second: str
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialogue:
+    """A record of DialogRE."""
+
+    text: str
+    """The turns, one to a line."""
+    pairs: list[_EntityPair]
+    """The pairs of entities whose first relation is one of the labels. LongICLBench leaves out all others."""
+
+
+def _dialogues(path: Path, card: TaskCard) -> Iterator[_Dialogue]:
+    """Yield the dialogues of DialogRE.
 
     Raises:
         DataDamagedError: The file is malformed.
     """
     for name, element in json_list(path):
-        if not isinstance(element, list) or len(element) != 2 or not isinstance(element[1], list):
+        is_pair = isinstance(element, list) and len(element) == 2
+        if not is_pair or not isinstance(element[1], list):
             raise malformed(path, name, "expected a pair [turns, instances], the instances a list of records")
         (turns,) = _values(path, name, {"turns": element[0]}, turns=_Texts)
         pairs = []
@@ -305,26 +377,28 @@ def _dialogues(path: Path, card: TaskCard) -> Iterator[tuple[str, list[tuple[str
             first_entity, second_entity, relations = _values(path, name, record, x=str, y=str, r=_Texts)
             if not relations:
                 raise malformed(path, name, f"the pair {[first_entity, second_entity]} has no relation")
-            _check_label(path, name, relations[0], card)
-            if relations[0] in card.labels:
-                pairs.append((first_entity, second_entity, relations[0]))
-        yield "\n".join(turns), pairs
+            first_relation = relations[0]
+            _check_label(path, name, first_relation, card)
+            if first_relation in card.labels:
+                pairs.append(_EntityPair(first_entity, second_entity, first_relation))
+        yield _Dialogue(text="\n".join(turns), pairs=pairs)
 
 
 def _read_dialogue_pairs(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the training rows of DialogRE: each is a dialogue with one of its kept pairs."""
+    """Yield the training rows of DialogRE: for each pair of entities, its dialogue with this pair only."""
     number = 0
-    for dialogue, pairs in _dialogues(path, card):
-        for pair in pairs:
-            relation = pair[2]
-            yield FileRow(relation, None, partial(dialogue_item, number, dialogue, [pair]))
+    for dialogue in _dialogues(path, card):
+        for pair in dialogue.pairs:
+            item = partial(dialogue_item, number, dialogue.text, [pair])
+            yield FileRow(label=pair.relation, form=None, item=item)
             number += 1
 
 
 def _read_whole_dialogues(path: Path, card: TaskCard) -> Iterator[FileRow]:
-    """Yield the test rows of DialogRE: each is a dialogue with all of its kept pairs."""
-    for number, (dialogue, pairs) in enumerate(_dialogues(path, card)):
-        yield FileRow(None, None, partial(dialogue_item, number, dialogue, pairs))
+    """Yield the test rows of DialogRE: each is a dialogue with all of its pairs."""
+    for number, dialogue in enumerate(_dialogues(path, card)):
+        item = partial(dialogue_item, number, dialogue.text, dialogue.pairs)
+        yield FileRow(label=None, form=None, item=item)
 
 
 COLUMNS: Mapping[str, Columns] = {
@@ -334,7 +408,9 @@ COLUMNS: Mapping[str, Columns] = {
 }
 """The formats with columns, by name."""
 READERS: Mapping[str, Callable[[Path, TaskCard], Iterator[FileRow]]] = {
-    **{name: partial(_read_columns, columns) for name, columns in COLUMNS.items()},
+    "banking_csv": partial(_read_columns, COLUMNS["banking_csv"]),
+    "goemotions_tsv": partial(_read_columns, COLUMNS["goemotions_tsv"]),
+    "discovery_tsv": partial(_read_columns, COLUMNS["discovery_tsv"]),
     "tacred_json": _read_tacred,
     "entities_json": _read_entities,
     "dialogre_train_json": _read_dialogue_pairs,

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+# The scripts in which words have no blanks between them, as ranges of Unicode code points. Korean has blanks.
 _SCRIPTS_WITHOUT_BLANKS = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f"  # Myanmar
@@ -15,14 +16,15 @@ _SCRIPTS_WITHOUT_BLANKS = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 _RUNS = re.compile(f"(?P<without_blanks>[{_SCRIPTS_WITHOUT_BLANKS}]+)|(?:(?![{_SCRIPTS_WITHOUT_BLANKS}])\\w)+")
-"""A run of characters of a script without blanks, or a word."""
+"""Characters of scripts without blanks next to each other (the group ``without_blanks``), or a word of another script
+(the group is ``None``)."""
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text for a comparison of texts, in lower case and without punctuation.
+    """Return the words of a text by which texts are compared, in lower case and without punctuation.
 
-    Where a script has no blanks between words, these are pairs of neighbouring characters, as usual in the retrieval of
-    Chinese and Japanese texts.
+    In scripts without blanks between words, pairs of neighbouring characters are the words, as usual in the retrieval
+    of Chinese and Japanese texts. A single character is a word of its own.
 
     Example:
         >>> words_of("My card is lost."), words_of("卡丢了 OK")
@@ -30,19 +32,23 @@ def words_of(text: str) -> list[str]:
     """
     words = []
     for run in _RUNS.finditer(text.casefold()):
-        characters = run["without_blanks"]
-        if characters is None or len(characters) == 1:
+        has_pairs = run["without_blanks"] is not None and len(run[0]) > 1
+        if has_pairs:
+            words += _pairs_of_characters(run[0])
+        else:
             words.append(run[0])
-            continue
-        words += [characters[start : start + 2] for start in range(len(characters) - 1)]
     return words
 
 
-def pieces_of(text: str) -> list[str]:
-    """Return the pieces of which a text of the same language can be made.
+def _pairs_of_characters(characters: str) -> list[str]:
+    """Return all pairs of neighbouring characters."""
+    return [characters[start : start + 2] for start in range(len(characters) - 1)]
 
-    These are words, or single characters of scripts without blanks between words. Punctuation around words is no part
-    of them.
+
+def pieces_of(text: str) -> list[str]:
+    """Return the pieces of a text, which :func:`join_pieces` can join to another text of the same language.
+
+    A piece is a word without punctuation around it, or a single character of a script without blanks between words.
 
     Example:
         >>> pieces_of("Don't panic!"), pieces_of("卡丢了 OK")
@@ -50,28 +56,40 @@ def pieces_of(text: str) -> list[str]:
     """
     pieces = []
     for word in text.split():
-        start = 0
-        for run in _RUNS.finditer(word):
-            if run["without_blanks"] is None:
-                continue
-            pieces += _without_marks(word[start : run.start()])
-            pieces += run["without_blanks"]
-            start = run.end()
-        pieces += _without_marks(word[start:])
+        pieces += _pieces_of_word(word)
+    return pieces
+
+
+def _pieces_of_word(word: str) -> list[str]:
+    """Return the pieces of a text without blanks, in which characters of several scripts may follow each other."""
+    pieces = []
+    end_of_last_run = 0
+    for run in _RUNS.finditer(word):
+        if run["without_blanks"] is None:
+            continue
+        pieces += _without_marks(word[end_of_last_run : run.start()])
+        pieces += list(run["without_blanks"])
+        end_of_last_run = run.end()
+    pieces += _without_marks(word[end_of_last_run:])
     return pieces
 
 
 def _without_marks(word: str) -> list[str]:
-    """Return a word without the punctuation around it, in a list; an empty list if nothing else is left."""
-    first = 0
-    last = len(word)
-    while first < last and not word[first].isalnum():
-        first += 1
-    while last > first and not word[last - 1].isalnum() and not _is_mark_of_letter(word[last - 1]):
-        last -= 1
-    if first == last:
+    """Return a list with the word without the punctuation around it; an empty list if it is punctuation only."""
+    start = 0
+    while start < len(word) and not word[start].isalnum():
+        start += 1
+    end = len(word)
+    while end > start and not _can_end_word(word[end - 1]):
+        end -= 1
+    if start == end:
         return []
-    return [word[first:last]]
+    return [word[start:end]]
+
+
+def _can_end_word(character: str) -> bool:
+    """Return whether a character is a letter or a digit, or belongs to the letter before it."""
+    return character.isalnum() or _is_mark_of_letter(character)
 
 
 def _is_mark_of_letter(character: str) -> bool:
@@ -80,19 +98,25 @@ def _is_mark_of_letter(character: str) -> bool:
 
 
 def join_pieces(pieces: Sequence[str]) -> str:
-    """Return pieces as a text: with blanks between words, without blanks between characters of scripts that have none.
+    """Join pieces to a text, with blanks around words, but not between characters of scripts without blanks.
 
     Example:
         >>> join_pieces(["卡", "丢", "OK", "now"])
         '卡丢 OK now'
     """
-    parts: list[str] = []
+    text_parts: list[str] = []
     previous_is_word = False
     for piece in pieces:
-        run = _RUNS.match(piece)
-        is_word = run is None or run["without_blanks"] is None
-        if parts and (is_word or previous_is_word):
-            parts.append(" ")
-        parts.append(piece)
+        is_word = not _begins_without_blanks(piece)
+        is_first = not text_parts
+        if not is_first and (is_word or previous_is_word):
+            text_parts.append(" ")
+        text_parts.append(piece)
         previous_is_word = is_word
-    return "".join(parts)
+    return "".join(text_parts)
+
+
+def _begins_without_blanks(piece: str) -> bool:
+    """Return whether a piece begins with a character of a script without blanks between words."""
+    run = _RUNS.match(piece)
+    return run is not None and run["without_blanks"] is not None

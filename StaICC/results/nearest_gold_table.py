@@ -68,19 +68,16 @@ def _rows(result: ResultLike) -> Iterator[dict[str, Any]]:
     """Yield a record for each data set, condition, distance and bin."""
     for dataset, scores in result.divided.items():
         experiment = scores.get("experiment") or {}
-        for condition, bins_by_distance in (experiment.get("nearest_gold") or {}).items():
-            for distance, bins in bins_by_distance.items():
+        bins_of_conditions = experiment.get("nearest_gold") or {}
+        for condition, bins_of_distances in bins_of_conditions.items():
+            for distance, bins in bins_of_distances.items():
+                head = _HEADS.get(distance, distance)
                 for record in bins:
-                    yield {
-                        "dataset": dataset,
-                        "condition": condition,
-                        "distance": _HEADS.get(distance, distance),
-                        **record,
-                    }
+                    yield {"dataset": dataset, "condition": condition, "distance": head, **record}
 
 
 def _range_text(lowest: float, highest: float) -> str:
-    """Return the range of a bin: whole numbers without decimals, shares with two."""
+    """Return the range of a bin as text. Integers have no decimals, shares have two."""
     if isinstance(lowest, int) and isinstance(highest, int):
         return f"{lowest} .. {highest}"
     return f"{lowest:.2f} .. {highest:.2f}"

@@ -14,10 +14,12 @@ from StaICC import Dataset, Experiment, LongICL, Normal, load
 from StaICC.benchmarks.findings import Unchecked, status_of
 from StaICC.benchmarks.verify import verify_file
 from StaICC.comparing.comparison import compare
+from StaICC.comparing.run_records import LabelLimits, read_records
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import AnswerFormat
 from StaICC.long_icl.listed_labels import ListReader
 from StaICC.long_icl.own_data import load_own
+from StaICC.metrics.statistics import MicroF1
 from tests.long_icl.conftest import scored
 
 LABELS = [f"kind {letter}" for letter in "abcdefghijklmnopqrstuvw"]
@@ -52,6 +54,13 @@ def write_csv(path: Path, text_of_list: Any) -> Path:
 
 
 # -- loading
+
+
+def test_a_message_shows_the_first_value_of_lists() -> None:
+    """It showed any value of the first row, another one in each process."""
+    rows = [("first", [f"value {number}" for number in range(20)]), ("second", ["value 20"])]
+    with pytest.raises(ArgumentError, match=r"has a label of its own, such as 'value 0'"):
+        dataset(rows, label_separator=";")
 
 
 def test_lists_are_read_from_all_formats_alike(tmp_path: Path) -> None:
@@ -297,6 +306,20 @@ def test_missing_records_of_queries_are_explained(caplog: pytest.LogCaptureFixtu
     )
 
 
+def test_a_missing_reply_names_each_label_once_at_most() -> None:
+    """Comparisons assumed 100 labels in a missing reply, also of data sets with fewer labels."""
+    benchmark = LongICL(datasets=[dataset()], rounds=[1], parsing="library", limit=30)
+
+    def fails_once(prompt: str, label_space: list[str]) -> str:
+        if prompt == str(benchmark["cases"].round_queries(1)[4].prompt):
+            raise RuntimeError("the server is down")
+        return "kind a"
+
+    result = benchmark(fails_once, progress=False, on_error="collect")
+    records = read_records(result, "cases", "1R", MicroF1((1.0, 1.0)))
+    assert records.label_limits == LabelLimits(true=3.0, predicted=float(len(LABELS)))
+
+
 # -- experiments
 
 
@@ -334,7 +357,7 @@ def test_controls_keep_the_number_of_labels() -> None:
     experimentor = LongICL(datasets=[dataset()], experiment="controls")["cases"]
     counts = {}
     for name in ("normal", "shuffled labels", "random labels", "symbols"):
-        (shown,) = experimentor.contexts[name].shown
+        shown = experimentor.contexts[name].shown_labels(0)
         counts[name] = sorted(len(labels) for labels in shown)
         assert all(len(set(labels)) == len(labels) for labels in shown)
     assert len({tuple(numbers) for numbers in counts.values()}) == 1
