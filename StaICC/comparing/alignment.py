@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from StaICC.arguments import known_name
-from StaICC.comparing.comparable_scores import default_metric, metrics_of
+from StaICC.comparing.comparable_scores import default_metric, metrics_of, scores_not_chosen
 from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.pairing import PairedRecords, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, StaICCError
+from StaICC.logs.metric_ranges import name_without_no_filter
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
 from StaICC.metrics.scores import score_record
 from StaICC.results.result import Result
@@ -37,6 +38,8 @@ class AlignedRuns:
     """The records of all runs, by data set."""
     left_out: tuple[str, ...]
     """Sentences about runs, data sets and queries that are not compared, and about queries without a score."""
+    other_metrics: tuple[str, ...] = ()
+    """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
 
     @cached_property
     def means(self) -> dict[str, RunDifference]:
@@ -108,6 +111,7 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
     runs, left_out = _complete_runs(results, reference)
     first_name = next(iter(runs))
     first = runs[first_name]
+    other_metrics = () if metric else scores_not_chosen(first)
     metric, higher_is_better = _checked_metric(first, metric)
 
     datasets, reasons = _pair_datasets(runs, metric)
@@ -141,6 +145,7 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         runs=runs,
         datasets=datasets,
         left_out=tuple(dict.fromkeys(left_out)),
+        other_metrics=other_metrics,
     )
 
 
@@ -190,11 +195,14 @@ def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
 
     Raises:
         ArgumentError: No metric was given for an experiment, whose conditions have no common mean; or a metric with
-            query scores has no direction.
+            query scores has no direction; or the metric of a log was left out when it was read.
         UnknownNameError: The result has no such metric.
     """
     known = metrics_of(result)
     metric = metric or default_metric(result)
+    if metric is not None and result.samples:
+        metric = name_without_no_filter(metric)
+        _check_not_left_out(result, metric, known)
     if metric is None:
         raise ArgumentError(
             f"the conditions of an experiment have no common mean: got no metric, expected one of {', '.join(known)}"
@@ -209,6 +217,16 @@ def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
     if higher_is_better is None and metric in result.query_scores:
         raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")
     return metric, bool(higher_is_better)
+
+
+def _check_not_left_out(result: Result, metric: str, known: Collection[str]) -> None:
+    """Raise an ArgumentError with the reason if a metric of a log was left out when the log was read."""
+    if metric in known:
+        return
+    for dataset, details in result.details.items():
+        for note in details.notes:
+            if note.startswith(f"{metric} is left out: "):
+                raise ArgumentError(f"{dataset}: {note}. There are: {', '.join(known)}")
 
 
 def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, PairedRecords], dict[str, str]]:

@@ -221,6 +221,8 @@ class Comparison(Displayed):
     """Whether the lines are the conditions of an experiment, which have no common mean."""
     interactions: tuple[Interaction, ...] = ()
     """Of an experiment: whether the change from one condition to another differs between the runs."""
+    other_metrics: tuple[str, ...] = ()
+    """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
 
     @property
     def overall(self) -> DatasetComparison:
@@ -305,11 +307,13 @@ class Comparison(Displayed):
         """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
         direction = "higher" if self.higher_is_better else "lower"
         first_model, second_model = self.models
-        texts = [
-            f"metric: {self.metric} ({direction} is better)",
-            f"first: {first_model}",
-            f"second: {second_model}",
-        ]
+        texts = [f"metric: {self.metric} ({direction} is better)"]
+        if self.other_metrics:
+            texts.append(
+                "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
+                f"{', '.join(self.other_metrics)}"
+            )
+        texts += [f"first: {first_model}", f"second: {second_model}"]
         only_first: list[str] = []
         only_second: list[str] = []
         for difference in self.differences:

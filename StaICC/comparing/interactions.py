@@ -93,7 +93,9 @@ def _number(value: float | None, number_format: str) -> str:
 def interactions_of(
     aligned: Mapping[str, AlignedRuns], pairs: Sequence[tuple[str, str]], coverage: float, chosen_from: int = 0
 ) -> dict[tuple[str, str], tuple[Interaction, ...]]:
-    """Return the interactions of each pair of runs, corrected for all of them.
+    """Return the interactions of each pair of runs; a pair without interactions has no entry.
+
+    P-values are corrected for the number of all interactions of all pairs (Holm).
 
     Args:
         aligned: The aligned runs of an experiment, by condition, in order.
@@ -105,27 +107,41 @@ def interactions_of(
     interactions: list[Interaction] = []
     pair_of_interaction: list[tuple[str, str]] = []
     for pair in pairs:
-        for condition, of_condition in aligned.items():
-            reference = _reference_of(condition, of_condition, list(aligned))
-            if reference is None or not _has_runs([of_condition, aligned[reference]], pair):
+        for condition, in_condition in aligned.items():
+            reference = _reference_of(condition, in_condition, list(aligned))
+            if reference is None:
                 continue
-            interactions.append(_interaction(condition, reference, of_condition, aligned[reference], pair, coverage))
+            in_reference = aligned[reference]
+            if not _has_runs([in_condition, in_reference], pair):
+                continue
+            interactions.append(_interaction(condition, reference, in_condition, in_reference, pair, coverage))
             pair_of_interaction.append(pair)
 
-    by_pair: dict[tuple[str, str], list[Interaction]] = {}
-    outcomes = corrected([interaction.outcome for interaction in interactions], chosen_from=chosen_from)
-    for pair, interaction, outcome in zip(pair_of_interaction, interactions, outcomes, strict=True):
-        by_pair.setdefault(pair, []).append(replace(interaction, outcome=outcome))
-    return {pair: tuple(of_pair) for pair, of_pair in by_pair.items()}
+    corrected_outcomes = corrected([interaction.outcome for interaction in interactions], chosen_from=chosen_from)
+    by_pair: dict[tuple[str, str], tuple[Interaction, ...]] = {}
+    for pair, interaction, outcome in zip(pair_of_interaction, interactions, corrected_outcomes, strict=True):
+        corrected_interaction = replace(interaction, outcome=outcome)
+        by_pair[pair] = (*by_pair.get(pair, ()), corrected_interaction)
+    return by_pair
 
 
 def _reference_of(condition: str, aligned: AlignedRuns, conditions: Sequence[str]) -> str | None:
-    """Return the condition from which the change to a condition is measured; ``None`` if there is none.
+    """Return the condition from which the change to a condition is measured.
 
-    It is the one of which the experiment computes differences: the first one, or one that the experiment names. The
-    conditions of ``position`` are orders, which exchange the parts of the context, so they have no reference.
+    It is the one from which the experiment computes the difference of the condition: the first condition, or another
+    one that the experiment names. The conditions of ``position`` are orders, which exchange the parts of the context,
+    so they have no reference.
+
+    Args:
+        condition: The condition.
+        aligned: The aligned runs in this condition.
+        conditions: All conditions, in order.
+
+    Returns:
+        The reference; ``None`` for the first condition, for ``position``, and if the runs lack the reference.
     """
-    experiment = _experiment_record(next(iter(aligned.runs.values())))
+    any_run = next(iter(aligned.runs.values()))  # all runs have the same experiment
+    experiment = _experiment_record(any_run)
     if experiment.get("name") == "position":
         return None
     reference = (experiment.get("compared") or {}).get(condition, conditions[0])
@@ -156,14 +172,30 @@ def _interaction(
     pair: tuple[str, str],
     coverage: float,
 ) -> Interaction:
-    """Return the interaction of two runs in one condition, in the mean over the data sets of both conditions."""
+    """Return the interaction of two runs in one condition, in the mean over the data sets of both conditions.
+
+    Args:
+        condition: The condition.
+        reference: The reference condition.
+        in_condition: The aligned runs in the condition.
+        in_reference: The aligned runs in the reference condition.
+        pair: The names of the two runs.
+        coverage: Nominal coverage of the interval.
+    """
     differences = []
     for dataset, paired in in_condition.datasets.items():
         if dataset in in_reference.datasets:
             differences.append(_difference_of_changes(paired, in_reference.datasets[dataset], pair))
     if not differences:
-        untested = Untested("the conditions share no data set")
-        return Interaction(condition, reference, 0, (None, None), None, None, untested)
+        return Interaction(
+            condition=condition,
+            reference=reference,
+            rows=0,
+            changes=(None, None),
+            difference=None,
+            interval=None,
+            outcome=Untested("the conditions share no data set"),
+        )
     mean = mean_of_differences(differences)
     return Interaction(
         condition=condition,
@@ -179,25 +211,26 @@ def _interaction(
 def _difference_of_changes(
     in_condition: PairedRecords, in_reference: PairedRecords, pair: tuple[str, str]
 ) -> RunDifference:
-    """Return the difference of the changes of two runs on one data set, change of the first minus that of the second.
+    """Return the difference of the changes of two runs on one data set: that of the first run minus that of the second.
 
-    A missing query of a run in the condition, or in the reference, has the lowest score where it makes the difference
-    lowest: of the first run in the condition, and of the second run in the reference.
+    Missing queries count at their worst for each direction, so there are a lowest and a highest difference. The
+    difference ``(a_c - a_0) - (b_c - b_0)`` is lowest with the lowest a_c and b_0 and the highest a_0 and b_c. It is
+    highest the other way round.
+
+    Args:
+        in_condition: The runs in the condition.
+        in_reference: The runs in the reference condition.
+        pair: The names of the two runs.
     """
     first, second = pair
-    values = (_change(in_condition, in_reference, first), _change(in_condition, in_reference, second))
+    changes = (_change(in_condition, in_reference, first), _change(in_condition, in_reference, second))
     missing = (
         in_condition.missing[first] + in_reference.missing[first],
         in_condition.missing[second] + in_reference.missing[second],
     )
-    reason = None
-    for paired in (in_condition, in_reference):
-        for run in pair:
-            reason = reason or paired.why_not_comparable(run)
-    if in_condition.row_numbers.keys() != in_reference.row_numbers.keys():
-        reason = "the conditions have different test rows"
+    reason = _why_untested(in_condition, in_reference, pair)
     if reason is not None:
-        return RunDifference(values, in_condition.rows, missing, None, reason)
+        return RunDifference(changes, in_condition.rows, missing, None, reason)
 
     lowest = paired_tests.paired_difference(
         [*in_condition.contributions(first, "lowest"), *_negated(in_reference.contributions(first, "highest"))],
@@ -209,7 +242,19 @@ def _difference_of_changes(
             [*in_condition.contributions(first, "highest"), *_negated(in_reference.contributions(first, "lowest"))],
             [*in_condition.contributions(second, "lowest"), *_negated(in_reference.contributions(second, "highest"))],
         )
-    return RunDifference(values, in_condition.rows, missing, (lowest, highest))
+    return RunDifference(changes, in_condition.rows, missing, (lowest, highest))
+
+
+def _why_untested(in_condition: PairedRecords, in_reference: PairedRecords, pair: tuple[str, str]) -> str | None:
+    """Return why the changes of two runs cannot be tested on a data set; ``None`` if they can."""
+    if in_condition.row_numbers.keys() != in_reference.row_numbers.keys():
+        return "the conditions have different test rows"
+    for paired in (in_condition, in_reference):
+        for run in pair:
+            reason = paired.why_not_comparable(run)
+            if reason:
+                return reason
+    return None
 
 
 def _change(in_condition: PairedRecords, in_reference: PairedRecords, run: str) -> float | None:

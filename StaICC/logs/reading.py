@@ -11,6 +11,7 @@ from pathlib import Path
 from StaICC.datasets.table_files import format_suffix, uncompressed_name
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, score_tables
+from StaICC.logs.metric_ranges import name_without_no_filter
 from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
 from StaICC.logs.samples import LoggedRun, LogReading
 from StaICC.results.result import Result
@@ -302,11 +303,11 @@ def stated_metrics(
     ranges: Mapping[str, Range] = {}
     other_range = None
     if isinstance(value_range, Mapping):
-        ranges = {name: _checked_range(item) for name, item in value_range.items()}
+        ranges = {name_without_no_filter(name): _checked_range(item) for name, item in value_range.items()}
     elif value_range is not None:
         other_range = _checked_range(value_range)
     if isinstance(higher_is_better, Mapping):
-        directions = {name: _checked_direction(item) for name, item in higher_is_better.items()}
+        directions = {name_without_no_filter(name): _checked_direction(item) for name, item in higher_is_better.items()}
         return StatedMetrics(ranges, directions, other_range)
     if higher_is_better is None:
         return StatedMetrics(ranges, {}, other_range)

@@ -34,26 +34,29 @@ class EffectiveLength:
 
     share: float
     """The share of the score of the shortest context that counts as kept."""
-    length: str | None
+    length: str | None = None
     """The condition with the effective length; ``None`` if it is undefined."""
-    low: str | None
+    low: str | None = None
     """The condition with the lower bound; ``None`` without intervals."""
-    high: str | None
+    high: str | None = None
     """The condition with the upper bound. If it is the longest one, longer ones may be kept, too."""
-    note: str
+    note: str = ""
     """Why the effective length is undefined; empty if it is defined."""
 
 
 def length_conditions_of(experiment: str, conditions: Sequence[str]) -> list[str]:
-    """Return the conditions that differ in the length of the context alone, the shortest one first.
+    """Return the conditions whose scores give the effective length, the one with the shortest context first.
+
+    These are all conditions of an experiment, but for the experiment ``length``. It has two conditions of each length,
+    of which one differs from the first condition in the length alone.
 
     Args:
-        experiment: The experiment, whose conditions are lengths.
+        experiment: The name of an experiment whose conditions are lengths.
         conditions: Its conditions, in order.
     """
-    if experiment == "length":
-        return [name for name in conditions if not name.endswith(_SAME_LABELS)]
-    return list(conditions)
+    if experiment != "length":
+        return list(conditions)
+    return [name for name in conditions if not name.endswith(_SAME_LABELS)]
 
 
 def effective_length(
@@ -73,55 +76,101 @@ def effective_length(
         share: The share of the score of the shortest context that counts as kept.
         level: Level of the bounds; ``None`` for none.
     """
-    return asdict(_effective_length(scored_items, tallies, guessing_score, share, level))
+    note = _why_undefined(scored_items, tallies, guessing_score, level)
+    if note:
+        return asdict(EffectiveLength(share, note=note))
+    lengths = _ScoredLengths.of_tallies(scored_items, tallies, share)
+    length = lengths.longest_kept()
+    if level is None:
+        return asdict(EffectiveLength(share, length))
+    low = lengths.lower_bound(level)
+    high = lengths.upper_bound(level)
+    return asdict(EffectiveLength(share, length, low, high))
 
 
-def _effective_length(
-    scored_items: ScoredItems,
-    tallies: Mapping[str, Tallies],
-    guessing_score: float,
-    share: float,
-    level: float | None,
-) -> EffectiveLength:
+def _why_undefined(
+    scored_items: ScoredItems, tallies: Mapping[str, Tallies], guessing_score: float, level: float | None
+) -> str:
+    """Return why the effective length is undefined; empty if it is defined.
+
+    Arguments as for :func:`effective_length`.
+    """
     names = list(tallies)
     shortest = names[0]
-    scored_names = [name for name in names if tallies[name]]
-    note = ""
-    if shortest not in scored_names:
-        note = f"{shortest} has no score"
-    elif len(scored_names) < 2:
-        note = "there is no longer context with a score"
-    elif not _is_above(scored_items, tallies[shortest], guessing_score, level):
-        note = f"the score of {shortest} is not above guessing ({guessing_score:.4f})"
-    if note:
-        return EffectiveLength(share, None, None, None, note)
+    if not tallies[shortest]:
+        return f"{shortest} has no score"
+    if not any(tallies[name] for name in names[1:]):
+        return "there is no longer context with a score"
+    if not _is_above(scored_items, tallies[shortest], guessing_score, level):
+        return f"the score of {shortest} is not above guessing ({guessing_score:.4f})"
+    return ""
 
-    longer_names = scored_names[1:]
-    weights = [1.0, -share]
-    length = shortest
-    low = shortest
-    high = shortest
-    for name in longer_names:
-        conditions = [tallies[name], tallies[shortest]]
-        surplus = _score(scored_items, conditions[0]) - share * _score(scored_items, conditions[1])
-        if surplus >= 0.0:
-            length = name
-        if level is None:
-            continue
-        corrected_level = 1.0 - (1.0 - level) / len(longer_names)
-        lowest = scored_items.lowest_sum(conditions, weights, corrected_level)
-        highest = scored_items.highest_sum(conditions, weights, level)
-        if lowest is not None and lowest.value - lowest.below >= 0.0:
-            low = name
-        if highest is None or highest.value + highest.above >= 0.0:
-            high = name
-    if level is None:
-        return EffectiveLength(share, length, None, None, "")
-    return EffectiveLength(share, length, low, high, "")
+
+@dataclass(frozen=True, slots=True)
+class _ScoredLengths:
+    """The lengths that have a score, of which the shortest one is the reference of the surplus."""
+
+    scored_items: ScoredItems
+    share: float
+    """The share r of the score of the shortest context that counts as kept."""
+    shortest: str
+    """The condition with the shortest context."""
+    shortest_tallies: Tallies
+    longer: dict[str, Tallies]
+    """The tallies of each longer length, in rising order."""
+
+    @classmethod
+    def of_tallies(cls, scored_items: ScoredItems, tallies: Mapping[str, Tallies], share: float) -> _ScoredLengths:
+        """Return the lengths that have tallies. The first one must have some."""
+        scored_names = [name for name in tallies if tallies[name]]
+        shortest = scored_names[0]
+        longer = {name: tallies[name] for name in scored_names[1:]}
+        return cls(scored_items, share, shortest, tallies[shortest], longer)
+
+    def longest_kept(self) -> str:
+        """Return the largest length whose surplus is not negative."""
+        shortest_score = _score(self.scored_items, self.shortest_tallies)
+        longest_kept = self.shortest
+        for name, tallies in self.longer.items():
+            surplus = _score(self.scored_items, tallies) - self.share * shortest_score
+            if surplus >= 0.0:
+                longest_kept = name
+        return longest_kept
+
+    def lower_bound(self, level: float) -> str:
+        """Return the largest length for which the lower limit of the surplus is not negative.
+
+        The limits hold for all lengths together (Bonferroni). A length without limits is not shown to be kept.
+        """
+        corrected_level = 1.0 - (1.0 - level) / len(self.longer)
+        lower_bound = self.shortest
+        for name, tallies in self.longer.items():
+            conditions = [tallies, self.shortest_tallies]
+            surplus = self.scored_items.lowest_sum(conditions, [1.0, -self.share], corrected_level)
+            if surplus is not None and surplus.value - surplus.below >= 0.0:
+                lower_bound = name
+        return lower_bound
+
+    def upper_bound(self, level: float) -> str:
+        """Return the largest length for which the upper limit of the surplus is not negative.
+
+        A length without limits is not shown to be lost, so it can be the bound.
+        """
+        upper_bound = self.shortest
+        for name, tallies in self.longer.items():
+            conditions = [tallies, self.shortest_tallies]
+            surplus = self.scored_items.highest_sum(conditions, [1.0, -self.share], level)
+            if surplus is None or surplus.value + surplus.above >= 0.0:
+                upper_bound = name
+        return upper_bound
 
 
 def _is_above(scored_items: ScoredItems, tallies: Tallies, guessing_score: float, level: float | None) -> bool:
-    """Return whether a score is above that of guessing: by its lower limit, or without a level by its value."""
+    """Return whether a score is above that of guessing.
+
+    The lower limit of the score must be above it, with missing replies as wrong ones. Without a level, the score itself
+    must be above it.
+    """
     if level is None:
         return _score(scored_items, tallies) > guessing_score
     term = scored_items.lowest_sum([tallies], [1.0], level)
@@ -132,4 +181,7 @@ def _is_above(scored_items: ScoredItems, tallies: Tallies, guessing_score: float
 
 def _score(scored_items: ScoredItems, tallies: Tallies) -> float:
     """Return the score of a condition; 0 if all replies are missing."""
-    return scored_items.score(tallies) or 0.0
+    score = scored_items.score(tallies)
+    if score is None:
+        return 0.0
+    return score

@@ -2,8 +2,8 @@
 
 An experiment replaces the rounds of a run by *conditions*: contexts for the same test items, which differ in one
 factor. The factors are the length of the context, the demonstrations per label, their order, the position of the
-demonstrations of the true label, and their content; ``helmet`` has the contexts of another benchmark. Conditions follow
-from the data, the options and a seed, so equal options give equal prompts for all models.
+demonstrations of the true label, and their content. Conditions follow from the data, the options and a seed, so equal
+options give equal prompts for all models.
 
 A longer context usually shows more labels, too. So each condition has its *coverage*: the labels that it shows, the
 share of test items whose label is shown, and the demonstrations per shown label.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from StaICC.arguments import known_name, set_integers, validate_integer
 from StaICC.errors import ArgumentError
+from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.contexts import Conditions
 from StaICC.long_icl.designs.amounts import context_conditions, length_conditions, shots_conditions
 from StaICC.long_icl.designs.budgets import budget_conditions
@@ -25,7 +26,6 @@ from StaICC.long_icl.designs.controls import controls_conditions
 from StaICC.long_icl.designs.orders import order_conditions, position_conditions
 from StaICC.long_icl.designs.retrieval import retrieval_conditions
 from StaICC.long_icl.effective_length import DEFAULT_SHARE
-from StaICC.long_icl.helmet import helmet_conditions
 from StaICC.long_icl.material import DesignOptions, Material
 from StaICC.long_icl.reference_tokens import BUDGETS
 
@@ -37,46 +37,31 @@ _DEFAULT_SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class ExperimentDesign:
-    """What an experiment does."""
+    """How an experiment makes its conditions, with its defaults."""
 
     write: Callable[[DesignOptions, Material], Conditions]
-    """Returns the conditions by name; for a condition that the data cannot fill, the reason."""
+    """Returns the conditions by name."""
     levels: tuple[int, ...] = ()
     """The default levels."""
-    least: int = 1
+    lowest_level: int = 1
     """The lowest level that is allowed."""
-    most: int = 100
-    """Maximum number of levels."""
+    most_levels: int = 100
+    """The largest number of levels that is allowed."""
     has_shots: bool = True
     """Whether ``shots`` and ``seed`` are options."""
     has_lengths: bool = False
     """Whether the conditions are lengths, so that there is an effective length and ``share`` is an option."""
-    items: int = 100
-    """Test items by default: the first of those of the benchmark."""
-    suite: str = "LongICLBench"
-    """The data sets by default: the cards of this benchmark."""
-    parsing: str = "library"
-    """How responses are parsed by default."""
 
 
 DESIGNS: Mapping[str, ExperimentDesign] = {
-    "context": ExperimentDesign(context_conditions, BUDGETS, has_shots=False, has_lengths=True),
-    "length": ExperimentDesign(length_conditions, BUDGETS, has_shots=False, has_lengths=True),
-    "shots": ExperimentDesign(shots_conditions, (0, 1, 2, 5, 10), least=0, has_shots=False),
-    "order": ExperimentDesign(order_conditions, (4,), most=1),
-    "position": ExperimentDesign(position_conditions, (5,), least=2, most=1),
-    "controls": ExperimentDesign(controls_conditions, most=0),
-    "retrieval": ExperimentDesign(retrieval_conditions, (4, 16)),
-    "budget": ExperimentDesign(budget_conditions, (4 * 1024, 16 * 1024), has_shots=False),
-    "helmet": ExperimentDesign(
-        helmet_conditions,
-        BUDGETS[1:],
-        has_shots=False,
-        has_lengths=True,
-        items=500,
-        suite="HELMET",
-        parsing="published",
-    ),
+    "context": ExperimentDesign(context_conditions, levels=BUDGETS, has_shots=False, has_lengths=True),
+    "length": ExperimentDesign(length_conditions, levels=BUDGETS, has_shots=False, has_lengths=True),
+    "shots": ExperimentDesign(shots_conditions, levels=(0, 1, 2, 5, 10), lowest_level=0, has_shots=False),
+    "order": ExperimentDesign(order_conditions, levels=(4,), most_levels=1),
+    "position": ExperimentDesign(position_conditions, levels=(5,), lowest_level=2, most_levels=1),
+    "controls": ExperimentDesign(controls_conditions, most_levels=0),
+    "retrieval": ExperimentDesign(retrieval_conditions, levels=(4, 16)),
+    "budget": ExperimentDesign(budget_conditions, levels=(4 * 1024, 16 * 1024), has_shots=False),
 }
 """The experiments by name."""
 
@@ -86,18 +71,16 @@ class Experiment:
     """An experiment and its options.
 
     Args:
-        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``, ``budget``
-            or ``helmet``.
+        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval`` or ``budget``.
         levels: ``context``, ``length`` and ``budget``: budgets in reference tokens
             (:func:`~StaICC.long_icl.reference_tokens.reference_tokens`), such as 4096;
-            ``helmet``: lengths of HELMET, 4096 to 131072;
             ``shots``: demonstrations per label; ``order``: the number of rotations, which is also that of shuffles;
             ``position``: the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty
             for the default.
         shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
         seed: Seed of shuffles and random demonstrations.
         share: The share of the score of the shortest context that counts as kept in the effective length
-            (:mod:`StaICC.long_icl.effective_length`) of ``context``, ``length`` and ``helmet``.
+            (:mod:`StaICC.long_icl.effective_length`) of ``context`` and ``length``.
 
     Raises:
         ArgumentError: An option is invalid.
@@ -115,9 +98,10 @@ class Experiment:
         object.__setattr__(self, "levels", _checked_levels(self.name, design, self.levels))
         set_integers(self, shots=1)
         object.__setattr__(self, "seed", validate_integer("seed", self.seed, 0, _LARGEST_OPTION))
-        if not design.has_shots and (self.shots, self.seed) != (_DEFAULT_SHOTS, _DEFAULT_SEED):
+        has_default_demonstrations = self.shots == _DEFAULT_SHOTS and self.seed == _DEFAULT_SEED
+        if not design.has_shots and not has_default_demonstrations:
             raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
-        object.__setattr__(self, "share", _checked_share(self.share))
+        object.__setattr__(self, "share", checked_share(self.share))
         if not design.has_lengths and self.share != DEFAULT_SHARE:
             raise ArgumentError(f"the experiment {self.name} has no option share: it has no effective length")
 
@@ -139,27 +123,32 @@ class Experiment:
         return options
 
     def conditions(self, material: Material) -> Conditions:
-        """Return the conditions by name; for one that the data cannot fill, the reason.
+        """Return the conditions by name, with the reason for each one that the data cannot fill.
 
         Raises:
             ArgumentError: The experiment is not defined for items with several labels, or an option does not fit the
                 data.
         """
-        card = material.data.card
-        if card.kind == "labels" and self.name == "position":
-            raise ArgumentError(
-                f"{card.title}: the experiment position is not defined for texts with several labels, because their "
-                "demonstrations would be in several parts of the context. Choose another experiment"
-            )
-        if card.structured and card.kind != "labels":
+        self._refuse_items_with_several_labels(material.data.card)
+        return DESIGNS[self.name].write(DesignOptions(self.levels, self.shots, self.seed), material)
+
+    def _refuse_items_with_several_labels(self, card: TaskCard) -> None:
+        """Raise an error if the items of a data set have several labels and the experiment is not defined for them."""
+        if not card.structured:
+            return
+        if card.kind != "labels":
             raise ArgumentError(
                 f"{card.title}: experiments are not defined for its items, because their labels belong to entities of "
                 "the text, and most experiments change labels or texts alone. Name data sets with labels of whole texts"
             )
-        return DESIGNS[self.name].write(DesignOptions(self.levels, self.shots, self.seed), material)
+        if self.name == "position":
+            raise ArgumentError(
+                f"{card.title}: the experiment position is not defined for texts with several labels, because their "
+                "demonstrations would be in several parts of the context. Choose another experiment"
+            )
 
 
-def _checked_share(share: float) -> float:
+def checked_share(share: float) -> float:
     """Return the share of the effective length.
 
     Raises:
@@ -172,20 +161,31 @@ def _checked_share(share: float) -> float:
 
 
 def _checked_levels(name: str, design: ExperimentDesign, levels: Iterable[int]) -> tuple[int, ...]:
-    """Return the levels of an experiment; the default ones if there are none.
+    """Return the levels of an experiment. No levels stand for the default ones.
+
+    Args:
+        name: The experiment.
+        design: Its design, which has the limits.
+        levels: The levels that the user gave.
 
     Raises:
-        ArgumentError: The levels are no whole numbers in rising order, or too many.
+        ArgumentError: The levels are not whole numbers, or there are too many, or they do not rise.
     """
     if not isinstance(levels, Iterable):
         raise ArgumentError(f"levels must be whole numbers in a list, not {levels!r}")
     checked = []
     for level in levels:
-        checked.append(validate_integer(f"a level of the experiment {name}", level, design.least, _LARGEST_OPTION))
+        checked.append(
+            validate_integer(f"a level of the experiment {name}", level, design.lowest_level, _LARGEST_OPTION)
+        )
     if not checked:
         return design.levels
-    is_rising = sorted(set(checked)) == checked
-    if not is_rising or len(checked) > design.most:
-        expected = "different numbers in rising order" if design.most > 1 else f"at most {design.most}"
-        raise ArgumentError(f"levels of the experiment {name}: got {tuple(checked)!r}, expected {expected}")
+    if len(checked) > design.most_levels:
+        raise ArgumentError(
+            f"levels of the experiment {name}: got {len(checked)} levels, expected at most {design.most_levels}"
+        )
+    if checked != sorted(set(checked)):
+        raise ArgumentError(
+            f"levels of the experiment {name}: got {tuple(checked)!r}, expected different numbers in rising order"
+        )
     return tuple(checked)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import count
 
 from StaICC.long_icl.readers import FileRow
 from StaICC.long_icl.reference_tokens import byte_size, to_bytes
@@ -29,12 +28,12 @@ _SENTENCES = (
 )
 """Sentences about no task, in ASCII: each character is one byte."""
 _LEAST_WORDS = 20
-"""If fewer words than these occur with several labels, words that occur with one label are used, too."""
+"""If fewer distinct words than these occur with several labels, words that occur with one label are used, too."""
 _LEAST_LETTERS = 4
-"""A word that contains a word of a label name is left out, as "refunds" if there is a label "refund kind", if that word
-has so many letters; shorter words are in too many others."""
+"""The filler has no word that contains a word of a label name with at least so many letters, such as "refunds" if there
+is a label "refund kind". Shorter words are part of too many other words."""
 _MOST_ROWS = 1000
-"""Training rows whose words are used; more rows have hardly more usual words."""
+"""Maximum number of training rows whose words are used. More rows add hardly any usual words."""
 
 
 def irrelevant_text(size: int) -> str:
@@ -54,7 +53,7 @@ class WordFiller:
     """Writes the filler of a user's data set.
 
     Args:
-        rows: The training rows; the first :data:`_MOST_ROWS` are used.
+        rows: The training rows. The first 1,000 are used.
         names: Texts that the filler must not contain: label names, and the words of the template before text and label.
     """
 
@@ -63,48 +62,47 @@ class WordFiller:
         self._names = [name.casefold() for name in names]
 
     def __call__(self, size: int) -> str:
-        """Return text with a number of bytes; it ends with a line feed. Each line is about as long as a training text.
+        """Return text with a number of bytes, which ends with a line feed.
 
-        If all words are those of label names, it is the filler of the published data sets.
+        Its lines are about as long as the training texts. If all words of the training texts are those of label names,
+        it is the filler of the published data sets.
         """
         words = self._words
         if not words:
             return irrelevant_text(size)
         words_per_line = max(1, round(len(words) / len(self._rows)))
         lines: list[str] = []
-        length = 0
-        for cycle in count():
-            if length >= size:
-                break
-            words_in_order = shuffled(words, f"filler {cycle}")
+        lines_size = 0
+        cycle = 0
+        while lines_size < size:
+            shuffled_words = shuffled(words, seed=f"filler {cycle}")
             for start in range(0, len(words), words_per_line):
-                line = join_pieces(words_in_order[start : start + words_per_line])
+                line = join_pieces(shuffled_words[start : start + words_per_line])
                 lines.append(line)
-                length += byte_size(line) + 1
-        # A character that the limit divides is left out; full stops have the bytes that are missing then.
-        text = to_bytes("\n".join(lines))[: size - 1].decode("utf-8", "ignore")
-        missing_bytes = size - 1 - byte_size(text)
-        return text + "." * missing_bytes + "\n"
+                lines_size += byte_size(line) + 1
+            cycle += 1
+        return _cut("\n".join(lines), size - 1) + "\n"
 
     @cached_property
     def _words(self) -> list[str]:
         """The words of the training texts that the filler can have; a frequent word is there several times."""
         words: list[str] = []
-        labels_of_word: dict[str, set[str]] = {}
-        has_name: dict[str, bool] = {}
+        labels_of_word: dict[str, set[str]] = {}  # by the word in lower case
+        contains_name: dict[str, bool] = {}
         for row in self._rows:
             item = row.item()
             for word in pieces_of(item.texts[0]):
-                folded = word.casefold()
-                if folded not in has_name:
-                    has_name[folded] = self._has_name(folded)
-                if not has_name[folded]:
+                lower_case = word.casefold()
+                if lower_case not in contains_name:
+                    contains_name[lower_case] = self._contains_name(lower_case)
+                    labels_of_word[lower_case] = set()
+                if not contains_name[lower_case]:
                     words.append(word)
-                    labels_of_word.setdefault(folded, set()).update(item.gold)
-        shared_words = {word for word, labels in labels_of_word.items() if len(labels) > 1}
-        if len(shared_words) < _LEAST_WORDS:
+                    labels_of_word[lower_case].update(item.gold)
+        words_of_several_labels = {word for word, labels in labels_of_word.items() if len(labels) > 1}
+        if len(words_of_several_labels) < _LEAST_WORDS:
             return words
-        return [word for word in words if word.casefold() in shared_words]
+        return [word for word in words if word.casefold() in words_of_several_labels]
 
     @cached_property
     def _words_of_names(self) -> set[str]:
@@ -114,8 +112,18 @@ class WordFiller:
             words.update(pieces_of(name.replace("_", " ").replace("-", " ")))
         return words
 
-    def _has_name(self, word: str) -> bool:
-        """Return whether a word in lower case is one of a name, or contains a long one."""
+    def _contains_name(self, word: str) -> bool:
+        """Return whether a word in lower case is a word of a name, or contains a long word of a name."""
         if word in self._words_of_names:
             return True
         return any(name in word for name in self._words_of_names if len(name) >= _LEAST_LETTERS)
+
+
+def _cut(text: str, size: int) -> str:
+    """Return the beginning of a text that has a number of bytes.
+
+    A character of several bytes that would be cut is left out. Full stops take the place of its bytes.
+    """
+    cut_text = to_bytes(text)[:size].decode("utf-8", "ignore")
+    missing_bytes = size - byte_size(cut_text)
+    return cut_text + "." * missing_bytes

@@ -49,8 +49,8 @@ def nearest_gold_bins(
     """Return the scores of a condition by each distance of the gold demonstrations.
 
     Args:
-        scored_items: The test items, as conditions score them.
-        items: The test items.
+        scored_items: The test items with their true labels and units, which scores are computed of.
+        items: The same test items with their texts.
         contexts: The contexts of the condition.
         tallies: The tallies of the condition; empty if a query failed.
         level: Level of the intervals, each for its bin alone; ``None`` for none.
@@ -65,10 +65,10 @@ def nearest_gold_bins(
     distances = _gold_distances(items, contexts)
     bins = {}
     for name in DISTANCES:
-        values = {index: getattr(of_item, name) for index, of_item in distances.items()}
+        distance_of_item = {index: getattr(of_item, name) for index, of_item in distances.items()}
         records = []
-        for indexes in _equal_bins(values):
-            records.append(_bin_record(scored_items, tallies, indexes, values, level))
+        for indexes in _equal_bins(distance_of_item):
+            records.append(_bin_record(scored_items, tallies, indexes, distance_of_item, level))
         if records:
             bins[name] = records
     return bins
@@ -78,27 +78,36 @@ def _bin_record(
     scored_items: ScoredItems,
     tallies: Tallies,
     indexes: Sequence[int],
-    values: Mapping[int, float],
+    distance_of_item: Mapping[int, float],
     level: float | None,
 ) -> dict[str, Any]:
-    """Return the score of the items of a bin with its interval."""
-    chosen = [tallies[index] for index in indexes]
-    low = None
-    high = None
-    if level is not None:
-        term = scored_items.term_of_items(tallies, indexes, level)
-        if term is not None:
-            interval = term.interval(level, METHOD)
-            low = interval.low
-            high = interval.high
-    return {
-        "lowest": min(values[index] for index in indexes),
-        "highest": max(values[index] for index in indexes),
-        "items": sum(tally is not None for tally in chosen),
-        "score": scored_items.score(chosen),
-        "score_low": low,
-        "score_high": high,
+    """Return the score of the items of a bin with its interval.
+
+    Args:
+        scored_items: The test items.
+        tallies: The tallies of the condition.
+        indexes: The indexes of the items of the bin.
+        distance_of_item: The distance of each item, by its index.
+        level: Level of the interval; ``None`` for none.
+    """
+    tallies_of_bin = [tallies[index] for index in indexes]
+    distances = [distance_of_item[index] for index in indexes]
+    record: dict[str, Any] = {
+        "lowest": min(distances),
+        "highest": max(distances),
+        "items": sum(tally is not None for tally in tallies_of_bin),
+        "score": scored_items.score(tallies_of_bin),
+        "score_low": None,
+        "score_high": None,
     }
+    if level is None:
+        return record
+    term = scored_items.score_of_items_with_limits(tallies, indexes, level)
+    if term is not None:
+        interval = term.interval(level, METHOD)
+        record["score_low"] = interval.low
+        record["score_high"] = interval.high
+    return record
 
 
 def _equal_bins(values: Mapping[int, float]) -> list[list[int]]:
@@ -109,16 +118,18 @@ def _equal_bins(values: Mapping[int, float]) -> list[list[int]]:
     Args:
         values: The value of each item, by its index.
     """
-    in_order = sorted(values, key=lambda index: (values[index], index))
+    sorted_indexes = sorted(values, key=lambda index: (values[index], index))
+    item_count = len(sorted_indexes)
     bins: list[list[int]] = []
-    rank = 0
+    start = 0
     for number in range(1, BIN_COUNT + 1):
-        end = len(in_order) * number // BIN_COUNT
-        while 0 < end < len(in_order) and values[in_order[end]] == values[in_order[end - 1]]:
+        end = item_count * number // BIN_COUNT
+        # Further items with the same value as the last item of the bin belong to this bin, too.
+        while 0 < end < item_count and values[sorted_indexes[end]] == values[sorted_indexes[end - 1]]:
             end += 1
-        if end > rank:
-            bins.append(in_order[rank:end])
-            rank = end
+        if end > start:
+            bins.append(sorted_indexes[start:end])
+            start = end
     return bins
 
 
@@ -130,13 +141,14 @@ def _gold_distances(items: Sequence[Item], contexts: Contexts) -> dict[int, _Gol
 
     Test items whose label the context does not show are left out.
     """
-    shared = _SearchedContext(contexts, 0) if contexts.shared else None
+    searched_context = _SearchedContext(contexts, 0)
     distances = {}
     for index, item in enumerate(items):
-        searched = shared or _SearchedContext(contexts, index)
-        found = searched.distances(item)
-        if found is not None:
-            distances[index] = found
+        if not contexts.shared:
+            searched_context = _SearchedContext(contexts, index)
+        distances_of_item = searched_context.distances(item)
+        if distances_of_item is not None:
+            distances[index] = distances_of_item
     return distances
 
 
@@ -155,8 +167,9 @@ class _SearchedContext:
         for index, labels in enumerate(contexts.shown_labels(item_index)):
             for label in labels:
                 self._indexes_of_label.setdefault(label, []).append(index)
-        self._words: dict[int, set[str]] = {}  # of demonstrations, each read when it is needed
-        self._bytes_after: dict[int, int] = {}  # by the number of the demonstration
+        # Both are computed when they are needed, by the index of the demonstration.
+        self._words_of_demonstration: dict[int, set[str]] = {}
+        self._bytes_after_demonstration: dict[int, int] = {}
 
     def distances(self, item: Item) -> _GoldDistances | None:
         """Return the distances of the gold demonstrations of a test item; ``None`` if its label is not shown."""
@@ -164,15 +177,17 @@ class _SearchedContext:
         if not gold_indexes:
             return None
         query_words = set(words_of(input_text(item)))
-        overlap = 0.0
+        largest_overlap = 0.0
         for index in gold_indexes:
-            common = query_words & self._words_at(index)
-            overlap = max(overlap, len(common) / max(1, len(query_words)))
-        last = gold_indexes[-1]
+            common_words = query_words & self._words_of(index)
+            overlap = len(common_words) / max(1, len(query_words))  # 0 for a query without words
+            largest_overlap = max(largest_overlap, overlap)
+        last_gold_index = gold_indexes[-1]
+        last_index = len(self._parts.demonstrations) - 1
         return _GoldDistances(
-            demonstrations=len(self._parts.demonstrations) - 1 - last,
-            reference_tokens=tokens_of_bytes(self._bytes_behind(last)),
-            overlap=overlap,
+            demonstrations=last_index - last_gold_index,
+            reference_tokens=tokens_of_bytes(self._bytes_after(last_gold_index)),
+            overlap=largest_overlap,
         )
 
     def _gold_indexes(self, gold: tuple[str, ...]) -> list[int]:
@@ -182,15 +197,15 @@ class _SearchedContext:
             indexes.update(self._indexes_of_label.get(label, ()))
         return sorted(indexes)
 
-    def _words_at(self, index: int) -> set[str]:
+    def _words_of(self, index: int) -> set[str]:
         """Return the distinct words of a demonstration."""
-        if index not in self._words:
-            self._words[index] = set(words_of(self._texts[index]))
-        return self._words[index]
+        if index not in self._words_of_demonstration:
+            self._words_of_demonstration[index] = set(words_of(self._texts[index]))
+        return self._words_of_demonstration[index]
 
-    def _bytes_behind(self, index: int) -> int:
-        """Return the bytes of the demonstrations after a demonstration."""
-        if index not in self._bytes_after:
-            after = self._parts.demonstrations[index + 1 :]
-            self._bytes_after[index] = sum(byte_size(demonstration.text) for demonstration in after)
-        return self._bytes_after[index]
+    def _bytes_after(self, index: int) -> int:
+        """Return the bytes of all demonstrations after a demonstration together."""
+        if index not in self._bytes_after_demonstration:
+            following = self._parts.demonstrations[index + 1 :]
+            self._bytes_after_demonstration[index] = sum(byte_size(demonstration.text) for demonstration in following)
+        return self._bytes_after_demonstration[index]

@@ -25,8 +25,8 @@ The upper limit needs no correction, because it is too low only if that of one p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -35,25 +35,28 @@ from StaICC.metrics.crossed_effects import chi_square_probability
 from StaICC.metrics.intervals import MetricTerm
 
 _NEGLIGIBLE = 1e-18
-"""A variance that comes from rounding."""
+"""Variances up to this one are taken as 0: they come from rounding."""
+_BISECTION_STEPS = 50
+"""Halvings of an interval, which leave about the precision of a float."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderSpread:
-    """How far the scores of several orders spread."""
+    """How far the scores of several orders spread. Values are ``None`` where they are undefined."""
 
-    observed_deviation: float | None
+    observed_deviation: float | None = None
     """The standard deviation of the observed scores."""
-    observed_range: float | None
-    deviation: float | None
-    """The standard deviation without sampling noise; ``None`` if it is undefined."""
-    deviation_low: float | None
-    deviation_high: float | None
-    range: float | None
+    observed_range: float | None = None
+    """The largest difference of two observed scores."""
+    deviation: float | None = None
+    """The standard deviation without sampling noise."""
+    deviation_low: float | None = None
+    deviation_high: float | None = None
+    range: float | None = None
     """The range without sampling noise."""
-    range_low: float | None
-    range_high: float | None
-    note: str
+    range_low: float | None = None
+    range_high: float | None = None
+    note: str = ""
     """Why the spread is undefined; empty if it is defined."""
 
 
@@ -75,53 +78,60 @@ def order_spread(scored_items: ScoredItems, tallies: Mapping[str, Tallies], leve
         tallies: The tallies of each order; empty if a query failed.
         level: Level of the intervals; ``None`` for none.
     """
-    terms = []
+    scores = []
     for order_tallies in tallies.values():
-        term = None
+        score = None
         if not lacks_replies(order_tallies):
-            term = scored_items.term(order_tallies, level or DEFAULT_LEVEL)
-        if term is None:
-            note = "an order has no score, or misses replies"
-            return asdict(OrderSpread(None, None, None, None, None, None, None, None, note))
-        terms.append(term)
-    if len(terms) < 2:
-        return asdict(OrderSpread(None, None, None, None, None, None, None, None, "there is one order only"))
-    return asdict(_spread(scored_items, list(tallies.values()), terms, level))
+            score = scored_items.score_with_limits(order_tallies, level or DEFAULT_LEVEL)
+        if score is None:
+            return asdict(OrderSpread(note="an order has no score, or misses replies"))
+        scores.append(score)
+    if len(scores) < 2:
+        return asdict(OrderSpread(note="there is one order only"))
+    return asdict(_spread(scored_items, list(tallies.values()), scores, level))
 
 
 def _spread(
-    scored_items: ScoredItems, orders: Sequence[Tallies], terms: Sequence[MetricTerm], level: float | None
+    scored_items: ScoredItems, orders: Sequence[Tallies], scores: Sequence[MetricTerm], level: float | None
 ) -> OrderSpread:
-    """Return the spread of orders that all have a score."""
-    scores = [term.value for term in terms]
-    order_count = len(scores)
-    mean = math.fsum(scores) / order_count
-    sum_of_squares = math.fsum((score - mean) ** 2 for score in scores)
-    noise = _noise([term.influence for term in terms], [score - mean for score in scores])
+    """Return the spread of orders that all have a score.
+
+    Args:
+        scored_items: The test items.
+        orders: The tallies of each order.
+        scores: The score of each order, with the influence of each test item on it.
+        level: Level of the intervals; ``None`` for none.
+    """
+    values = [score.value for score in scores]
+    order_count = len(values)
+    mean = math.fsum(values) / order_count
+    deviations_from_mean = [value - mean for value in values]
+    sum_of_squares = math.fsum(deviation**2 for deviation in deviations_from_mean)
+    noise = _noise([score.influence for score in scores], deviations_from_mean)
 
     observed_deviation = math.sqrt(sum_of_squares / (order_count - 1))
-    observed_range = max(scores) - min(scores)
+    observed_range = max(values) - min(values)
     deviation = math.sqrt(max(0.0, sum_of_squares - noise.trace) / (order_count - 1))
     corrected_range = 0.0
     if observed_deviation > 0.0:
         corrected_range = observed_range * deviation / observed_deviation
-    low: float | None = None
-    high: float | None = None
-    range_low: float | None = None
-    range_high: float | None = None
-    if level is not None:
-        range_low, range_high = _range_limits(scored_items, orders, level)
-        low, high = _deviation_limits(sum_of_squares, noise, order_count, range_high, level)
-    return OrderSpread(
-        observed_deviation, observed_range, deviation, low, high, corrected_range, range_low, range_high, ""
+    spread = OrderSpread(observed_deviation, observed_range, deviation=deviation, range=corrected_range)
+    if level is None:
+        return spread
+
+    range_low, range_high = _range_limits(scored_items, orders, level)
+    deviation_low, deviation_high = _deviation_limits(sum_of_squares, noise, order_count, range_high, level)
+    return replace(
+        spread,
+        deviation_low=deviation_low,
+        deviation_high=deviation_high,
+        range_low=range_low,
+        range_high=range_high,
     )
 
 
 def _noise(influences: Sequence[Sequence[float]], deviations: Sequence[float]) -> _Noise:
-    """Return the size of the noise of the scores, from its centred covariance C.
-
-    With c_io the influence of item i on the score of order o, minus the mean over orders, the covariance is
-    ``C_op = n / (n - 1) * sum over i of c_io * c_ip``.
+    """Return the trace of the centred covariance C of the noise, and the scale g of the sum of squares.
 
     Args:
         influences: For each order the influence of each unit.
@@ -129,35 +139,58 @@ def _noise(influences: Sequence[Sequence[float]], deviations: Sequence[float]) -
     """
     unit_count = len(influences[0])
     order_count = len(influences)
-    centred = []
-    for of_unit in zip(*influences, strict=True):
-        mean = math.fsum(of_unit) / order_count
-        centred.append([influence - mean for influence in of_unit])
-
-    factor = unit_count / (unit_count - 1)
+    covariance = _centred_covariance(influences)
     trace = 0.0
     trace_of_square = 0.0
-    along_deviations = 0.0
+    along_deviations = 0.0  # d' C d
     for first in range(order_count):
+        trace += covariance[first][first]
         for second in range(order_count):
-            covariance = factor * math.fsum(of_unit[first] * of_unit[second] for of_unit in centred)
-            trace_of_square += covariance * covariance
-            along_deviations += deviations[first] * covariance * deviations[second]
-            if first == second:
-                trace += covariance
+            trace_of_square += covariance[first][second] * covariance[first][second]
+            along_deviations += deviations[first] * covariance[first][second] * deviations[second]
+
+    # The largest squared influence that one item can have, for an item that the sample lacks.
     scale = order_count / 4.0 / unit_count**2
+    if trace <= _NEGLIGIBLE:
+        return _Noise(trace, scale)
+    variance_of_noise = trace_of_square / trace
+    variance_along_deviations = 0.0
     squared_deviations = math.fsum(deviation * deviation for deviation in deviations)
-    if trace > _NEGLIGIBLE:
-        of_noise = trace_of_square / trace
-        in_direction = along_deviations / squared_deviations if squared_deviations > _NEGLIGIBLE else 0.0
-        scale += max(of_noise, in_direction)
-    return _Noise(trace, scale)
+    if squared_deviations > _NEGLIGIBLE:
+        variance_along_deviations = along_deviations / squared_deviations
+    return _Noise(trace, scale + max(variance_of_noise, variance_along_deviations))
+
+
+def _centred_covariance(influences: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the covariance C of the noise of the scores, centred over the orders.
+
+    With c_io the influence of item i on the score of order o, minus the mean over orders, the covariance is
+    ``C_op = n / (n - 1) * sum over i of c_io * c_ip``.
+
+    Args:
+        influences: For each order the influence of each unit.
+    """
+    order_count = len(influences)
+    unit_count = len(influences[0])
+    centred = []  # for each unit its influence on each order, minus their mean
+    for influences_of_unit in zip(*influences, strict=True):
+        mean = math.fsum(influences_of_unit) / order_count
+        centred.append([influence - mean for influence in influences_of_unit])
+
+    factor = unit_count / (unit_count - 1)
+    covariance = []
+    for first in range(order_count):
+        row = []
+        for second in range(order_count):
+            row.append(factor * math.fsum(of_unit[first] * of_unit[second] for of_unit in centred))
+        covariance.append(row)
+    return covariance
 
 
 def _deviation_limits(
     sum_of_squares: float, noise: _Noise, order_count: int, range_high: float, level: float
 ) -> tuple[float, float]:
-    """Return the confidence limits of the deviation.
+    """Return the confidence limits of the deviation: those under which S is at its upper and at its lower quantile.
 
     Args:
         sum_of_squares: The sum of squares S of the scores.
@@ -171,46 +204,56 @@ def _deviation_limits(
     if noise.trace < _NEGLIGIBLE:  # no item differs between the orders
         return 0.0, largest
     statistic = sum_of_squares / noise.scale
-    freedom = noise.trace / noise.scale
+    degrees_of_freedom = noise.trace / noise.scale
     scale_of_deviation = noise.scale / (order_count - 1)
 
-    def probability(noncentrality: float) -> float:
-        return noncentral_chi_square_probability(statistic, freedom, noncentrality)
-
-    # A sum of squares below its expected value without an effect says nothing more than this expected value.
-    statistic_for_high = max(statistic, freedom)
-
-    def probability_for_high(noncentrality: float) -> float:
-        return noncentral_chi_square_probability(statistic_for_high, freedom, noncentrality)
-
-    low = _noncentrality(probability, (1.0 + level) / 2.0)
-    high = _noncentrality(probability_for_high, (1.0 - level) / 2.0)
+    # Without a spread, the statistic has the expected value degrees_of_freedom. A smaller one is chance, and would make
+    # the upper limit too low.
+    statistic_for_high = max(statistic, degrees_of_freedom)
+    low = _noncentrality(statistic, degrees_of_freedom, (1.0 + level) / 2.0)
+    high = _noncentrality(statistic_for_high, degrees_of_freedom, (1.0 - level) / 2.0)
     return math.sqrt(low * scale_of_deviation), math.sqrt(high * scale_of_deviation)
 
 
-def _noncentrality(probability: Callable[[float], float], wanted: float) -> float:
-    """Return the noncentrality at which a falling probability has a wanted value, by bisection; 0 if it is below."""
-    if probability(0.0) <= wanted:
+def _noncentrality(statistic: float, degrees_of_freedom: float, quantile: float) -> float:
+    """Return the noncentrality for which a statistic is a quantile of the noncentral chi-square distribution.
+
+    The probability of smaller values falls with the noncentrality, so bisection finds it.
+
+    Args:
+        statistic: The statistic.
+        degrees_of_freedom: The degrees of freedom of the distribution.
+        quantile: The probability of values that are at most the statistic.
+
+    Returns:
+        The noncentrality; 0 if this probability is not above the quantile without noncentrality.
+    """
+
+    def is_too_small(noncentrality: float) -> bool:
+        return noncentral_chi_square_probability(statistic, degrees_of_freedom, noncentrality) > quantile
+
+    if not is_too_small(0.0):
         return 0.0
     low = 0.0
     high = 1.0
-    while probability(high) > wanted:
+    while is_too_small(high):
         low = high
         high *= 2.0
-    for _ in range(50):
+    for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2.0
-        if probability(middle) > wanted:
+        if is_too_small(middle):
             low = middle
         else:
             high = middle
     return high
 
 
-def noncentral_chi_square_probability(x: float, freedom: float, noncentrality: float) -> float:
+def noncentral_chi_square_probability(x: float, degrees_of_freedom: float, noncentrality: float) -> float:
     """Return the probability that a noncentral chi-square variable is at most x.
 
-    It is a chi-square variable with ``freedom + 2 j`` degrees of freedom, where j has a Poisson distribution with the
-    mean ``noncentrality / 2`` (Johnson, Kotz and Balakrishnan 1995, "Continuous Univariate Distributions", 29.3).
+    The distribution is a mixture of chi-square distributions with ``degrees_of_freedom + 2 j`` degrees of freedom. Here
+    j has a Poisson distribution with the mean ``noncentrality / 2`` (Johnson, Kotz and Balakrishnan 1995, "Continuous
+    Univariate Distributions", 29.3).
 
     Example:
         >>> round(noncentral_chi_square_probability(5.0, 3.0, 2.0), 6)
@@ -220,23 +263,25 @@ def noncentral_chi_square_probability(x: float, freedom: float, noncentrality: f
         return 0.0
     mean = noncentrality / 2.0
     # Poisson probabilities are negligible ten standard deviations from their mean.
-    reach = 10.0 * math.sqrt(mean) + 10.0
-    first = max(0, math.floor(mean - reach))
-    last = math.ceil(mean + reach) if mean > 0.0 else 0
+    half_width = 10.0 * math.sqrt(mean) + 10.0
+    first_j = max(0, math.floor(mean - half_width))
+    last_j = 0
+    if mean > 0.0:
+        last_j = math.ceil(mean + half_width)
 
     half_x = x / 2.0
-    half_freedom = freedom / 2.0 + first
-    probability = chi_square_probability(x, 2.0 * half_freedom)
+    half_degrees = degrees_of_freedom / 2.0 + first_j
+    probability = chi_square_probability(x, 2.0 * half_degrees)
     total = 0.0
-    for number in range(first, last + 1):
-        log_weight = -mean - math.lgamma(number + 1.0)
-        if number > 0:
-            log_weight += number * math.log(mean)
+    for j in range(first_j, last_j + 1):
+        log_weight = -mean - math.lgamma(j + 1.0)
+        if j > 0:
+            log_weight += j * math.log(mean)
         total += math.exp(log_weight) * probability
         # Two more degrees of freedom (Abramowitz and Stegun 1964, 6.5.21): with h half of the degrees of freedom and
         # y = x / 2, the probability falls by y^h exp(-y) / gamma(h + 1).
-        probability -= math.exp(half_freedom * math.log(half_x) - half_x - math.lgamma(half_freedom + 1.0))
-        half_freedom += 1.0
+        probability -= math.exp(half_degrees * math.log(half_x) - half_x - math.lgamma(half_degrees + 1.0))
+        half_degrees += 1.0
     return total
 
 
@@ -251,9 +296,14 @@ def _range_limits(scored_items: ScoredItems, orders: Sequence[Tallies], level: f
     high = 0.0
     for pair in pairs:
         corrected = scored_items.weighted_sum(pair, [1.0, -1.0], corrected_level)
-        alone = scored_items.weighted_sum(pair, [1.0, -1.0], level)
-        if corrected is None or alone is None:
+        uncorrected = scored_items.weighted_sum(pair, [1.0, -1.0], level)
+        if corrected is None or uncorrected is None:
             continue
-        low = max(low, corrected.value - corrected.below, -(corrected.value + corrected.above))
-        high = max(high, alone.value + alone.above, -(alone.value - alone.below))
+        # The range is at least the difference of a pair in either direction.
+        first_minus_second_low = corrected.value - corrected.below
+        second_minus_first_low = -(corrected.value + corrected.above)
+        low = max(low, first_minus_second_low, second_minus_first_low)
+        first_minus_second_high = uncorrected.value + uncorrected.above
+        second_minus_first_high = -(uncorrected.value - uncorrected.below)
+        high = max(high, first_minus_second_high, second_minus_first_high)
     return low, min(1.0, high)

@@ -11,7 +11,7 @@ from typing import Any
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard
-from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.contexts import Contexts, UnavailableCondition
 from StaICC.long_icl.loading import LongICLData
 from StaICC.long_icl.material import Material
 from StaICC.long_icl.options import LongICLOptions
@@ -81,8 +81,8 @@ class LongICLQueries:
         self._shared_texts: dict[int | str, str] = {}
         material = Material(data, self.test_items, options.instruct)
         for number, contexts in _contexts_of(material, options).items():
-            if isinstance(contexts, str):
-                self.unavailable[round_name(number)] = contexts
+            if isinstance(contexts, UnavailableCondition):
+                self.unavailable[round_name(number)] = contexts.reason
             else:
                 self.contexts[number] = contexts
         if not self.contexts:
@@ -193,12 +193,9 @@ class LongICLQueries:
         return f"{self.card.title}, {kind} {number}, query {position} (row {self.test_items[position].row})"
 
 
-def _contexts_of(material: Material, options: LongICLOptions) -> Mapping[int | str, Contexts | str]:
-    """Return what the prompts of each round, or of each condition of the experiment, show before the query.
-
-    A condition that the data cannot fill has the reason instead.
-    """
-    contexts: dict[int | str, Contexts | str] = {}
+def _contexts_of(material: Material, options: LongICLOptions) -> Mapping[int | str, Contexts | UnavailableCondition]:
+    """Return what the prompts of each round, or of each condition of the experiment, show before the query."""
+    contexts: dict[int | str, Contexts | UnavailableCondition] = {}
     if options.experiment is not None:
         contexts.update(options.experiment.conditions(material))
         return contexts

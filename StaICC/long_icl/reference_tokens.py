@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 BYTES_PER_TOKEN = 4
+"""Bytes of a reference token: the usual rule of thumb for English text."""
 BUDGETS = tuple(1024 * thousands for thousands in (4, 8, 16, 32, 64, 128))
 """The usual lengths of contexts in reference tokens, 4K to 128K."""
 
@@ -18,8 +19,8 @@ def reference_tokens(text: str) -> int:
 
 
 def tokens_of_bytes(size: int) -> int:
-    """Return the number of reference tokens that have room for a number of bytes."""
-    return -(-size // BYTES_PER_TOKEN)
+    """Return the number of reference tokens that have room for a number of bytes, which is rounded up."""
+    return (size + BYTES_PER_TOKEN - 1) // BYTES_PER_TOKEN
 
 
 def to_bytes(text: str) -> bytes:
@@ -33,7 +34,7 @@ def byte_size(text: str) -> int:
 
 
 def budget_name(budget: int) -> str:
-    """Return the name of a number of reference tokens.
+    """Return the name of a number of reference tokens: in units of 1024, if it is a multiple of 1024.
 
     Example:
         >>> budget_name(4096), budget_name(1500)

@@ -10,7 +10,7 @@ _Value = TypeVar("_Value")
 
 
 def shuffled(values: Sequence[_Value], seed: int | str) -> list[_Value]:
-    """Return the values in a random order that depends on the seed alone.
+    """Return a copy of the values in a random order, which depends on the seed and the number of values alone.
 
     Each value gets a random number, and the values are sorted by their numbers. Python promises that ``random()`` stays
     the same in all of its versions, and makes no such promise for ``shuffle()``.

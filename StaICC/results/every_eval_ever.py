@@ -13,7 +13,7 @@ import math
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,7 +132,8 @@ def export_result(
         raise ArgumentError(f"no score of {result.benchmark} can be exported: {'; '.join(left_out) or 'it has none'}")
 
     names = _names(result, settings, created)
-    lines = _sample_lines(result, written, names)
+    exported_ids = {score["evaluation_result_id"] for score in scores}
+    lines = _sample_lines(result, written, names, exported_ids)
     samples = utf8("".join(lines))
     aggregate: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -179,17 +180,27 @@ def _names(result: Result, settings: ExportSettings, created: int) -> _Names:
     )
 
 
-def _sample_lines(result: Result, written: WrittenPrompts, names: _Names) -> list[str]:
-    """Return the lines of the file of samples."""
+def _sample_lines(result: Result, written: WrittenPrompts, names: _Names, exported_ids: Collection[str]) -> list[str]:
+    """Return the lines of the file of samples.
+
+    Args:
+        result: The result.
+        written: The prompts by data set, or why there are none.
+        names: How model, evaluation and files are called.
+        exported_ids: The ids of the scores in the file of scores. Samples of other scores would refer to nothing.
+    """
     lines = []
     for sample in scored_samples(result, written):
+        result_id = _result_id(result, sample.dataset, sample.score_key)
+        if result_id not in exported_ids:
+            continue
         line = sample_line(
             sample,
             schema_version=SCHEMA_VERSION,
             evaluation_id=names.evaluation_id,
             model_id=names.model_id,
             evaluation_name=_evaluation_name(result, sample.dataset),
-            result_id=_result_id(result, sample.dataset, sample.score_key),
+            result_id=result_id,
         )
         lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
     return lines

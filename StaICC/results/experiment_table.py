@@ -13,12 +13,18 @@ _HIDDEN_IF_EMPTY = ("model's tokens", "unparsed", "nearest", "not shown", "p (Ho
 
 
 def is_experiment(result: ResultLike) -> bool:
-    """Return whether a result is an experiment, whose conditions ask different questions and have no common mean."""
+    """Return whether a result is one of an experiment of LongICL."""
     return any(scores.get("experiment") for scores in result.divided.values())
 
 
 def _condition_cell(condition: Mapping[str, Any], key: str, left_out: int = 0) -> str:
-    """Return the cell of a value of a condition, with its interval if it has one."""
+    """Return the cell of a value of a condition, with its interval if it has one.
+
+    Args:
+        condition: The record of the condition.
+        key: The key of the value in the record.
+        left_out: Number of items without a reply, which the value leaves out.
+    """
     return cell_text(condition.get(key), condition.get(f"{key}_low"), condition.get(f"{key}_high"), left_out)
 
 
@@ -40,7 +46,9 @@ def _unparsed_cell(replies: Mapping[str, Any]) -> str:
 def _condition_row(result: ResultLike, dataset: str, name: str, condition: Mapping[str, Any]) -> dict[str, str]:
     """Return the cells of a condition of an experiment by the heads of their columns."""
     replies: Mapping[str, Any] = (result.divided[dataset].get("rounds") or {}).get(name, {})
-    tokens = result.timing.get(f"{dataset}, {name}, tokens")
+    token_count = result.timing.get(f"{dataset}, {name}, tokens")
+    if token_count is not None:
+        token_count = int(token_count)
     return {
         "data set, condition": f"{dataset}, {name}",
         "demonstrations": _condition_cell(condition, "demonstrations"),
@@ -50,7 +58,7 @@ def _condition_row(result: ResultLike, dataset: str, name: str, condition: Mappi
         "per shown label": _condition_cell(condition, "per_shown_label").removesuffix(".0000"),
         "reference tokens": _condition_cell(condition, "reference_tokens"),
         "all contexts": _condition_cell(condition, "all_contexts"),
-        "model's tokens": figure_text(None if tokens is None else int(tokens)),
+        "model's tokens": figure_text(token_count),
         "unparsed": _unparsed_cell(replies),
         "score": _condition_cell(condition, "score", left_out=result.left_out_of(name, dataset)),
         "nearest": figure_text(replies.get("nearest")),
@@ -95,7 +103,10 @@ def experiment_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
 
     hidden = _hidden_columns(rows)
     heads = [head for head in rows[0] if head not in hidden]
-    return heads, [[row[head] for head in heads] for row in rows]
+    cells = []
+    for row in rows:
+        cells.append([row[head] for head in heads])
+    return heads, cells
 
 
 def _leaves_out_replies(result: ResultLike, dataset: str) -> bool:
@@ -128,10 +139,10 @@ def _effective_length_sentence(record: Mapping[str, Any]) -> str:
     length = record["length"]
     if length is None:
         return f"the effective length is undefined: {record['note']}."
-    kept = f"{100 * record['share']:g} % of the shortest context's score"
-    if record["low"] is None:
-        return f"the effective length is {length} (the largest with {kept})."
-    return f"the effective length is {length} (the largest with {kept}; bounds: {record['low']} to {record['high']})."
+    explanation = f"the largest with {100 * record['share']:g} % of the shortest context's score"
+    if record["low"] is not None:
+        explanation += f"; bounds: {record['low']} to {record['high']}"
+    return f"the effective length is {length} ({explanation})."
 
 
 def _order_spread_sentence(record: Mapping[str, Any]) -> str:
@@ -153,7 +164,8 @@ def _order_spread_sentence(record: Mapping[str, Any]) -> str:
 def experiment_notes(result: ResultLike) -> list[str]:
     """Return notes about an experiment of LongICL; none if the result has no experiment.
 
-    The notes say what the differences are measured from, and give the p-values of the test of positions.
+    The notes say what the differences are measured from. They contain what an experiment measures next to the scores
+    of its conditions: the effective length, the spread over orders, the p-value of the test of positions.
     """
     experiments = {}
     for dataset, scores in result.divided.items():
@@ -172,19 +184,33 @@ def experiment_notes(result: ResultLike) -> list[str]:
             "Scores and differences are those of the items with a reply; in intervals of differences and p, missing "
             "replies count at their worst for each direction."
         )
-
     comparisons = _other_comparisons(experiments)
     if comparisons:
         notes.append(f"Other differences: {'; '.join(comparisons)}.")
-
     for dataset, experiment in experiments.items():
-        if experiment.get("effective_length"):
-            notes.append(f"{dataset}: {_effective_length_sentence(experiment['effective_length'])}")
-        if experiment.get("order_spread"):
-            notes.append(f"{dataset}: {_order_spread_sentence(experiment['order_spread'])}")
-        p_value = experiment.get("p_value")
-        if p_value is not None:
-            notes.append(f"{dataset}: test of no effect of the part of the context: p = {p_value:.4f}.")
-        elif experiment["name"] == "position":
-            notes.append(f"{dataset}: the effect of the part of the context is untested, because replies are missing.")
+        for sentence in _further_results(experiment):
+            notes.append(f"{dataset}: {sentence}")
     return notes
+
+
+def _further_results(experiment: Mapping[str, Any]) -> list[str]:
+    """Return what an experiment measures next to the scores of its conditions, as sentences.
+
+    Args:
+        experiment: The record of the experiment of a data set.
+    """
+    sentences = []
+    if experiment.get("effective_length"):
+        sentences.append(_effective_length_sentence(experiment["effective_length"]))
+    if experiment.get("order_spread"):
+        sentences.append(_order_spread_sentence(experiment["order_spread"]))
+    if experiment["name"] == "position":
+        sentences.append(_position_sentence(experiment.get("p_value")))
+    return sentences
+
+
+def _position_sentence(p_value: float | None) -> str:
+    """Return the p-value of the test of positions as a sentence, or why there is none."""
+    if p_value is None:
+        return "the effect of the part of the context is untested, because replies are missing."
+    return f"test of no effect of the part of the context: p = {p_value:.4f}."

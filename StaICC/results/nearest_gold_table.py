@@ -53,14 +53,16 @@ def nearest_gold_table(result: ResultLike) -> NearestGoldTable:
     """Return the scores of an experiment of LongICL by how near the demonstrations of the true label are to the query.
 
     Args:
-        result: A result of LongICL with an experiment.
+        result: A result of LongICL with an experiment, or of HELMET.
 
     Raises:
         ArgumentError: The result has no experiment, or no test item has a label that its context shows.
     """
     rows = tuple(_rows(result))
     if not rows:
-        raise ArgumentError("got a result without demonstrations of true labels, expected an experiment of LongICL")
+        raise ArgumentError(
+            "got a result without demonstrations of true labels, expected an experiment of LongICL, or HELMET"
+        )
     return NearestGoldTable(rows)
 
 
@@ -68,19 +70,16 @@ def _rows(result: ResultLike) -> Iterator[dict[str, Any]]:
     """Yield a record for each data set, condition, distance and bin."""
     for dataset, scores in result.divided.items():
         experiment = scores.get("experiment") or {}
-        for condition, bins_by_distance in (experiment.get("nearest_gold") or {}).items():
-            for distance, bins in bins_by_distance.items():
+        bins_of_conditions = experiment.get("nearest_gold") or {}
+        for condition, bins_of_distances in bins_of_conditions.items():
+            for distance, bins in bins_of_distances.items():
+                head = _HEADS.get(distance, distance)
                 for record in bins:
-                    yield {
-                        "dataset": dataset,
-                        "condition": condition,
-                        "distance": _HEADS.get(distance, distance),
-                        **record,
-                    }
+                    yield {"dataset": dataset, "condition": condition, "distance": head, **record}
 
 
 def _range_text(lowest: float, highest: float) -> str:
-    """Return the range of a bin: whole numbers without decimals, shares with two."""
+    """Return the range of a bin as text. Integers have no decimals, shares have two."""
     if isinstance(lowest, int) and isinstance(highest, int):
         return f"{lowest} .. {highest}"
     return f"{lowest:.2f} .. {highest:.2f}"

@@ -162,3 +162,29 @@ def test_logs_and_runs_of_this_library_are_not_compared(folder: Path) -> None:
     run = StaICC.Normal(datasets=["mini"], limit=5)(lambda prompt, label_space: 0)
     with pytest.raises(ArgumentError):
         StaICC.compare(run, one(folder))
+
+
+def test_a_metric_may_be_named_as_the_file_of_results_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """lm_eval writes acc,none. The stated range is then that of acc."""
+    folders = []
+    for model in ("a", "b"):
+        values = {"points": [float(number % 3) for number in range(20)], "acc": [1.0, 0.0] * 10}
+        folders.append(str(write_evaluation(tmp_path / model, {"sums": values}, model=model)))
+    assert main(["compare", *folders, "--metric", "points,none", "--range", "0", "2", "--direction", "higher"]) == 0
+    output = capsys.readouterr().out
+    assert "metric: points (higher is better)" in output
+    assert "--range LOW HIGH" not in output
+
+
+def test_the_reason_is_said_if_a_metric_is_asked_for_that_was_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = []
+    for model in ("a", "b"):
+        tasks = {"sums": {"acc": [1.0, 0.0] * 10, "mcc": [[1, 0]] * 20}}
+        folders.append(str(write_evaluation(tmp_path / model, tasks, model=model)))
+    for command in ("compare", "rank"):
+        assert main([command, *folders, "--metric", "mcc"]) == 2
+        assert "sums: mcc is left out: the correlation of Matthews" in capsys.readouterr().err

@@ -347,3 +347,18 @@ def test_many_samples_of_one_id_are_read_in_linear_time(tmp_path: Path) -> None:
     line = {**samples()[1], "metadata": None}
     (run,) = read_evaluation(write(tmp_path, [line] * 20_000)).runs
     assert run.samples[-1].repeat == 19_999
+
+
+def test_scores_that_are_left_out_have_no_samples(tmp_path: Path) -> None:
+    """The direction of loss is not known, so the schema cannot have it. The other score can be read again."""
+    table = tmp_path / "a.csv"
+    table.write_text("row,score,loss\n" + "".join(f"{row},{row % 2},{row}\n" for row in range(6)), "utf-8")
+    (result,) = read_logs(table).values()
+    exported = export_result(result, "the prompts are not known")
+    assert any("loss" in reason for reason in exported.left_out)
+    aggregate = tmp_path / exported.aggregate_path
+    aggregate.parent.mkdir(parents=True)
+    aggregate.write_bytes(exported.aggregate)
+    (tmp_path / exported.samples_path).write_bytes(exported.samples)
+    (again,) = read_logs(aggregate).values()
+    assert again.divided["scores"] == {"score": 0.5}

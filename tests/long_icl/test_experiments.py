@@ -22,7 +22,7 @@ from StaICC.errors import ArgumentError, SchemaError
 from StaICC.long_icl.benchmark import LongICL
 from StaICC.long_icl.cards import task_card
 from StaICC.long_icl.condition_scores import mcnemar_p_value
-from StaICC.long_icl.contexts import Contexts
+from StaICC.long_icl.contexts import SharedContext
 from StaICC.long_icl.designs.orders import blocks_of
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import Experiment
@@ -71,6 +71,16 @@ def rows_of(result: Result, name: str = "goemotions") -> dict[str, dict[str, flo
     return found
 
 
+def test_levels_that_are_too_many_and_levels_that_do_not_rise_have_different_messages() -> None:
+    with pytest.raises(ArgumentError, match="got 101 levels, expected at most 100"):
+        Experiment("context", levels=tuple(range(1, 102)))
+    with pytest.raises(ArgumentError, match="got 2 levels, expected at most 1"):
+        Experiment("order", levels=(2, 3))
+    for levels in ((2, 1), (1, 1)):
+        with pytest.raises(ArgumentError, match="expected different numbers in rising order"):
+            Experiment("shots", levels=levels)
+
+
 # -- conditions
 
 
@@ -105,7 +115,7 @@ def test_shots_are_the_published_rounds(small_files: Path, name: str) -> None:
     own = one(small_files, Experiment("shots", (0, 1, 2, 5, 7)), name)
     for number in (1, 2, 5):
         assert own.context(f"{number} shots") == rounds_of(small_files, name, number).context(number)
-    assert own.contexts["0 shots"] == Contexts(PromptParts(task_card(name).template.plain, (), ""), 0, shown=((),))
+    assert own.contexts["0 shots"] == SharedContext(PromptParts(task_card(name).template.plain, (), ""), 0)
     assert own.queries.unavailable.keys() == {"7 shots"}
     assert "got 7 shots" in own.queries.unavailable["7 shots"]
     assert "6 demonstrations of every label" in own.queries.unavailable["7 shots"]
@@ -210,7 +220,7 @@ def test_controls(small_files: Path) -> None:
     assert [text for text, _ in shuffled] == [text for text, _ in normal] == [text for text, _ in symbols]
     assert Counter(label for _, label in shuffled) == Counter(label for _, label in normal)
     assert sum(a == b for (_, a), (_, b) in zip(normal, shuffled, strict=True)) < 10
-    names = own.contexts["symbols"].labels
+    names = own.contexts["symbols"].label_names
     assert len(set(names)) == 28
     renamed = {a: b for (_, a), (_, b) in zip(normal, symbols, strict=True)}
     assert dict(zip(own.card.labels, names, strict=True)) == renamed
@@ -227,7 +237,7 @@ def test_controls(small_files: Path) -> None:
     others = [one(small_files, Experiment("controls", shots=2, seed=seed)) for seed in range(1, 5)]
     assert {other.context("normal") for other in others} == {own.context("normal")}  # random labels are no longer
     instructed = one(small_files, Experiment("controls", shots=1), instruct=True)
-    assert ", ".join(instructed.contexts["symbols"].labels) in instructed.context("symbols")
+    assert ", ".join(instructed.contexts["symbols"].label_names) in instructed.context("symbols")
     assert ", ".join(own.card.labels) in instructed.context("irrelevant text")
 
 
@@ -596,3 +606,20 @@ def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_o
     assert row["difference_low"] <= complete["difference"] <= row["difference_high"]
     assert row["difference_low"] < 0.0
     assert row["p_value"] >= complete["p_value"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "message"),
+    [
+        (
+            Experiment("order", (1000,)),
+            r"got 1000 rotations of \d+ demonstrations, expected at most \d+, which",
+        ),
+        (Experiment("position", (1000,)), "got 1000 parts for 28 labels, expected at most 28, so that each part has"),
+    ],
+)
+def test_levels_that_the_data_cannot_fill_say_what_is_expected(
+    small_files: Path, experiment: Experiment, message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make(small_files, ["goemotions"], experiment=experiment)

@@ -26,6 +26,7 @@ from StaICC.long_icl import position_test
 from StaICC.long_icl.analysis import analyse
 from StaICC.long_icl.benchmark import LongICL
 from StaICC.long_icl.cards import task_card
+from StaICC.long_icl.contexts import SharedContext
 from StaICC.long_icl.designs.orders import blocks_of
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.experiments import Experiment
@@ -33,6 +34,7 @@ from StaICC.long_icl.loading import LongICLData, load
 from StaICC.long_icl.position_test import position_p_value
 from StaICC.long_icl.queries import round_name
 from StaICC.long_icl.scoring import Tally
+from StaICC.prompting.prompt_text import PromptParts
 
 EXPERIMENTS = {
     "context": Experiment("context", (512, 1024, 2048)),
@@ -160,7 +162,9 @@ def simulate(own: LongICLExperimentor, name: str, model: str, seed: int) -> tupl
     make, truth = MODELS[model]
     draw = random.Random(f"{model} {name} {seed}")
     chance, gold = make(draw), [draw.randrange(len(LABELS)) for _ in own.test_items]
-    contexts = {round_name(key): replace(context, context="-") for key, context in own.contexts.items()}
+    contexts = {}
+    for key, context in own.contexts.items():  # without their texts, which the scores do not need
+        contexts[round_name(key)] = SharedContext(PromptParts("-", (), ""), 0, compared=context.compared)
     truths = {key: truth(number) for number, key in enumerate(contexts)}
     tallies = predictions(draw, chance, gold, contexts, [0] * len(gold))
     items = [replace(item, gold=(LABELS[label],)) for item, label in zip(own.test_items, gold, strict=True)]

@@ -2,59 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from StaICC.errors import ArgumentError
-from StaICC.long_icl.contexts import Conditions
+from StaICC.long_icl.contexts import Conditions, UnavailableCondition
 from StaICC.long_icl.material import DesignOptions, Material, fill_budgets
+from StaICC.long_icl.prompts import Item
 
 
 def context_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Show as many demonstrations, in the published order, as a budget has room for."""
+    """Return a condition for each budget. It shows as many demonstrations, in the published order, as fit."""
     conditions: Conditions = {}
     for budget in fill_budgets(material, material.published_order(), options.levels):
         if budget.reason:
-            conditions[budget.name] = budget.reason
+            conditions[budget.name] = UnavailableCondition(budget.reason)
         else:
-            conditions[budget.name] = material.contexts(budget.demonstrations)
+            conditions[budget.name] = material.shared_context(budget.demonstrations)
     return conditions
 
 
 def length_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Show the demonstrations of the first budget; add irrelevant text, or demonstrations of the same labels.
+    """Return the context of the first budget, and two longer contexts for each larger budget.
 
-    Both contexts of a budget have the same number of bytes, so their difference is that of the demonstrations, and the
-    difference between irrelevant text and the first context is that of the length alone.
+    - ``padded``: the demonstrations of the first budget after irrelevant text. Its difference from the first context is
+      that of the length alone.
+    - ``same labels``: further demonstrations of the labels of the first budget. It has as many bytes as the padded
+      context, so their difference is that of the demonstrations.
     """
     first_level = options.levels[:1]
     larger_levels = options.levels[1:]
     (first,) = fill_budgets(material, material.published_order(), first_level)
     if not first.demonstrations:
-        return {first.name: first.reason}
+        return {first.name: UnavailableCondition(first.reason)}
 
-    conditions: Conditions = {first.name: material.contexts(first.demonstrations)}
-    labels: set[str] = set()
-    for item in first.demonstrations:
-        labels.update(item.gold)
-    rows = [row for row in material.published_order() if labels.issuperset(material.data.labels_of_row(row))]
-    for budget in fill_budgets(material, rows, larger_levels, kind=f" of the {len(labels)} labels"):
+    conditions: Conditions = {first.name: material.shared_context(first.demonstrations)}
+    labels = _labels_of(first.demonstrations)
+    row_indexes = []
+    for row_index in material.published_order():
+        if labels.issuperset(material.data.labels_of_row(row_index)):
+            row_indexes.append(row_index)
+
+    for budget in fill_budgets(material, row_indexes, larger_levels, kind=f" of the {len(labels)} labels"):
         padded_name = f"{budget.name} padded"
-        conditions[padded_name] = material.contexts(first.demonstrations, size=budget.size)
+        conditions[padded_name] = material.shared_context(first.demonstrations, size=budget.size)
         same_labels_name = f"{budget.name} same labels"
         if budget.reason:
-            conditions[same_labels_name] = budget.reason
+            conditions[same_labels_name] = UnavailableCondition(budget.reason)
         else:
-            contexts = material.contexts(budget.demonstrations)
-            conditions[same_labels_name] = replace(contexts, compared=padded_name)
+            context = material.shared_context(budget.demonstrations)
+            conditions[same_labels_name] = replace(context, compared=padded_name)
     return conditions
 
 
+def _labels_of(demonstrations: Iterable[Item]) -> set[str]:
+    """Return the distinct labels of demonstrations."""
+    labels: set[str] = set()
+    for item in demonstrations:
+        labels.update(item.gold)
+    return labels
+
+
 def shots_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Show a number of demonstrations of each label."""
+    """Return a condition for each level. The level is the number of demonstrations of each label."""
     conditions: Conditions = {}
     for number in options.levels:
+        name = f"{number} shots"
         try:
-            conditions[f"{number} shots"] = material.contexts(material.shots(number))
+            demonstrations = material.shots(number)
         except ArgumentError as error:
-            conditions[f"{number} shots"] = str(error)
+            conditions[name] = UnavailableCondition(str(error))
+        else:
+            conditions[name] = material.shared_context(demonstrations)
     return conditions

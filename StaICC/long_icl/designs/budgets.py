@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from StaICC.long_icl.contexts import Conditions
+from StaICC.long_icl.contexts import Conditions, UnavailableCondition
 from StaICC.long_icl.designs.retrieval import ChosenDemonstrations, DemonstrationPool, most_similar_first
 from StaICC.long_icl.material import DesignOptions, Material, fill_budgets
 from StaICC.long_icl.reference_tokens import BYTES_PER_TOKEN, byte_size
 
-_RETRIEVED_SHARE = 8
+_RETRIEVED_DIVISOR = 8
 """Retrieved demonstrations of a hybrid context fill an eighth of its budget. This is a decision: Golchin et al. 2025
 combine few similar demonstrations with a much larger number of cached ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """All training rows of a data set with their sizes and orders."""
+class _RankedRows:
+    """All training rows of a data set by their indexes: their sizes, and the orders in which they are chosen."""
 
     sizes: Sequence[int]
     """Bytes of each row as a demonstration."""
@@ -26,23 +26,23 @@ class _Rows:
     """For each test item all rows, the most similar one first."""
 
     def filling(self, order: Iterable[int], byte_count: int) -> list[int]:
-        """Return the first rows of an order that fit into a number of bytes together."""
-        rows: list[int] = []
-        remaining = byte_count
-        for row in order:
-            remaining -= self.sizes[row]
-            if remaining < 0:
+        """Return as many rows from the start of an order as fit into a number of bytes together."""
+        row_indexes: list[int] = []
+        remaining_bytes = byte_count
+        for row_index in order:
+            remaining_bytes -= self.sizes[row_index]
+            if remaining_bytes < 0:
                 break
-            rows.append(row)
-        return rows
+            row_indexes.append(row_index)
+        return row_indexes
 
 
 def budget_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Show as many demonstrations as a budget has room for: fixed ones, retrieved ones, or both.
+    """Return three conditions for each budget, which fill it with other demonstrations.
 
     - ``fixed``: those of the experiment ``context``, in the published order, the same for all test items.
-    - ``retrieved``: to each test item the most similar ones by BM25, the most similar one last. As many tokens tell
-      similarity from the amount of text.
+    - ``retrieved``: to each test item the most similar ones by BM25, the most similar one last. The difference from
+      ``fixed`` is that of similarity, because the number of tokens is equal.
     - ``hybrid``: fixed ones in the first seven eighths of the budget, which a prefix cache computes once, and then the
       most similar ones of the other rows.
 
@@ -51,46 +51,51 @@ def budget_conditions(options: DesignOptions, material: Material) -> Conditions:
     """
     items = [row.item() for row in material.data.train]
     pool = DemonstrationPool.of_items(material, items)
-    rows = _Rows(
+    rows = _RankedRows(
         sizes=[byte_size(demonstration.text) for demonstration in pool.written],
         published_order=material.published_order(),
         similar_orders=most_similar_first(material.items, items),
     )
+    budgets = fill_budgets(material, rows.published_order, options.levels)
     conditions: Conditions = {}
-    for level, budget in zip(options.levels, fill_budgets(material, rows.published_order, options.levels), strict=True):
+    for token_count, budget in zip(options.levels, budgets, strict=True):
         fixed_name = f"{budget.name} fixed"
         retrieved_name = f"{budget.name} retrieved"
         hybrid_name = f"{budget.name} hybrid"
         if budget.reason:
-            conditions |= dict.fromkeys((fixed_name, retrieved_name, hybrid_name), budget.reason)
+            for name in (fixed_name, retrieved_name, hybrid_name):
+                conditions[name] = UnavailableCondition(budget.reason)
             continue
-        byte_count = BYTES_PER_TOKEN * level - material.instruction_size()
+        byte_count = BYTES_PER_TOKEN * token_count - material.instruction_size()
         retrieved = ChosenDemonstrations(pool, _retrieved(rows, byte_count))
         hybrid = ChosenDemonstrations(pool, _hybrid(rows, byte_count))
-        conditions[fixed_name] = material.contexts(budget.demonstrations)
+        conditions[fixed_name] = material.shared_context(budget.demonstrations)
         conditions[retrieved_name] = retrieved.contexts(compared=fixed_name)
         conditions[hybrid_name] = hybrid.contexts(compared=fixed_name)
     return conditions
 
 
-def _retrieved(rows: _Rows, byte_count: int) -> list[list[int]]:
+def _retrieved(rows: _RankedRows, byte_count: int) -> list[list[int]]:
     """Return for each test item the most similar rows that fill a number of bytes, the most similar one last."""
     chosen = []
     for order in rows.similar_orders:
-        nearest_first = rows.filling(order, byte_count)
-        chosen.append(list(reversed(nearest_first)))
+        most_similar_rows = rows.filling(order, byte_count)
+        chosen.append(list(reversed(most_similar_rows)))
     return chosen
 
 
-def _hybrid(rows: _Rows, byte_count: int) -> list[list[int]]:
-    """Return for each test item fixed rows, and then the most similar ones of the other rows, the nearest one last."""
-    retrieved_bytes = byte_count // _RETRIEVED_SHARE
+def _hybrid(rows: _RankedRows, byte_count: int) -> list[list[int]]:
+    """Return for each test item the fixed rows, followed by similar ones of the other rows, the most similar one last.
+
+    Similar rows have an eighth of the bytes, and the bytes that the fixed rows leave.
+    """
+    retrieved_bytes = byte_count // _RETRIEVED_DIVISOR
     fixed_rows = rows.filling(rows.published_order, byte_count - retrieved_bytes)
     fixed_set = set(fixed_rows)
-    remaining_bytes = byte_count - sum(rows.sizes[row] for row in fixed_rows)
+    remaining_bytes = byte_count - sum(rows.sizes[row_index] for row_index in fixed_rows)
     chosen = []
     for order in rows.similar_orders:
-        other_rows = [row for row in order if row not in fixed_set]
+        other_rows = [row_index for row_index in order if row_index not in fixed_set]
         similar_rows = rows.filling(other_rows, remaining_bytes)
         chosen.append([*fixed_rows, *reversed(similar_rows)])
     return chosen

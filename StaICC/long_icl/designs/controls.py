@@ -16,7 +16,7 @@ from StaICC.long_icl.shuffling import shuffled
 
 @dataclass(frozen=True, slots=True)
 class _Relabelled:
-    """Demonstrations with other labels."""
+    """Demonstrations with the labels of a control."""
 
     demonstrations: list[Item]
     card: TaskCard
@@ -24,67 +24,91 @@ class _Relabelled:
 
 
 def controls_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Show no demonstrations, wrong labels, symbols as labels, and a text about something else, at equal length.
+    """Return conditions whose demonstrations have other labels, or which show no demonstrations.
+
+    - ``normal``: the demonstrations with their true labels.
+    - ``zero shots``: no demonstrations.
+    - ``shuffled labels``: the true labels in random order, so that their frequencies stay the same.
+    - ``random labels``: labels drawn at random.
+    - ``symbols``: a symbol, such as ``S07``, in place of each label name.
+    - ``irrelevant text``: no demonstrations, but a text about something else.
+
+    All contexts but that of ``zero shots`` have the same length.
 
     Sources:
         Min et al. 2022, "Rethinking the Role of Demonstrations: What Makes In-Context Learning Work?" (random labels);
         Wei et al. 2023, "Symbol tuning improves in-context learning in language models" (symbols as labels).
     """
-    card = material.data.card
     demonstrations = material.shots(options.shots)
-    true_labels = [item.gold for item in demonstrations]
-    symbol_of_label = _symbols(card.labels, options.seed)
-    symbol_card = replace(card, labels=tuple(symbol_of_label.values()))
-
-    relabelled = {
-        "normal": _Relabelled(demonstrations, card),
-        "shuffled labels": _Relabelled(_with_labels(demonstrations, shuffled(true_labels, options.seed)), card),
-        "random labels": _Relabelled(
-            _with_labels(demonstrations, _random_labels(card, true_labels, options.seed)), card
-        ),
-        "symbols": _Relabelled(
-            _with_labels(demonstrations, [_renamed(labels, symbol_of_label) for labels in true_labels]), symbol_card
-        ),
-    }
+    relabelled = _relabelled_demonstrations(material.data.card, demonstrations, options.seed)
     sizes = []
-    for changed in relabelled.values():
-        context = write_context(changed.card, changed.demonstrations, instruct=material.instruct)
+    for control in relabelled.values():
+        context = write_context(control.card, control.demonstrations, instruct=material.instruct)
         sizes.append(byte_size(context.text))
     size = max(sizes)
 
-    normal = relabelled.pop("normal")
     conditions: Conditions = {
-        "normal": material.contexts(normal.demonstrations, normal.card, size),
-        "zero shots": material.contexts(()),
+        "normal": material.shared_context(demonstrations, size),
+        "zero shots": material.shared_context(()),
+        "shuffled labels": material.shared_context(relabelled["shuffled labels"].demonstrations, size),
+        "random labels": material.shared_context(relabelled["random labels"].demonstrations, size),
     }
-    for name, changed in relabelled.items():
-        conditions[name] = material.contexts(changed.demonstrations, changed.card, size)
-    conditions["irrelevant text"] = material.contexts((), size=size)
+    symbols = relabelled["symbols"]
+    conditions["symbols"] = material.renamed_context(symbols.card, symbols.demonstrations, size)
+    conditions["irrelevant text"] = material.shared_context((), size)
     return conditions
 
 
+def _relabelled_demonstrations(card: TaskCard, demonstrations: list[Item], seed: int) -> dict[str, _Relabelled]:
+    """Return the demonstrations of each condition that has some, with the labels that they have there."""
+    true_labels = [item.gold for item in demonstrations]
+    shuffled_labels = shuffled(true_labels, seed)
+    random_labels = _random_labels(card, true_labels, seed)
+    symbol_of_label = _symbols(card.labels, seed)
+    symbols = [_renamed(labels, symbol_of_label) for labels in true_labels]
+    symbol_card = replace(card, labels=tuple(symbol_of_label.values()))
+    return {
+        "normal": _Relabelled(demonstrations, card),
+        "shuffled labels": _Relabelled(_with_labels(demonstrations, shuffled_labels), card),
+        "random labels": _Relabelled(_with_labels(demonstrations, random_labels), card),
+        "symbols": _Relabelled(_with_labels(demonstrations, symbols), symbol_card),
+    }
+
+
 def _with_labels(demonstrations: Sequence[Item], labels: Sequence[tuple[str, ...]]) -> list[Item]:
-    """Return demonstrations with the labels of others."""
-    return [replace(item, gold=gold) for item, gold in zip(demonstrations, labels, strict=True)]
+    """Return copies of demonstrations with other labels.
+
+    Args:
+        demonstrations: The demonstrations.
+        labels: The labels of each copy.
+    """
+    relabelled = []
+    for item, labels_of_item in zip(demonstrations, labels, strict=True):
+        relabelled.append(replace(item, gold=labels_of_item))
+    return relabelled
 
 
 def _renamed(labels: tuple[str, ...], name_of_label: Mapping[str, str]) -> tuple[str, ...]:
-    """Return other names of labels."""
+    """Return the names that replace those of labels."""
     return tuple(name_of_label[label] for label in labels)
 
 
 def _symbols(labels: Sequence[str], seed: int) -> dict[str, str]:
-    """Return a symbol for each label, such as ``S07``; which label has which one is random."""
+    """Return a symbol for each label, such as ``S07``. The numbers are assigned at random."""
     numbers = shuffled(range(len(labels)), seed)
-    digits = len(str(len(labels) - 1))
-    return {label: f"S{number:0{digits}d}" for label, number in zip(labels, numbers, strict=True)}
+    largest_number = len(labels) - 1
+    digit_count = len(str(largest_number))
+    symbol_of_label = {}
+    for label, number in zip(labels, numbers, strict=True):
+        symbol_of_label[label] = "S" + str(number).zfill(digit_count)
+    return symbol_of_label
 
 
 def _random_labels(card: TaskCard, true_labels: Sequence[tuple[str, ...]], seed: int) -> list[tuple[str, ...]]:
     """Return as many random labels for each demonstration as it has true ones.
 
-    They are drawn again until they are together not longer than the true labels, so that all contexts fit into the
-    length of the normal one.
+    All labels are drawn again until they have together no more bytes than the true labels. So this context is not
+    longer than the normal one.
     """
     generator = random.Random(f"random labels {seed}")
     most_bytes = _byte_size_of_labels(true_labels)
@@ -98,7 +122,8 @@ def _draw_labels(card: TaskCard, count: int, generator: random.Random) -> tuple[
     """Return a number of different labels, drawn at random."""
     labels: list[str] = []
     while len(labels) < count:
-        label = card.labels[int(generator.random() * len(card.labels))]
+        label_index = int(generator.random() * len(card.labels))
+        label = card.labels[label_index]
         if label not in labels:
             labels.append(label)
     return tuple(labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from StaICC.long_icl.contexts import Conditions, Contexts, ShownLabels
+from StaICC.long_icl.contexts import Conditions, ItemContexts, ShownLabels, UnavailableCondition
 from StaICC.long_icl.material import DesignOptions, Material, input_text
 from StaICC.long_icl.prompts import Item, write_demonstration, write_instruction
 from StaICC.long_icl.shuffling import shuffled
@@ -27,88 +27,103 @@ class DemonstrationPool:
     def of_items(cls, material: Material, items: Sequence[Item]) -> DemonstrationPool:
         """Return the pool of some training items."""
         card = material.data.card
-        instruction = write_instruction(card, instruct=material.instruct)
-        return cls(instruction, items, [write_demonstration(card, item) for item in items])
+        return cls(
+            instruction=write_instruction(card, instruct=material.instruct),
+            items=items,
+            written=[write_demonstration(card, item) for item in items],
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenDemonstrations:
-    """Demonstrations that are chosen for each test item; contexts are put together when they are read."""
+    """The demonstrations that each test item has. A context is put together each time that it is read."""
 
     pool: DemonstrationPool
     chosen: Sequence[Sequence[int]]
     """For each test item the indexes of its demonstrations in the pool, in the order in which they are shown."""
 
-    def context(self, item_index: int) -> PromptParts:
-        """Return what is before the query of a test item."""
-        demonstrations = tuple(self.pool.written[index] for index in self.chosen[item_index])
-        return PromptParts(self.pool.instruction, demonstrations, "")
-
-    def texts(self, item_index: int) -> tuple[str, ...]:
-        """Return the input texts of the demonstrations of a test item."""
-        return tuple(input_text(self.pool.items[index]) for index in self.chosen[item_index])
-
-    def contexts(self, compared: str) -> Contexts:
+    def contexts(self, compared: str = "") -> ItemContexts:
         """Return the contexts of the condition.
 
         Args:
-            compared: The condition from which the difference is computed; empty: the first one.
+            compared: The condition from which the difference is computed; empty for the first condition.
         """
-        shown: list[ShownLabels] = []
-        for indexes in self.chosen:
-            shown.append(tuple(self.pool.items[index].gold for index in indexes))
-        counts = [len(indexes) for indexes in self.chosen]
-        demonstration_count: float = counts[0]
-        if len(set(counts)) > 1:
-            demonstration_count = sum(counts) / len(counts)
-        return Contexts(
+        return ItemContexts(
             context=self.context,
-            demonstrations=demonstration_count,
-            shown=tuple(shown),
-            compared=compared,
+            demonstrations=self.mean_count(),
+            shown=self.shown_labels,
             texts=self.texts,
+            compared=compared,
         )
+
+    def context(self, item_index: int) -> PromptParts:
+        """Return the context of a test item, with an empty question."""
+        demonstrations = tuple(self.pool.written[index] for index in self.chosen[item_index])
+        return PromptParts(self.pool.instruction, demonstrations, "")
+
+    def shown_labels(self, item_index: int) -> ShownLabels:
+        """Return the labels of each demonstration of a test item."""
+        return tuple(self.pool.items[index].gold for index in self.chosen[item_index])
+
+    def texts(self, item_index: int) -> tuple[str, ...]:
+        """Return the input text of each demonstration of a test item."""
+        return tuple(input_text(self.pool.items[index]) for index in self.chosen[item_index])
+
+    def mean_count(self) -> float:
+        """Return the mean number of demonstrations of a context; an integer if all contexts have equally many."""
+        counts = [len(indexes) for indexes in self.chosen]
+        if len(set(counts)) == 1:
+            return counts[0]
+        return sum(counts) / len(counts)
 
 
 def most_similar_first(items: Sequence[Item], pool: Sequence[Item]) -> list[list[int]]:
-    """Return for each test item the indexes of all demonstrations, the most similar one first (BM25).
+    """Return for each test item the indexes of all demonstrations, sorted by falling BM25 score.
 
-    Of equally similar ones, the first one of the pool comes first.
+    Demonstrations with equal scores keep the order of the pool.
     """
     queries = [input_text(item) for item in items]
+    texts = [input_text(item) for item in pool]
     orders = []
-    for scores in bm25_scores(queries, [input_text(item) for item in pool]):
-        negated = [-score for score in scores]
-        orders.append(sorted(range(len(pool)), key=negated.__getitem__))
+    for scores in bm25_scores(queries, texts):
+        negated_scores = [-score for score in scores]
+        orders.append(sorted(range(len(pool)), key=negated_scores.__getitem__))
     return orders
 
 
 def retrieval_conditions(options: DesignOptions, material: Material) -> Conditions:
-    """Show all demonstrations; to each test item the most similar ones by BM25, the most similar one last; random ones.
+    """Return a condition with all demonstrations, and two conditions for each smaller number of demonstrations.
 
-    As many random demonstrations tell similarity from the number of demonstrations.
+    - ``retrieved``: to each test item the most similar ones by BM25, the most similar one last.
+    - ``random``: as many random ones, another choice for each test item. The difference between both conditions is that
+      of similarity, because the number of demonstrations is equal.
     """
     demonstrations = material.shots(options.shots)
     pool = DemonstrationPool.of_items(material, demonstrations)
     similar_orders = most_similar_first(material.items, demonstrations)
-    random_orders = [shuffled(range(len(demonstrations)), f"{options.seed} {item.row}") for item in material.items]
+    random_orders = []
+    for item in material.items:
+        random_orders.append(shuffled(range(len(demonstrations)), seed=f"{options.seed} {item.row}"))
 
-    conditions: Conditions = {"full context": material.contexts(demonstrations)}
+    conditions: Conditions = {"full context": material.shared_context(demonstrations)}
     for number in options.levels:
         retrieved_name = f"{number} retrieved"
         random_name = f"{number} random"
         if number >= len(demonstrations):
-            reason = f"the full context has {len(demonstrations)} demonstrations"
-            conditions[retrieved_name] = reason
-            conditions[random_name] = reason
+            refused = UnavailableCondition(f"the full context has {len(demonstrations)} demonstrations")
+            conditions[retrieved_name] = refused
+            conditions[random_name] = refused
             continue
-        retrieved = ChosenDemonstrations(pool, _last_ones(similar_orders, number))
-        drawn = ChosenDemonstrations(pool, _last_ones(random_orders, number))
-        conditions[retrieved_name] = retrieved.contexts(compared="")
-        conditions[random_name] = drawn.contexts(compared=retrieved_name)
+        retrieved = ChosenDemonstrations(pool, _first_ones_reversed(similar_orders, number))
+        randomly_chosen = ChosenDemonstrations(pool, _first_ones_reversed(random_orders, number))
+        conditions[retrieved_name] = retrieved.contexts()
+        conditions[random_name] = randomly_chosen.contexts(compared=retrieved_name)
     return conditions
 
 
-def _last_ones(orders: Sequence[Sequence[int]], number: int) -> list[list[int]]:
-    """Return the first indexes of each order, reversed, so that the first one is next to the query."""
-    return [list(reversed(order[:number])) for order in orders]
+def _first_ones_reversed(orders: Sequence[Sequence[int]], number: int) -> list[list[int]]:
+    """Return the first indexes of each order in reverse, so that the very first one is next to the query."""
+    chosen = []
+    for order in orders:
+        chosen.append(list(reversed(order[:number])))
+    return chosen

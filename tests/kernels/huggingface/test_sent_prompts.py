@@ -274,7 +274,7 @@ def test_the_unit_of_dropped_demonstrations_is_that_of_the_benchmark(tmp_path: P
     """Of merged dialogues, demonstrations are the pairs; of sentences with several entities, the sentences."""
     for experimentor in make(write_small(tmp_path), rounds=(2,), limit=2):
         contexts = experimentor.contexts[2]
-        (shown,) = contexts.shown
+        shown = contexts.shown_labels(0)
         left = contexts.sent([1] * len(experimentor.test_items)).demonstrations
         lost = len(shown[0]) if experimentor.name == "dialogre" else 1
         assert left == contexts.demonstrations - lost, experimentor.name
