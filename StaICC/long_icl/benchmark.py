@@ -110,7 +110,6 @@ class LongICL(LongContextBenchmark):
             experiment=chosen,
             statistics=statistics or Statistics(),
         )
-        self._usual_parsing = default_parsing(chosen, has_own_data=False)
         super().__init__([LongICLExperimentor(data, **vars(options)) for data in loaded], skipped)
 
     def data_warnings(self) -> Sequence[str]:
@@ -120,12 +119,13 @@ class LongICL(LongContextBenchmark):
     def _parsing_warnings(self) -> Sequence[str]:
         """Return a warning that published data sets are read by another parser than without own data in the run."""
         options = self.experimentor[0].options
+        usual_parsing = default_parsing(options.experiment, has_own_data=False)
         published_names = [experimentor.data.card.name for experimentor in self if experimentor.data.dataset is None]
-        if not self.own_data() or not published_names or options.parsing == self._usual_parsing:
+        if not self.own_data() or not published_names or options.parsing == usual_parsing:
             return []
         return [
             f"{', '.join(published_names)}: replies are read by the parser {options.parsing!r}, as those of the own "
-            f"data, because a run has one parser; the default without own data is {self._usual_parsing!r}"
+            f"data, because a run has one parser; the default without own data is {usual_parsing!r}"
         ]
 
     def arguments(self) -> dict[str, Any]:

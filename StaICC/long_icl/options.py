@@ -83,7 +83,7 @@ def default_limit(experiment: Experiment | None) -> int:
     return DEFAULT_EXPERIMENT_LIMIT
 
 
-def default_parsing(experiment: Experiment | None, has_own_data: bool) -> str:
+def default_parsing(experiment: ConditionDesign | None, has_own_data: bool) -> str:
     """Return how the responses of a run are parsed for which the user names no parsing.
 
     The published rounds are parsed as published. Everything else is parsed by the library's parser, because the
