@@ -83,6 +83,19 @@ class AlignedRuns:
         """The number of test rows, over all data sets."""
         return sum(paired.rows for paired in self.datasets.values())
 
+    def log_notes(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return what is unusual in the logs from which runs were read, such as how epochs are averaged.
+
+        Args:
+            names: The names of the runs. Those that are not from logs have no notes.
+        """
+        notes: dict[str, None] = {}
+        for name in names:
+            result = self.runs[name]
+            if result.samples:
+                notes.update(dict.fromkeys(f"{name}: {warning}" for warning in result.warnings))
+        return tuple(notes)
+
     def difference(self, first: str, second: str) -> RunDifference:
         """Return the difference of the means of two runs over the data sets, first minus second."""
         return mean_of_differences([paired.difference(first, second) for paired in self.datasets.values()])
