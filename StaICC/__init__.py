@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from StaICC.long_icl.cards import TaskCard as TaskCard
     from StaICC.long_icl.cards import task_card as task_card
     from StaICC.long_icl.experiments import Experiment as Experiment
+    from StaICC.long_icl.helmet import HELMET as HELMET
     from StaICC.long_icl.parsing import parse_answer as parse_answer
     from StaICC.methods.calibration.base import CalibratedKernel as CalibratedKernel
     from StaICC.methods.calibration.base import Calibration as Calibration
@@ -286,6 +287,7 @@ _HOMES = {
     "StaICC.long_icl.benchmark": "LongICL",
     "StaICC.long_icl.cards": "TaskCard task_card",
     "StaICC.long_icl.experiments": "Experiment",
+    "StaICC.long_icl.helmet": "HELMET",
     "StaICC.long_icl.parsing": "parse_answer",
     "StaICC.methods.calibration.base": (
         "CalibratedKernel Calibration LabelledPrompts calibrated label_rows labelled_prompts load_calibration"

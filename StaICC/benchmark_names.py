@@ -14,7 +14,20 @@ TEMPLATE_SENSITIVITY = "Template_sens"
 DEMONSTRATION_SENSITIVITY = "Demo_sens"
 GENERALISATION = "Generalisation"
 LONG_ICL = "LongICL"
+HELMET = "HELMET"
 
 TRIPLET_BIAS = "Triplet_bias"
 DIAGNOSIS = "Diagnosis"
 SUITE = "Suite"
+
+
+def has_long_contexts(benchmark: str) -> bool:
+    """Return whether a benchmark is one with long contexts: of many demonstrations, which all conditions need.
+
+    Its conditions are rounds or lengths, its models generate text by default, and its data are those of
+    ``python -m StaICC data install long-icl``.
+
+    Args:
+        benchmark: The name in results.
+    """
+    return benchmark in (LONG_ICL, HELMET)

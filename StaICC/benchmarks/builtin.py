@@ -105,9 +105,11 @@ _BUILTIN: Sequence[type[Benchmark | BenchmarkGroup]] = (
 """The benchmarks of this library, in the order in which they are listed. To add one, add its class here."""
 
 
-_LONG_ICL = "long-icl"
-_LONG_ICL_CLASS = "StaICC.long_icl.benchmark:LongICL"
-"""The benchmark of long contexts; loaded by name, because its room is above."""
+_LONG_CONTEXTS = {
+    "long-icl": "StaICC.long_icl.benchmark:LongICL",
+    "helmet": "StaICC.long_icl.helmet:HELMET",
+}
+"""The benchmarks with long contexts; loaded by name, because their room is above."""
 
 
 def _other_names() -> dict[str, str]:
@@ -121,14 +123,14 @@ def _other_names() -> dict[str, str]:
     for kind in _BUILTIN:
         names[fold(kind.__name__)] = _command_name(kind)
         names[fold(kind.task_name)] = _command_name(kind)
-    names[fold(benchmark_names.LONG_ICL)] = _LONG_ICL
+    names[fold(benchmark_names.LONG_ICL)] = "long-icl"
     return names
 
 
 BENCHMARKS: Registry[Callable[..., Any]] = Registry(
     "benchmark",
     "staicc.benchmarks",
-    {**{_command_name(kind): f"{__name__}:{kind.__name__}" for kind in _BUILTIN}, _LONG_ICL: _LONG_ICL_CLASS},
+    {**{_command_name(kind): f"{__name__}:{kind.__name__}" for kind in _BUILTIN}, **_LONG_CONTEXTS},
     callable_entry("a class or function that makes a Benchmark or a BenchmarkGroup"),
     folded=_other_names(),
 )

@@ -147,11 +147,26 @@ def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
     standard_error = math.sqrt(0.5 * (1 - 0.5) / tested_row_count)
     half_width_in_points = min(100 * 1.96 * standard_error, 50)
     verb = "are" if tested_row_count > 1 else "is"
-    advice = "Use more rows" if tested_row_count == len(split.test) else "Use a larger limit"
     return (
         f"{tested_row_count} of {experimentor.dataset.card.rows} rows {verb} tested: an accuracy of 50 % is known to "
-        f"+/- {half_width_in_points:.0f} points. {advice}"
+        f"+/- {half_width_in_points:.0f} points. {_remedy_for_few_rows(experimentor, split)}"
     )
+
+
+def _remedy_for_few_rows(experimentor: Experimentor, split: TripletSplit) -> str:
+    """Return how more rows can be tested: the limit, the task, or the data set has too few.
+
+    Args:
+        experimentor: The data set with its settings.
+        split: The split of all rows; the task and the limit may cut its test set.
+    """
+    tested_row_count = experimentor.row_count
+    if tested_row_count < len(experimentor.triplet_dataset.test):  # only the limit cuts the task's test set
+        return "Use a larger limit"
+    if tested_row_count < len(split.test):
+        task = experimentor.task
+        return f"The task {task.name} tests at most {task.test_rows} rows: raise its test_rows"
+    return "Use more rows"
 
 
 def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:

@@ -29,13 +29,13 @@ def written_prompts(result: Result, data_files: Sequence[StrPath] = ()) -> dict[
         with the text of its first label. A data set without prompts has the reason as a text instead of the list: its
         data are not there, or the prompts that were written again are not those of the run.
     """
-    if result.benchmark == benchmark_names.LONG_ICL:
-        return dict.fromkeys(result.details, "prompts of LongICL are too long for a page")
+    if benchmark_names.has_long_contexts(result.benchmark):
+        return dict.fromkeys(result.details, f"prompts of {result.benchmark} are too long for a page")
     try:
         benchmark = rebuild(result, data_files=data_files)
     except UNREADABLE as error:
         return dict.fromkeys(result.details, str(error))
-    assert isinstance(benchmark, Benchmark)  # only the benchmark of LongICL is of another class
+    assert isinstance(benchmark, Benchmark)  # only benchmarks with long contexts are of another class
     prompts: dict[str, list[PromptPieces] | str] = {}
     for name, details in result.details.items():
         queries = benchmark[name].all_queries()

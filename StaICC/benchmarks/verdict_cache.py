@@ -135,8 +135,8 @@ def _data_states(result: Result, dataset: str, folders: Sequence[Path]) -> list[
 
 
 def _is_of_this_package(result: Result) -> bool:
-    """Return whether the verification of a result needs this package only: no other code, and no data of LongICL."""
-    if result.benchmark == benchmark_names.LONG_ICL:
+    """Return whether the verification of a result needs this package only: no other code, no data of long contexts."""
+    if benchmark_names.has_long_contexts(result.benchmark):
         return False
     for field in ("benchmark", "metrics"):
         value = result.signature.fields.get(field) or ""

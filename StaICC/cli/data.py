@@ -135,9 +135,11 @@ def _list(args: argparse.Namespace) -> output.Printed:
     long_icl_cards = _cards_of_long_icl()
     copies = converted_copies()
 
-    blocks: list[Block] = [_table_of_cards(cards), Line(""), Line("LongICL:"), _table_of_cards(long_icl_cards)]
+    blocks: list[Block] = [_table_of_cards(cards), Line(""), Line("LongICL, HELMET:"), _table_of_cards(long_icl_cards)]
     blocks += _ways_to_obtain(long_icl_cards)
-    blocks.append(Line("To install data sets of LongICL: python -m StaICC data install long-icl --from DIR (or --hub)"))
+    blocks.append(
+        Line("To install data sets of LongICL and HELMET: python -m StaICC data install long-icl --from DIR (or --hub)")
+    )
     if copies:
         blocks += [Line(""), Line("Converted copies of models:"), _table_of_copies(copies)]
     document = cards + long_icl_cards + [_copy_record(copy) for copy in copies]
@@ -155,19 +157,19 @@ def _cards_of_benchmark() -> list[dict[str, Any]]:
 
 
 def _cards_of_long_icl() -> list[dict[str, Any]]:
-    """Return facts of the data sets of LongICL, with their states."""
+    """Return facts of the data sets of LongICL and HELMET, with their states."""
     from StaICC.long_icl.cards import task_card
     from StaICC.long_icl.install import status
 
     records = []
     for table in status():
+        card = task_card(table.name)
         record = {
-            "benchmark": benchmark_names.LONG_ICL,
+            "benchmark": benchmark_names.HELMET if card.suite == "HELMET" else benchmark_names.LONG_ICL,
             "name": table.name,
             "state": table.state,
             "rows": table.rows,
         }
-        card = task_card(table.name)
         for fact in _LONG_ICL_FACTS:
             record[fact] = getattr(card, fact)
         records.append(record)

@@ -1,4 +1,4 @@
-"""The options of the benchmark LongICL, for all commands that take a benchmark."""
+"""The options of the benchmarks with long contexts, for all commands that take a benchmark: LongICL, HELMET."""
 
 from __future__ import annotations
 
@@ -15,20 +15,34 @@ from StaICC.errors import ArgumentError
 LONG_ICL = "long-icl"
 """Name of the benchmark LongICL and its data on the command line."""
 
+HELMET = "helmet"
+"""Name of the benchmark HELMET on the command line."""
+
 _EXPERIMENT_ARGUMENTS = ("levels", "shots", "seed", "share")
 """The arguments that become an experiment."""
 
-_OWN_ARGUMENTS = ("data_dir", "rounds", "instruct", "experiment", "parsing")
-"""The arguments that only this benchmark takes, under the same name."""
+_LONG_ICL_ARGUMENTS = ("data_dir", "rounds", "instruct", "experiment", "parsing")
+"""The arguments that LongICL takes under the same name, and the classification benchmarks do not."""
 
-LONG_ICL_ARGUMENTS = (*_OWN_ARGUMENTS, *_EXPERIMENT_ARGUMENTS)
-"""The arguments of commands that only this benchmark reads; ``None`` if they are not given."""
+_HELMET_ARGUMENTS = ("data_dir", "lengths", "parsing", "share")
+"""The arguments that HELMET takes under the same name, and the classification benchmarks do not."""
 
 _SHARED_ARGUMENTS = ("limit", "unparsed")
-"""The arguments of all benchmarks that this benchmark takes, too."""
+"""The arguments of all benchmarks that these two take, too."""
 
 _UNSUPPORTED_ARGUMENTS = ("k", "sampler", "noisy_channel", "metrics", "outputs")
-"""The arguments of other benchmarks that this benchmark does not have."""
+"""The arguments of other benchmarks that these two do not have."""
+
+
+def long_context_arguments() -> dict[str, tuple[str, ...]]:
+    """Return the arguments that only benchmarks with long contexts read, each with the names of these benchmarks.
+
+    They are ``None`` if they are not given.
+    """
+    benchmarks: dict[str, tuple[str, ...]] = dict.fromkeys((*_LONG_ICL_ARGUMENTS, *_EXPERIMENT_ARGUMENTS), (LONG_ICL,))
+    for name in _HELMET_ARGUMENTS:
+        benchmarks[name] = (*benchmarks.get(name, ()), HELMET)
+    return benchmarks
 
 
 def _level(text: str) -> int:
@@ -38,14 +52,35 @@ def _level(text: str) -> int:
     return int(text)
 
 
-def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of LongICL to the parser of a command.
+def add_long_context_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of LongICL and HELMET to the parser of a command.
 
     Args:
         parser: The parser, with the options of all benchmarks.
     """
-    group = parser.add_argument_group("long-icl (6 to 174 labels, contexts of 1K to 128K tokens)")
-    group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
+    both = parser.add_argument_group("long-icl and helmet (6 to 174 labels, contexts of 1K to 128K tokens)")
+    both.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the data (default: as installed)")
+    both.add_argument(
+        "--parsing",
+        help="of generated text: published (default of the published rounds and helmet), or library: the parser of all "
+        "benchmarks (default of own data and experiments)",
+    )
+    both.add_argument(
+        "--share",
+        type=float,
+        metavar="X",
+        help="share of the shortest context's score that counts as kept in the effective length (default 0.85)",
+    )
+    helmet = parser.add_argument_group("helmet")
+    helmet.add_argument(
+        "--lengths",
+        type=converted(_level, "a number such as 8192 or 8K"),
+        nargs="+",
+        action="extend",
+        metavar="N",
+        help="of 4K 8K 16K 32K 64K 128K (default: all but 4K)",
+    )
+    group = parser.add_argument_group("long-icl")
     group.add_argument(
         "--rounds", type=int, nargs="+", action="extend", metavar="N", help="rounds, 1 to 5 (default: all)"
     )
@@ -53,7 +88,7 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--experiment",
         metavar="NAME",
-        help="instead of rounds: context, length, shots, order, position, controls, retrieval, budget, or helmet",
+        help="instead of rounds: context, length, shots, order, position, controls, retrieval, or budget",
     )
     group.add_argument(
         "--levels",
@@ -67,24 +102,14 @@ def add_long_icl_options(parser: argparse.ArgumentParser) -> None:
         "--shots", type=int, metavar="N", help="demonstrations per label of order to retrieval (default 3)"
     )
     group.add_argument("--seed", type=int, metavar="N", help="of the shuffles of an experiment (default 0)")
-    group.add_argument(
-        "--share",
-        type=float,
-        metavar="X",
-        help="share of the shortest context's score that counts as kept in the effective length (default 0.85)",
-    )
-    group.add_argument(
-        "--parsing",
-        help="of generated text: published (default of the published rounds and helmet), or library: the parser of all "
-        "benchmarks (default of own data and other experiments)",
-    )
 
 
-def refuse_options_without_long_icl(args: argparse.Namespace, defaults: Mapping[str, Any]) -> None:
-    """Refuse an option of the other benchmarks that LongICL does not support.
+def refuse_unsupported_options(args: argparse.Namespace, benchmark: str, defaults: Mapping[str, Any]) -> None:
+    """Refuse an option of the classification benchmarks that those with long contexts do not support.
 
     Args:
         args: The arguments of the command.
+        benchmark: The benchmark with long contexts, for the message.
         defaults: The default of each argument of the other benchmarks that is not ``None``.
 
     Raises:
@@ -93,11 +118,11 @@ def refuse_options_without_long_icl(args: argparse.Namespace, defaults: Mapping[
     for name in _UNSUPPORTED_ARGUMENTS:
         default = defaults.get(name)
         if getattr(args, name, default) != default:
-            raise ArgumentError(f"{LONG_ICL} has no {flag(name)}")
+            raise ArgumentError(f"{benchmark} has no {flag(name)}")
 
 
 def long_icl_files(data_dir: Path) -> list[Path]:
-    """Return the files of all data sets of LongICL in a folder, whether they are there or not."""
+    """Return the files of all data sets of LongICL and HELMET in a folder, whether they are there or not."""
     from StaICC.long_icl.cards import cards
 
     names = [name for card in cards(None).values() for file in card.files.values() for name in file.names]
@@ -105,14 +130,14 @@ def long_icl_files(data_dir: Path) -> list[Path]:
 
 
 def long_icl_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of the benchmark that were given.
+    """Return the arguments of LongICL that were given.
 
     Raises:
         ArgumentError: An option of an experiment was given without one.
     """
     from StaICC.long_icl.experiments import Experiment
 
-    arguments = _given_arguments(args, (*_SHARED_ARGUMENTS, *_OWN_ARGUMENTS))
+    arguments = _given_arguments(args, (*_SHARED_ARGUMENTS, *_LONG_ICL_ARGUMENTS))
     experiment_settings = _given_arguments(args, _EXPERIMENT_ARGUMENTS)
     if "experiment" in arguments:
         arguments["experiment"] = Experiment(arguments["experiment"], **experiment_settings)
@@ -123,8 +148,15 @@ def long_icl_arguments(args: argparse.Namespace) -> dict[str, Any]:
     return arguments
 
 
-def parsing_of(args: argparse.Namespace) -> str:
-    """Return how the benchmark parses replies: as the option says, else as its default is for the data."""
+def helmet_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of HELMET that were given."""
+    arguments = _given_arguments(args, (*_SHARED_ARGUMENTS, *_HELMET_ARGUMENTS))
+    arguments["announce"] = _announce
+    return arguments
+
+
+def parsing_of_long_icl(args: argparse.Namespace) -> str:
+    """Return how LongICL parses replies: as the option says, else as its default is for the data."""
     from StaICC.long_icl.experiments import Experiment
     from StaICC.long_icl.options import default_parsing
 

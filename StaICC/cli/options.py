@@ -15,11 +15,13 @@ from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.task import Statistics
 from StaICC.cli.foreign_options import ADVICE, flag
 from StaICC.cli.long_icl_options import (
+    HELMET,
     LONG_ICL,
-    LONG_ICL_ARGUMENTS,
-    add_long_icl_options,
+    add_long_context_options,
+    helmet_arguments,
+    long_context_arguments,
     long_icl_arguments,
-    refuse_options_without_long_icl,
+    refuse_unsupported_options,
 )
 from StaICC.cli.parser import converted
 from StaICC.datasets.dataset import Dataset
@@ -61,13 +63,20 @@ _DEFAULTS = {
 }
 """The defaults of these arguments that are not ``None``."""
 
-_BENCHMARK_OF_ARGUMENT = {
-    "draws": "generalisation",
-    "templates": "generalisation",
-    **dict.fromkeys(LONG_ICL_ARGUMENTS, LONG_ICL),
-    "published": LONG_ICL,
+_BENCHMARKS_OF_ARGUMENT: dict[str, tuple[str, ...]] = {
+    "draws": ("generalisation",),
+    "templates": ("generalisation",),
+    **long_context_arguments(),
+    "published": (LONG_ICL,),
 }
-"""The arguments that only one benchmark reads, each with its benchmark."""
+"""The arguments that only some benchmarks read, each with these benchmarks."""
+
+_PROMPT_ARGUMENTS = (
+    *("noisy_channel", "k", "sampler", "limit", "datasets", "data"),
+    *_DATA_ARGUMENTS,
+    *long_context_arguments(),
+)
+"""The arguments that change the prompts, of all benchmarks."""
 
 
 # The benchmark.
@@ -113,6 +122,8 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
     refuse_options_of_other_benchmarks(args)
     if is_long_icl(args):
         arguments = long_icl_arguments(args)
+    elif is_helmet(args):
+        arguments = helmet_arguments(args)
     else:
         arguments = {}
         for name in _BENCHMARK_ARGUMENTS:
@@ -134,6 +145,11 @@ def is_long_icl(args: argparse.Namespace) -> bool:
     return _command_name(args.benchmark) == LONG_ICL
 
 
+def is_helmet(args: argparse.Namespace) -> bool:
+    """Return whether the benchmark is HELMET."""
+    return _command_name(args.benchmark) == HELMET
+
+
 def _command_name(benchmark: str) -> str:
     """Return the name under which a benchmark is listed, for any of its spellings."""
     return BENCHMARKS.folded.get(fold(benchmark), benchmark)
@@ -145,15 +161,15 @@ def refuse_options_of_other_benchmarks(args: argparse.Namespace) -> None:
     Raises:
         ArgumentError: Such an option was given.
     """
-    for name, benchmark in _BENCHMARK_OF_ARGUMENT.items():
-        if benchmark == _command_name(args.benchmark) or getattr(args, name, None) is None:
+    for name, benchmarks in _BENCHMARKS_OF_ARGUMENT.items():
+        if _command_name(args.benchmark) in benchmarks or getattr(args, name, None) is None:
             continue
-        message = f"{flag(name)} belongs to {benchmark}; {args.benchmark} has no such argument"
+        message = f"{flag(name)} belongs to {' and '.join(benchmarks)}; {args.benchmark} has no such argument"
         if flag(name) in ADVICE:
             message += f"; {ADVICE[flag(name)]}"
         raise ArgumentError(message)
-    if is_long_icl(args):
-        refuse_options_without_long_icl(args, _DEFAULTS)
+    if is_long_icl(args) or is_helmet(args):
+        refuse_unsupported_options(args, _command_name(args.benchmark), _DEFAULTS)
 
 
 # Prompts.
@@ -187,7 +203,7 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
         type=converted(_limit, "a number of test examples, or 'all'"),
         metavar="N",
         help="use only the first N test examples of each data set, or 'all' "
-        "(default: all; long-icl: 500, experiments 100)",
+        "(default: all; long-icl, helmet: 500, experiments 100)",
     )
     _add_own_data_options(parser)
 
@@ -200,7 +216,7 @@ def add_benchmark_prompt_options(parser: argparse.ArgumentParser, several: bool 
         several: As for :func:`add_prompt_options`.
     """
     add_prompt_options(parser, several)
-    add_long_icl_options(parser)
+    add_long_context_options(parser)
 
 
 def _add_k(parser: argparse.ArgumentParser, several: bool) -> None:
@@ -339,7 +355,7 @@ def inputs_of(args: argparse.Namespace) -> list[Path]:
 def repeated(args: argparse.Namespace) -> str:
     """Return the prompt options that differ from their defaults, as command line text with a leading blank."""
     words = []
-    for name in ("noisy_channel", "k", "sampler", "limit", "datasets", "data", *_DATA_ARGUMENTS, *LONG_ICL_ARGUMENTS):
+    for name in _PROMPT_ARGUMENTS:
         value = getattr(args, name)
         if value is None or value == _DEFAULTS.get(name):
             continue

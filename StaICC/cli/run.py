@@ -12,7 +12,7 @@ from typing import Any
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
 from StaICC.cli.foreign_options import flag
-from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of
+from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of_long_icl
 from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
@@ -217,6 +217,8 @@ def _benchmark_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the benchmark and the inference function; ``None`` for the benchmark if there is one for each k."""
     if options.is_long_icl(args):
         return _long_icl_and_function(args)
+    if options.is_helmet(args):
+        return _helmet_and_function(args)
     benchmark = None if _is_many_shot(args) else options.make(args)
     return benchmark, model_options.load_model(args).function
 
@@ -227,12 +229,19 @@ def _long_icl_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     By default, it generates text if the model can; methods need a function that scores labels.
     """
     model = model_options.load_model(
-        args, prefers_text=args.method is None, as_published=parsing_of(args) == "published"
+        args, prefers_text=args.method is None, as_published=parsing_of_long_icl(args) == "published"
     )
     changes = {}
     if not model.generates_text and args.experiment is None:
         changes["datasets"] = datasets_for_label_scores(options.datasets_of(args))
     return options.make(args, **changes), model.function
+
+
+def _helmet_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the benchmark HELMET and the inference function, as for LongICL."""
+    as_published = args.parsing in (None, "published")
+    model = model_options.load_model(args, prefers_text=args.method is None, as_published=as_published)
+    return options.make(args), model.function
 
 
 def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:

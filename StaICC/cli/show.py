@@ -1,4 +1,4 @@
-"""The commands that list what there is to choose from: ``show``, ``models``, ``methods``."""
+"""The commands that list what there is to choose from, or show a saved result: ``show``, ``models``, ``methods``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,28 @@ from StaICC.cli import output
 from StaICC.comparing.citing import find_work
 from StaICC.datasets.catalogue import catalogue
 from StaICC.datasets.dataset import dataset_registry
-from StaICC.errors import StaICCError, UnknownNameError
+from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
-from StaICC.layout import Line
+from StaICC.layout import Block, Line
 from StaICC.methods.specification import METHODS, MethodSpec
 from StaICC.metrics.metric_set import METRICS
 from StaICC.registry import Listed, Registry
+from StaICC.results.nearest_gold_table import nearest_gold_table
+from StaICC.results.result import load
 
 _KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
 
 def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
     """Add the arguments of the command; ``models`` and ``methods`` have a fixed kind."""
-    parser.set_defaults(kind=kind)
+    parser.set_defaults(kind=kind, nearest_gold=None)
     if kind is None:
+        parser.add_argument(
+            "--nearest-gold",
+            metavar="RESULT",
+            help="instead: the scores of a saved experiment of LongICL, or of HELMET, by how near the demonstrations "
+            "of the true label are to the query",
+        )
         text = f"{', '.join(_KINDS)} (default: all)"
         parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=text)
 
@@ -49,7 +57,10 @@ def show(args: argparse.Namespace) -> output.Printed:
       python -m StaICC models
       python -m StaICC run normal --model 'ppm;order=8' --datasets mini
       python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
+      python -m StaICC show --nearest-gold result.json
     """
+    if args.nearest_gold is not None:
+        return _nearest_gold(args)
     registries: tuple[Registry[Any], ...] = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
     entries_by_kind: dict[str, list[dict[str, Any]]] = {}
     for kind, registry in zip(_KINDS, registries, strict=True):
@@ -64,6 +75,23 @@ def show(args: argparse.Namespace) -> output.Printed:
     for kind, entries in entries_by_kind.items():
         blocks += _lines(kind, entries)
     return output.Printed(entries_by_kind, blocks, status=1 if problems else 0)
+
+
+def _nearest_gold(args: argparse.Namespace) -> output.Printed:
+    """Return the table of gold demonstrations of a saved result; of a group, those of all its results.
+
+    Raises:
+        ArgumentError: A kind was named, too; or a result has no such table.
+    """
+    if args.kind is not None:
+        raise ArgumentError(f"--nearest-gold shows a saved result: got {args.kind} as well, expected one of them")
+    tables = [nearest_gold_table(result) for result in load(args.nearest_gold).results()]
+    rows: list[Mapping[str, Any]] = []
+    blocks: list[Block] = []
+    for table in tables:
+        rows += table.rows
+        blocks += table.display_blocks()
+    return output.Printed(rows, blocks)
 
 
 def _entries(kind: str, entries_of_kind: Registry[Any]) -> list[dict[str, Any]]:

@@ -149,7 +149,7 @@ def _model_loader(args: argparse.Namespace) -> _ModelLoader:
 def _rerun(args: argparse.Namespace, path: Path, load_model: _ModelLoader) -> Rerun:
     """Return which queries of a result to predict again, with the model as ``run`` loads it for its benchmark."""
     results = list(load(path).results())
-    prefers_text = any(result.benchmark == benchmark_names.LONG_ICL for result in results)
+    prefers_text = any(benchmark_names.has_long_contexts(result.benchmark) for result in results)
     as_published = any(result.setting("parsing") == "published" for result in results)
     model = load_model(prefers_text, as_published)
     if args.seed is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from StaICC.arguments import known_name
-from StaICC.comparing.comparable_scores import default_metric, metrics_of
+from StaICC.comparing.comparable_scores import default_metric, metrics_of, scores_not_chosen
 from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.pairing import PairedRecords, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome
@@ -38,6 +38,8 @@ class AlignedRuns:
     """The records of all runs, by data set."""
     left_out: tuple[str, ...]
     """Sentences about runs, data sets and queries that are not compared, and about queries without a score."""
+    other_metrics: tuple[str, ...] = ()
+    """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
 
     @cached_property
     def means(self) -> dict[str, RunDifference]:
@@ -122,6 +124,7 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
     runs, left_out = _complete_runs(results, reference)
     first_name = next(iter(runs))
     first = runs[first_name]
+    other_metrics = () if metric else scores_not_chosen(first)
     metric, higher_is_better = _checked_metric(first, metric)
 
     datasets, reasons = _pair_datasets(runs, metric)
@@ -155,6 +158,7 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         runs=runs,
         datasets=datasets,
         left_out=tuple(dict.fromkeys(left_out)),
+        other_metrics=other_metrics,
     )
 
 

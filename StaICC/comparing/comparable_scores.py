@@ -44,6 +44,17 @@ def default_metric(result: Result) -> str | None:
     return "accuracy"
 
 
+def scores_not_chosen(result: Result) -> tuple[str, ...]:
+    """Return the names of the other scores if :func:`default_metric` took the first score of a result.
+
+    It does so for benchmarks without a main score, such as those of users; no other score is less important then. The
+    names are empty if the benchmark has a main score.
+    """
+    if is_experiment(result) or HEADLINE.get(result.benchmark) in metrics_of(result):
+        return ()
+    return tuple(metrics_of(result)[1:])
+
+
 def saved_value(scores: Mapping[str, Any], metric: str) -> float | None:
     """Return the saved value of a score on a data set; ``None`` if it is absent or undefined.
 

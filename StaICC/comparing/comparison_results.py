@@ -223,6 +223,8 @@ class Comparison(Displayed):
     """Of an experiment: whether the change from one condition to another differs between the runs."""
     log_notes: tuple[str, ...] = ()
     """What is unusual in the logs from which the runs were read, each with the name of its run."""
+    other_metrics: tuple[str, ...] = ()
+    """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
 
     @property
     def overall(self) -> DatasetComparison:
@@ -307,11 +309,13 @@ class Comparison(Displayed):
         """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
         direction = "higher" if self.higher_is_better else "lower"
         first_model, second_model = self.models
-        texts = [
-            f"metric: {self.metric} ({direction} is better)",
-            f"first: {first_model}",
-            f"second: {second_model}",
-        ]
+        texts = [f"metric: {self.metric} ({direction} is better)"]
+        if self.other_metrics:
+            texts.append(
+                "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
+                f"{', '.join(self.other_metrics)}"
+            )
+        texts += [f"first: {first_model}", f"second: {second_model}"]
         only_first: list[str] = []
         only_second: list[str] = []
         for difference in self.differences:

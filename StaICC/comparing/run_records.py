@@ -100,7 +100,7 @@ def read_records(result: Result, dataset: str, metric: str, statistic: Statistic
     if details is None or scores is None:
         raise NotComparableError("not in this run")
 
-    if result.benchmark == benchmark_names.LONG_ICL:
+    if benchmark_names.has_long_contexts(result.benchmark):
         records = _read_rounds(details, scores, metric)
         # Of a round with failed queries, the score is undefined. They are missing queries.
         may_be_undefined = details.failed > 0

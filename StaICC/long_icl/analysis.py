@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from StaICC.long_icl.cards import TaskCard
+from StaICC.long_icl.condition_design import ConditionDesign
 from StaICC.long_icl.condition_scores import (
     DEFAULT_LEVEL,
     METHOD,
@@ -18,7 +19,6 @@ from StaICC.long_icl.condition_scores import (
 from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.designs.orders import blocks_of
 from StaICC.long_icl.effective_length import effective_length, length_conditions_of
-from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.nearest_gold import nearest_gold_bins
 from StaICC.long_icl.order_spread import order_spread
 from StaICC.long_icl.position_test import p_value_of_positions, tallies_by_part
@@ -30,7 +30,7 @@ from StaICC.metrics.paired_tests import holm
 
 
 def analyse(
-    experiment: Experiment,
+    experiment: ConditionDesign,
     card: TaskCard,
     items: Sequence[Item],
     contexts: Mapping[str, Contexts],
@@ -84,7 +84,7 @@ def analyse(
 
 
 def _effective_length_record(
-    experiment: Experiment,
+    experiment: ConditionDesign,
     scored_items: ScoredItems,
     items: Sequence[Item],
     tallies: Mapping[str, Tallies],
@@ -167,7 +167,7 @@ class _PositionDesign:
     """The block of each label (:func:`~StaICC.long_icl.designs.orders.blocks_of`)."""
 
     @classmethod
-    def of_items(cls, experiment: Experiment, card: TaskCard, items: Sequence[Item]) -> _PositionDesign:
+    def of_items(cls, experiment: ConditionDesign, card: TaskCard, items: Sequence[Item]) -> _PositionDesign:
         """Return the design of an experiment with these test items."""
         (part_count,) = experiment.levels
         return cls([item.gold[0] for item in items], blocks_of(card.labels, part_count, experiment.seed))

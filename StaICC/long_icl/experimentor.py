@@ -16,7 +16,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor, PredictedQueries
 from StaICC.benchmarks.evaluation import DatasetRun
@@ -69,6 +69,8 @@ class LongICLExperimentor(BaseExperimentor):
 
     __slots__ = ("_prompt_digests", "card", "data", "limit", "options", "queries", "statistics", "task", "unparsed")
     task: LongICLTask
+    task_class: ClassVar[type[LongICLTask]] = LongICLTask
+    """Scores the predictions."""
     conditions_apart = True
 
     def __init__(self, data: LongICLData, **options: Any) -> None:
@@ -78,7 +80,7 @@ class LongICLExperimentor(BaseExperimentor):
         self.statistics = self.options.statistics
         self.unparsed = self.options.unparsed
         self.queries = LongICLQueries(data, self.options)
-        self.task = LongICLTask(self.queries, self.options)
+        self.task = self.task_class(self.queries, self.options)
         all_items = tuple(data.test_items(None))
         self.limit = None if self.test_items == all_items else self.options.limit
         self._prompt_digests: Mapping[int | str, str] | None = None
@@ -110,7 +112,7 @@ class LongICLExperimentor(BaseExperimentor):
 
     def __repr__(self) -> str:
         rounds = ", ".join(round_name(number) for number in self.rounds)
-        return one_line(f"<LongICL on {self.name}: {rounds}, {len(self.test_items)} items>")
+        return one_line(f"<{self.task.name} on {self.name}: {rounds}, {len(self.test_items)} items>")
 
     def get_label_space(self) -> list[str]:
         """Return the label names, in prompt order."""

@@ -2,8 +2,8 @@
 
 An experiment replaces the rounds of a run by *conditions*: contexts for the same test items, which differ in one
 factor. The factors are the length of the context, the demonstrations per label, their order, the position of the
-demonstrations of the true label, and their content; ``helmet`` has the contexts of another benchmark. Conditions follow
-from the data, the options and a seed, so equal options give equal prompts for all models.
+demonstrations of the true label, and their content. Conditions follow from the data, the options and a seed, so equal
+options give equal prompts for all models.
 
 A longer context usually shows more labels, too. So each condition has its *coverage*: the labels that it shows, the
 share of test items whose label is shown, and the demonstrations per shown label.
@@ -26,7 +26,6 @@ from StaICC.long_icl.designs.controls import controls_conditions
 from StaICC.long_icl.designs.orders import order_conditions, position_conditions
 from StaICC.long_icl.designs.retrieval import retrieval_conditions
 from StaICC.long_icl.effective_length import DEFAULT_SHARE
-from StaICC.long_icl.helmet import helmet_conditions
 from StaICC.long_icl.material import DesignOptions, Material
 from StaICC.long_icl.reference_tokens import BUDGETS
 
@@ -52,12 +51,6 @@ class ExperimentDesign:
     """Whether ``shots`` and ``seed`` are options."""
     has_lengths: bool = False
     """Whether the conditions are lengths, so that there is an effective length and ``share`` is an option."""
-    items: int = 100
-    """The default number of test items. They are the first ones of the benchmark."""
-    suite: str = "LongICLBench"
-    """The data sets by default: the cards of this benchmark."""
-    parsing: str = "library"
-    """How responses are parsed by default."""
 
 
 DESIGNS: Mapping[str, ExperimentDesign] = {
@@ -69,15 +62,6 @@ DESIGNS: Mapping[str, ExperimentDesign] = {
     "controls": ExperimentDesign(controls_conditions, most_levels=0),
     "retrieval": ExperimentDesign(retrieval_conditions, levels=(4, 16)),
     "budget": ExperimentDesign(budget_conditions, levels=(4 * 1024, 16 * 1024), has_shots=False),
-    "helmet": ExperimentDesign(
-        helmet_conditions,
-        levels=BUDGETS[1:],
-        has_shots=False,
-        has_lengths=True,
-        items=500,
-        suite="HELMET",
-        parsing="published",
-    ),
 }
 """The experiments by name."""
 
@@ -87,18 +71,16 @@ class Experiment:
     """An experiment and its options.
 
     Args:
-        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval``, ``budget``
-            or ``helmet``.
+        name: ``context``, ``length``, ``shots``, ``order``, ``position``, ``controls``, ``retrieval`` or ``budget``.
         levels: ``context``, ``length`` and ``budget``: budgets in reference tokens
             (:func:`~StaICC.long_icl.reference_tokens.reference_tokens`), such as 4096;
-            ``helmet``: lengths of HELMET, 4096 to 131072;
             ``shots``: demonstrations per label; ``order``: the number of rotations, which is also that of shuffles;
             ``position``: the number of parts of the context; ``retrieval``: numbers of retrieved demonstrations; empty
             for the default.
         shots: Demonstrations per label of the experiments ``order``, ``position``, ``controls`` and ``retrieval``.
         seed: Seed of shuffles and random demonstrations.
         share: The share of the score of the shortest context that counts as kept in the effective length
-            (:mod:`StaICC.long_icl.effective_length`) of ``context``, ``length`` and ``helmet``.
+            (:mod:`StaICC.long_icl.effective_length`) of ``context`` and ``length``.
 
     Raises:
         ArgumentError: An option is invalid.
@@ -119,7 +101,7 @@ class Experiment:
         has_default_demonstrations = self.shots == _DEFAULT_SHOTS and self.seed == _DEFAULT_SEED
         if not design.has_shots and not has_default_demonstrations:
             raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
-        object.__setattr__(self, "share", _checked_share(self.share))
+        object.__setattr__(self, "share", checked_share(self.share))
         if not design.has_lengths and self.share != DEFAULT_SHARE:
             raise ArgumentError(f"the experiment {self.name} has no option share: it has no effective length")
 
@@ -166,7 +148,7 @@ class Experiment:
             )
 
 
-def _checked_share(share: float) -> float:
+def checked_share(share: float) -> float:
     """Return the share of the effective length.
 
     Raises:

@@ -106,7 +106,7 @@ class LongICLData:
         rule = self.card.demonstrations
         has_rounds = len(rule.expected) > 0
         if not has_rounds:
-            raise ArgumentError(f"{self.card.title} has no rounds. Use experiment='helmet' (--experiment helmet)")
+            raise ArgumentError(f"{self.card.title} has no rounds. Use StaICC.HELMET (run helmet)")
         self.check_own_rows(demonstrations_per_label=number)
 
         rows_have_several_labels = rule.rule in ("covering", "needed")

@@ -11,7 +11,8 @@ from StaICC.benchmarks.task import Statistics
 from StaICC.errors import ArgumentError
 from StaICC.inference.replies import Unparsed
 from StaICC.long_icl.cards import ROUNDS
-from StaICC.long_icl.experiments import DESIGNS, Experiment
+from StaICC.long_icl.condition_design import ConditionDesign
+from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.parsing import PARSINGS
 
 ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
@@ -19,6 +20,9 @@ ALL_ROUNDS = tuple(range(1, ROUNDS + 1))
 
 DEFAULT_LIMIT = 500
 """Test items of the published protocol."""
+
+DEFAULT_EXPERIMENT_LIMIT = 100
+"""Test items of an experiment: the first of those of the published protocol."""
 
 
 @dataclass
@@ -41,7 +45,7 @@ class LongICLOptions:
     unparsed: Unparsed = "wrong"
     """How a response without a label, or one that the server withheld, counts: ``wrong`` as published, ``excluded``
     with bounds on the score, or ``error``."""
-    experiment: Experiment | None = None
+    experiment: ConditionDesign | None = None
     """Replaces the rounds by its conditions."""
     statistics: Statistics = field(default_factory=Statistics)
     """Options of the confidence intervals and baselines."""
@@ -76,24 +80,22 @@ def default_limit(experiment: Experiment | None) -> int:
     """Return the number of test items of a run for which the user names none."""
     if experiment is None:
         return DEFAULT_LIMIT
-    return DESIGNS[experiment.name].items
+    return DEFAULT_EXPERIMENT_LIMIT
 
 
 def default_parsing(experiment: Experiment | None, has_own_data: bool) -> str:
     """Return how the responses of a run are parsed for which the user names no parsing.
 
-    What others published is parsed as they did. Everything else is parsed by the library's parser, because the
+    The published rounds are parsed as published. Everything else is parsed by the library's parser, because the
     published one reads few replies of today's models.
 
     Args:
         experiment: The experiment; ``None`` for rounds.
         has_own_data: Whether a data set is the user's own.
     """
-    if has_own_data:
+    if has_own_data or experiment is not None:
         return "library"
-    if experiment is None:
-        return "published"
-    return DESIGNS[experiment.name].parsing
+    return "published"
 
 
 def checked_experiment(experiment: object) -> Experiment | None:

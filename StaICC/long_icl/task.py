@@ -22,8 +22,6 @@ from StaICC.metrics.statistics import Sample
 from StaICC.numerics import mean
 from StaICC.results.details import Baselines
 
-NO_MEAN = "the conditions of an experiment have no common mean: each answers another question"
-
 
 class LongICLTask(Scorer):
     """Scores the predictions of a data set: a score for each round or condition, their mean, and guessing.
@@ -37,6 +35,8 @@ class LongICLTask(Scorer):
     """
 
     name: ClassVar[str] = benchmark_names.LONG_ICL
+    no_mean: ClassVar[str] = "the conditions of an experiment have no common mean: each answers another question"
+    """Why conditions that are no rounds have no mean."""
     free_text = True
     scores_accuracy = True
 
@@ -66,7 +66,7 @@ class LongICLTask(Scorer):
 
         overall = None
         if self._is_experiment:
-            missing["mean"] = NO_MEAN
+            missing["mean"] = self.no_mean
         elif missing:
             missing["mean"] = f"no score in {', '.join(missing)}"
         else:

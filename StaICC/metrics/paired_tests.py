@@ -652,7 +652,8 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     """Return the reason why no outcome on these rows could be significant; ``None`` if one could, or if no row differs.
 
     The most significant outcome has the observed sizes of the steps, all with one sign. If even this outcome has a
-    p-value above the level, too few rows differ.
+    p-value above the level, nothing is tested. There are two reasons: too few rows differ, or their steps are small
+    next to the largest step that one more row could have.
 
     Args:
         difference: The difference; only the absolute values of its steps are used.
@@ -670,14 +671,34 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     one_sided_bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))
     if 2.0 * one_sided_bound <= SIGNIFICANCE_LEVEL:
         return None
-    # With the most favourable pseudo-row, the weighted sum of steps with one sign is always positive.
-    least_favourable = _probability_with_pseudo_row(Counter(steps), pseudo_row)
-    smallest_p_value = 2.0 * (1.0 - favourable_weight(difference.smallest_rows)) * least_favourable
-    if smallest_p_value <= SIGNIFICANCE_LEVEL:
+    if _smallest_p_value(steps, pseudo_row, difference.smallest_rows) <= SIGNIFICANCE_LEVEL:
         return None
+
+    # As many rows would be enough if each had the largest possible step, as rows have that differ in accuracy.
+    differing_count = sum(1 for step in steps if step)
+    largest_steps = [-pseudo_row] * differing_count
+    if _smallest_p_value(largest_steps, pseudo_row, difference.smallest_rows) <= SIGNIFICANCE_LEVEL:
+        return (
+            f"one more row could change the difference by about {-pseudo_row:.2g}, and each of the {differing_count} "
+            f"rows that differ changes it by {max(steps):.2g} at most: p would be above {SIGNIFICANCE_LEVEL:g} even if "
+            "all their differences had one direction"
+        )
     return (
         f"too few rows differ: p would be above {SIGNIFICANCE_LEVEL:g} even if all their differences had one direction"
     )
+
+
+def _smallest_p_value(sizes: Sequence[float], pseudo_row: float, n_rows: int) -> float:
+    """Return the two-sided p-value if all steps had one sign, the smallest one that their sizes allow.
+
+    Args:
+        sizes: The absolute values of the steps.
+        pseudo_row: The step of the pseudo-row, negative.
+        n_rows: The number of test rows, which decides the weight of the favourable pseudo-row.
+    """
+    # With the most favourable pseudo-row, the weighted sum of steps with one sign is always positive.
+    least_favourable = _probability_with_pseudo_row(Counter(sizes), pseudo_row)
+    return 2.0 * (1.0 - favourable_weight(n_rows)) * least_favourable
 
 
 # -- interval and power

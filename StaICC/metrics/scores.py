@@ -211,7 +211,7 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         >>> score_record("My_benchmark", "names.accuracy").higher_is_better
         True
     """
-    if benchmark == benchmark_names.LONG_ICL:
+    if benchmark_names.has_long_contexts(benchmark):
         record = ScoreRecord(key, key, higher_is_better=True, statistic=_ACCURACY)
     elif key in stated:
         record = ScoreRecord(key, key, higher_is_better=stated[key])

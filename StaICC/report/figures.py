@@ -820,7 +820,7 @@ _CURVES = {
     "context": "tokens of the context",
     "shots": "demonstrations per label",
     "position": "part of the context",
-    "helmet": "length of HELMET",
+    benchmark_names.HELMET: "length of HELMET",
 }
 
 
@@ -836,12 +836,13 @@ def _length(result: Result, dataset: str, name: str) -> float:
 
 
 def experiment_chart(given: Given) -> Figure:
-    """Return the scores of an experiment of LongICL by condition, with their intervals.
+    """Return the scores of an experiment of LongICL, or of HELMET's lengths, by condition, with their intervals.
 
     The axis of the experiment ``context`` is the number of tokens, by the model's tokenizer where it is known.
 
     Args:
-        given: A result of LongICL with an experiment, or several of the same experiment by the name of their run.
+        given: A result of LongICL with an experiment, or of HELMET; or several of the same experiment by the name of
+            their run.
 
     Raises:
         ArgumentError: There is no experiment, or there are several.
@@ -857,7 +858,7 @@ def experiment_chart(given: Given) -> Figure:
     for dataset in dataset_names(runs):
         rows = {name: row for result in runs.values() for name, row in _conditions(result, dataset).items()}
         names, places, bands[dataset] = list(rows), list[float](), []
-        if kind in ("shots", "helmet"):  # runs may have other levels
+        if kind in ("shots", benchmark_names.HELMET):  # runs may have other levels
             names.sort(key=lambda name: rows[name].get("demonstrations") or 0)
         for number, (run, result) in enumerate(runs.items()):
             own, at = _conditions(result, dataset), dict[str, float]()
@@ -882,7 +883,7 @@ def experiment_chart(given: Given) -> Figure:
             across[dataset] = Axis((ticks[0][0] - 0.3, ticks[-1][0] + 0.3), ticks, _CURVES[kind])
     curves = "Dashed lines are simultaneous intervals, for all conditions of a run together. "
     return chart(
-        f"Experiment: {kind}",
+        "HELMET" if kind == benchmark_names.HELMET else f"Experiment: {kind}",
         f"Accuracy or micro F1 by condition, with intervals. {curves if across else ''}",
         ["data set", "run", "condition", "score"],
         points,

@@ -620,6 +620,7 @@ _SECTIONS: dict[str, dict[str, ReportPart]] = {
         "Accuracy with intervals and baselines": figure_part(benchmark_names.NORMAL, charts.accuracy_by_dataset),
         "Confusion matrices": run_part([benchmark_names.NORMAL], _confusions),
         "Experiments of LongICL": figure_part(benchmark_names.LONG_ICL, charts.experiment_chart, optional=True),
+        "HELMET by length": figure_part(benchmark_names.HELMET, charts.experiment_chart, optional=True),
         "LongICL by data set": heat_map(benchmark_names.LONG_ICL),
         "LongICL by rounds": figure_part(benchmark_names.LONG_ICL, charts.rounds_chart, optional=True),
     },

@@ -2,7 +2,8 @@
 
 There are up to three such baselines: uniform guessing (or the best of several guessers), always the most frequent
 label, and a copy of the last demonstration's label. Each has its own verdict, and the test decides: a baseline is
-*beaten* if its p-value is at most 0.05.
+*beaten* if its p-value is at most 0.05. A result with several conditions, such as the rounds of LongICL, has verdicts
+for each of them.
 
 Intervals are shown, but decide nothing. An interval can be above a baseline although the test is not significant. It is
 two-sided, and only about the accuracy on the queries that got a prediction. The test compares the run with the baseline
@@ -87,13 +88,11 @@ def strongest_not_beaten(verdicts: Verdicts) -> BaselineVerdict | None:
 
 @dataclass(frozen=True, slots=True)
 class AboveChance:
-    """The verdicts about a run, by data set and in the mean."""
+    """The verdicts about the first condition of a run, by data set and in the mean."""
 
     datasets: Mapping[str, Verdicts]
     mean: Verdicts
     """Of the mean over the data sets, or of the only data set; empty if not all data sets have baselines."""
-    condition: str | None = None
-    """The condition that the verdicts are about; ``None`` if there is only one."""
 
     @property
     def beaten_on(self) -> int:
@@ -147,20 +146,16 @@ def _first_condition(baselines: Mapping[str, Baselines]) -> str:
 def above_chance(result: ResultLike) -> AboveChance | None:
     """Return the verdicts about a run; ``None`` if no accuracy has baselines.
 
-    If there are several conditions, such as the rounds of LongICL, the verdicts are about the first one. Experiments
-    have no verdicts, because their first condition has no special role.
+    If there are several conditions, such as the rounds of LongICL, the verdicts are about the first one
+    (:func:`not_beaten_by_baseline` is about all). Experiments have none, because their first condition has no special
+    role.
     """
     if is_experiment(result):
         return None
     verdicts_by_dataset = {}
-    condition = None
     for dataset, details in result.details.items():
-        if not details.baselines:
-            continue
-        first_condition = _first_condition(details.baselines)
-        verdicts_by_dataset[dataset] = verdicts_of(details.baselines[first_condition])
-        # All data sets have the same conditions. A single one is not named.
-        condition = first_condition if len(details.baselines) > 1 else None
+        if details.baselines:
+            verdicts_by_dataset[dataset] = verdicts_of(details.baselines[_first_condition(details.baselines)])
     if not verdicts_by_dataset:
         return None
 
@@ -169,47 +164,92 @@ def above_chance(result: ResultLike) -> AboveChance | None:
         (mean,) = verdicts_by_dataset.values()
     elif result.means.baselines:
         mean = verdicts_of(result.means.baselines[_first_condition(result.means.baselines)])
-    return AboveChance(verdicts_by_dataset, mean, condition)
+    return AboveChance(verdicts_by_dataset, mean)
 
 
-def not_beaten_by_baseline(result: ResultLike) -> dict[str, list[str]]:
-    """Return the data sets on which the run does not beat a baseline, by the name of the baseline.
+@dataclass(frozen=True, slots=True)
+class ConditionVerdicts:
+    """The verdicts about one condition of a run, on one data set or in the mean."""
 
-    :data:`THE_MEAN` is among the names of the data sets if the run does not beat the baseline in the mean over several
-    data sets. Baselines that are beaten everywhere are left out.
+    condition: str
+    dataset: str
+    """The data set, or :data:`THE_MEAN`."""
+    interval: Interval | None
+    """The interval of the accuracy; ``None`` if there is none."""
+    verdicts: Verdicts
+
+
+def verdicts_about_conditions(result: ResultLike) -> list[ConditionVerdicts]:
+    """Return the verdicts about each condition on each data set, then about its mean over several data sets.
+
+    A condition is left out on data sets where its accuracy has no baselines.
     """
-    above = above_chance(result)
-    if above is None:
-        return {}
-    verdicts_by_name = dict(above.datasets)
-    if len(above.datasets) > 1 and above.mean:  # the mean of a single data set has the same verdicts
-        verdicts_by_name[THE_MEAN] = above.mean
+    found = []
+    for dataset, details in result.details.items():
+        for condition, baselines in details.baselines.items():
+            interval = _accuracy_interval(details.intervals, condition)
+            found.append(ConditionVerdicts(condition, dataset, interval, verdicts_of(baselines)))
+    if len(result.details) > 1:  # the mean of a single data set has the same verdicts
+        for condition, baselines in result.means.baselines.items():
+            interval = _accuracy_interval(result.means.intervals, condition)
+            found.append(ConditionVerdicts(condition, THE_MEAN, interval, verdicts_of(baselines)))
+    return found
 
-    not_beaten: dict[str, list[str]] = {}
+
+def tested_conditions(result: ResultLike) -> list[str]:
+    """Return the names of the conditions that have verdicts, each once, in their order."""
+    return list(dict.fromkeys(verdict.condition for verdict in verdicts_about_conditions(result)))
+
+
+@dataclass(frozen=True, slots=True)
+class NotBeaten:
+    """A baseline, and where the run does not beat it."""
+
+    baseline: str
+    """The name of the baseline in sentences."""
+    datasets: tuple[str, ...]
+    """The data sets; :data:`THE_MEAN` is among them if the run does not beat the baseline in their mean."""
+    conditions: tuple[str, ...]
+    """The conditions that do not beat the baseline on exactly these data sets, in their order."""
+
+
+def not_beaten_by_baseline(result: ResultLike) -> list[NotBeaten]:
+    """Return the baselines that the run does not beat, with the data sets and the conditions where it does not.
+
+    Each condition of the result is tested. Those that fail on the same data sets are one entry.
+    """
+    about_conditions = verdicts_about_conditions(result)
+    not_beaten = []
     for baseline in BASELINES:
-        for name, verdicts in verdicts_by_name.items():
-            for verdict in verdicts:
+        datasets_by_condition: dict[str, list[str]] = {}
+        for about in about_conditions:
+            for verdict in about.verdicts:
                 if verdict.baseline == baseline and not verdict.beaten:
-                    not_beaten.setdefault(baseline, []).append(name)
+                    datasets_by_condition.setdefault(about.condition, []).append(about.dataset)
+
+        conditions_by_datasets: dict[tuple[str, ...], list[str]] = {}
+        for condition in tested_conditions(result):
+            if condition in datasets_by_condition:
+                datasets = tuple(datasets_by_condition[condition])
+                conditions_by_datasets.setdefault(datasets, []).append(condition)
+        for datasets, conditions in conditions_by_datasets.items():
+            not_beaten.append(NotBeaten(baseline, datasets, tuple(conditions)))
     return not_beaten
 
 
 def interval_disagreements(result: ResultLike) -> list[str]:
     """Return sentences about intervals that are above a baseline although the test is not significant.
 
-    There is one sentence for each baseline on each data set, and for the mean over several data sets.
+    There is one sentence for each baseline on each data set, and for the mean over several data sets; with several
+    conditions, for each of them.
     """
-    above = above_chance(result)
-    if above is None:
-        return []
+    has_several_conditions = len(tested_conditions(result)) > 1
     sentences = []
-    for dataset, verdicts in above.datasets.items():
-        details = result.details[dataset]
-        interval = _accuracy_interval(details.intervals, _first_condition(details.baselines))
-        sentences += _disagreements(dataset, interval, verdicts)
-    if len(above.datasets) > 1 and above.mean:
-        interval = _accuracy_interval(result.means.intervals, _first_condition(result.means.baselines))
-        sentences += _disagreements(THE_MEAN, interval, above.mean)
+    for about in verdicts_about_conditions(result):
+        name = about.dataset
+        if has_several_conditions:
+            name = f"{about.dataset}, {about.condition}"
+        sentences += _disagreements(name, about.interval, about.verdicts)
     return sentences
 
 
@@ -233,7 +273,7 @@ def _disagreements(name: str, interval: Interval | None, verdicts: Verdicts) -> 
     """Return a sentence for each baseline that is below the interval of the accuracy, but is not beaten.
 
     Args:
-        name: The data set, or :data:`THE_MEAN`.
+        name: The data set, or :data:`THE_MEAN`; with the condition, if there are several.
         interval: The interval of the accuracy; ``None`` if there is none.
         verdicts: The verdicts about the accuracy.
     """

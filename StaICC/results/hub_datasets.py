@@ -24,7 +24,7 @@ def hub_dataset(result: Result, dataset: str) -> HubDataset | None:
     is_file_of_user = dataset in result.files
     if is_file_of_user:
         return None
-    if result.benchmark == benchmark_names.LONG_ICL:
+    if benchmark_names.has_long_contexts(result.benchmark):
         return _hub_dataset_of_long_icl(dataset)
     # A name is that of a data set of the catalogue only in results of this library: a log of another harness may have a
     # task of the same name. All benchmarks of this library sample demonstrations.

@@ -53,14 +53,16 @@ def nearest_gold_table(result: ResultLike) -> NearestGoldTable:
     """Return the scores of an experiment of LongICL by how near the demonstrations of the true label are to the query.
 
     Args:
-        result: A result of LongICL with an experiment.
+        result: A result of LongICL with an experiment, or of HELMET.
 
     Raises:
         ArgumentError: The result has no experiment, or no test item has a label that its context shows.
     """
     rows = tuple(_rows(result))
     if not rows:
-        raise ArgumentError("got a result without demonstrations of true labels, expected an experiment of LongICL")
+        raise ArgumentError(
+            "got a result without demonstrations of true labels, expected an experiment of LongICL, or HELMET"
+        )
     return NearestGoldTable(rows)
 
 

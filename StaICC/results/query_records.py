@@ -15,7 +15,9 @@ from StaICC.results.details import QueryPosition, query_positions
 from StaICC.results.files import json_row
 from StaICC.results.protocol import ResultLike, ResultsLike
 from StaICC.results.score_records import origin
-from StaICC.safe_text import utf8
+from StaICC.safe_text import logger, utf8
+
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ def _dataset_facts(result: ResultLike, dataset: str, signature: str) -> _Dataset
 def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[QueryRecord]:
     """Yield the record of each query of a single result, in the order of the run.
 
+    Texts with several labels (LongICL) have no records; a warning in the log says so for each such data set.
+
     Args:
         result: The result.
         written: The prompts by data set; a text instead of them is the reason why there are none. A query without a
@@ -177,6 +181,14 @@ def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[
     """
     signature = str(result.signature)
     for dataset, details in result.details.items():
+        if details.asked and not details.conditions and not result.samples:
+            _log.warning(
+                "%s, %s: the result has no records of the %d queries: they are kept for predictions of one label, and "
+                "these texts have several. A run with return_outputs=True has the replies (result.outputs)",
+                result.benchmark,
+                dataset,
+                details.asked,
+            )
         facts = _dataset_facts(result, dataset, signature)
         prompts = written.get(dataset, ())
         if isinstance(prompts, str):  # a reason; the log has it already

@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from StaICC.results.above_chance import LEVEL, THE_MEAN, above_chance, interval_disagreements, not_beaten_by_baseline
+from StaICC.results.above_chance import (
+    LEVEL,
+    THE_MEAN,
+    interval_disagreements,
+    not_beaten_by_baseline,
+    tested_conditions,
+)
 from StaICC.results.details import DatasetDetails
 from StaICC.results.experiment_table import experiment_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE
@@ -100,26 +106,34 @@ def _notes_by_dataset(result: ResultLike) -> list[str]:
 def _not_beaten_remarks(result: ResultLike) -> list[str]:
     """Return remarks about the baselines that the accuracy does not beat.
 
-    There is one for each such baseline, with the data sets, and one for each interval that is above a baseline although
-    the test is not significant.
+    There is one for each such baseline, with the conditions and the data sets, and one for each interval that is above
+    a baseline although the test is not significant.
     """
-    condition = ""
-    above = above_chance(result)
-    if above is not None and above.condition is not None:
-        condition = f"condition {above.condition}, "
-
+    all_conditions = tested_conditions(result)
     sentences = []
-    for baseline, names in not_beaten_by_baseline(result).items():
-        datasets = [name for name in names if name != THE_MEAN]
+    for not_beaten in not_beaten_by_baseline(result):
+        datasets = [name for name in not_beaten.datasets if name != THE_MEAN]
         not_better_on = []
         if datasets:
             not_better_on.append(_names_or_count(datasets))
-        if THE_MEAN in names:
+        if THE_MEAN in not_beaten.datasets:
             not_better_on.append(THE_MEAN)
-        sentences.append(f"Not better than {baseline} ({condition}p > {LEVEL:g}): {', '.join(not_better_on)}.")
+        where = _conditions_in_words(not_beaten.conditions, all_conditions)
+        sentences.append(f"Not better than {not_beaten.baseline} ({where}p > {LEVEL:g}): {', '.join(not_better_on)}.")
     for disagreement in interval_disagreements(result):
         sentences.append(f"{disagreement}.")
     return sentences
+
+
+def _conditions_in_words(conditions: Sequence[str], all_conditions: Sequence[str]) -> str:
+    """Return some conditions as the beginning of a text in brackets; empty if the result has only one condition."""
+    if len(all_conditions) == 1:
+        return ""
+    if len(conditions) == len(all_conditions):
+        return f"all {len(conditions)} conditions; "
+    if len(conditions) == 1:
+        return f"condition {conditions[0]}; "
+    return f"conditions {', '.join(conditions)}; "
 
 
 def _label_mass(result: ResultLike) -> list[str]:

@@ -70,6 +70,8 @@ class _Saved(Displayed, dict[str, Any]):
     def queries(self, prompts: Prompts | None = None) -> list[QueryRecord]:
         """Return every query with its prediction, in the order of the run.
 
+        Texts with several labels (LongICL) have no such records; a warning in the log says so.
+
         Args:
             prompts: Writes the prompts, which results do not contain, such as
                 :func:`StaICC.written_prompts`.

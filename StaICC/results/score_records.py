@@ -99,7 +99,7 @@ def _rounds_of(result: ResultLike, dataset: str, metric: str) -> list[Mapping[st
         dataset: The data set.
         metric: Key of the score: ``mean``, for all rounds, or the name of a round.
     """
-    if result.benchmark != benchmark_names.LONG_ICL:
+    if not benchmark_names.has_long_contexts(result.benchmark):
         return []
     rounds: Mapping[str, Mapping[str, Any]] = result.divided[dataset].get("rounds") or {}
     if metric == "mean":

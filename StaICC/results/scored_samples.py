@@ -192,7 +192,7 @@ def _score_key(result: Result, dataset: str, condition: str, metric: str) -> str
     In LongICL, the key is that of the condition. In other benchmarks with one condition, it is that of the metric; with
     several, it is that of condition and metric.
     """
-    if result.benchmark == benchmark_names.LONG_ICL:
+    if benchmark_names.has_long_contexts(result.benchmark):
         key = condition
         is_score = metric == "accuracy"
     elif len(result.details[dataset].conditions) == 1:

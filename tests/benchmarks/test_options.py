@@ -101,7 +101,8 @@ def options_of(name: str) -> list[str]:
 
 REFUSED = {("generalisation", "sampler")}
 """Other values end with an error: draws are a factor only if all test rows share their demonstrations."""
-OF_FROZEN_DATA = [name for name in BENCHMARKS if name != "long-icl"]  # whose options have a test of their own
+TESTED_ELSEWHERE = ("long-icl", "helmet")
+OF_FROZEN_DATA = [name for name in BENCHMARKS if name not in TESTED_ELSEWHERE]
 CASES = [(name, option) for name in OF_FROZEN_DATA for option in options_of(name) if (name, option) not in REFUSED]
 
 

@@ -90,6 +90,22 @@ def test_runs_of_the_page_are_compared_on_one_condition_as_runs_of_normal_are(mo
     assert list(on_symbols.values) == pytest.approx(saved)
 
 
+def test_a_comparison_by_the_first_score_names_the_others(module_of_page: Path) -> None:
+    """A benchmark of one's own has no main score, so the first one is no choice of anybody."""
+    page = importlib.import_module(module_of_page.stem)
+    models = [load_kernel("ppm"), lambda prompt, label_space: [0.6, 0.3, 0.1]]
+    runs = [page.SymbolLabels(datasets=["mini"])(model) for model in models]
+    first_line, second_line, *_ = compare(*runs).introduction()
+    assert first_line == "metric: names.accuracy (higher is better)"
+    assert second_line == (
+        "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
+        "symbols.accuracy, loss"
+    )
+    of_normal = [Normal(datasets=["mini"])(model) for model in models]
+    for chosen in (compare(*runs, "names.accuracy"), compare(*of_normal)):
+        assert "first score" not in str(chosen)
+
+
 def test_a_benchmark_of_this_library_may_have_an_option_that_is_a_text(
     module_of_page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import StaICC
 from StaICC import Dataset, LongICL, load_kernel
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli import _parser, main
-from StaICC.cli.long_icl_options import LONG_ICL
+from StaICC.cli.long_icl_options import HELMET, LONG_ICL
 from StaICC.cli.model_options import load_model, model_files, model_of
 from StaICC.cli.options import make, run_settings
 from StaICC.inference.identity import identity_of
@@ -27,7 +27,10 @@ def parsed(*words: str) -> argparse.Namespace:
     return arguments
 
 
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != LONG_ICL])  # it has data of its own
+WITH_OWN_DATA = (LONG_ICL, HELMET)
+
+
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in WITH_OWN_DATA])
 def test_a_benchmark_of_the_command_line_is_that_of_python(name: str) -> None:
     in_python = BENCHMARKS[name](datasets=["mini"])
     made = make(parsed("run", name, "--datasets", "mini"))

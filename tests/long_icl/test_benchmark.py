@@ -192,7 +192,7 @@ def test_intervals_and_baselines(small_files: Path) -> None:
     assert own.baselines["1R"].p_value_majority == pytest.approx(1 - (1 - one_try) ** 3)
     assert "majority label" not in str(result)
     frequent = result.divided["banking77"]["majority_label"]
-    assert "Not better than always the majority label (condition 1R, p > 0.05): banking77." in str(
+    assert "Not better than always the majority label (all 2 conditions; p > 0.05): banking77." in str(
         benchmark(lambda **_: frequent)
     )
     f1 = result.divided["dialogre"]["1R"]

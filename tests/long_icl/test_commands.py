@@ -237,6 +237,6 @@ def test_options_of_other_benchmarks_are_refused(
     predictions = [write(tmp_path / "p.jsonl", [])] if command == ["score"] else []
     output = ["-o", str(tmp_path / "o.jsonl")] if command == ["prompts"] else []
     assert main([*command, "normal", *predictions, "--rounds", "1", *output]) == 2
-    assert "--rounds belongs to long-icl" in capsys.readouterr().err
+    assert "--rounds belongs to long-icl;" in capsys.readouterr().err
     assert main([*command, "long-icl", *predictions, "--k", "3", *output]) == 2
     assert "long-icl has no --k" in capsys.readouterr().err

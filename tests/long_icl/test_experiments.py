@@ -606,3 +606,20 @@ def test_a_condition_without_replies_to_its_errors_is_not_better_than_an_equal_o
     assert row["difference_low"] <= complete["difference"] <= row["difference_high"]
     assert row["difference_low"] < 0.0
     assert row["p_value"] >= complete["p_value"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "message"),
+    [
+        (
+            Experiment("order", (1000,)),
+            r"got 1000 rotations of \d+ demonstrations, expected at most \d+, which",
+        ),
+        (Experiment("position", (1000,)), "got 1000 parts for 28 labels, expected at most 28, so that each part has"),
+    ],
+)
+def test_levels_that_the_data_cannot_fill_say_what_is_expected(
+    small_files: Path, experiment: Experiment, message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make(small_files, ["goemotions"], experiment=experiment)

@@ -14,6 +14,7 @@ import pytest
 
 from StaICC import nearest_gold_table
 from StaICC.benchmarks.verify import verify
+from StaICC.cli import main
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.errors import ArgumentError, SchemaError
@@ -228,7 +229,9 @@ def test_equal_predictions_in_all_orders_have_no_spread_and_an_upper_limit() -> 
 # -- gold demonstrations
 
 
-def test_scores_by_the_nearest_gold_demonstration(small_files: Path, tmp_path: Path) -> None:
+def test_scores_by_the_nearest_gold_demonstration(
+    small_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own = benchmark(small_files, Experiment("shots", (2,)), limit=None)
 
     def last_ten(prompt: str, label_space: list[str]) -> str:
@@ -264,6 +267,12 @@ def test_scores_by_the_nearest_gold_demonstration(small_files: Path, tmp_path: P
     assert f"0 .. {found[0]['highest']}" in table
     assert "share of the query's words in it" in table
     result.save(tmp_path / "result.json")
+    assert main(["show", "--nearest-gold", str(tmp_path / "result.json")]) == 0
+    assert table.splitlines()[0] in capsys.readouterr().out
+    assert main(["show", "--nearest-gold", str(tmp_path / "result.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [dict(row) for row in nearest_gold_table(result).rows]
+    assert main(["show", "kernels", "--nearest-gold", str(tmp_path / "result.json")]) == 2
+    assert "got kernels as well" in capsys.readouterr().err
     loaded = load_result(tmp_path / "result.json")
     assert isinstance(loaded, Result)
     assert [finding.contradicted for finding in verify(loaded, data_dir=small_files)] == [(), ()]

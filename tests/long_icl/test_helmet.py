@@ -11,19 +11,22 @@ from typing import Any
 
 import pytest
 
-from StaICC import LongICL
+from StaICC import HELMET, Dataset, LongICL, nearest_gold_table
 from StaICC.benchmarks.findings import Recomputed, status_of
+from StaICC.benchmarks.task import Statistics
 from StaICC.benchmarks.verify import verify
 from StaICC.cli import main
-from StaICC.errors import ArgumentError, DataDamagedError
+from StaICC.comparing.comparison import compare
+from StaICC.errors import ArgumentError, DataDamagedError, UnknownNameError
 from StaICC.long_icl.cards import cards, task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
-from StaICC.long_icl.experiments import Experiment
 from StaICC.long_icl.loading import load
 from StaICC.long_icl.reference_tokens import BUDGETS
 from StaICC.long_icl.selection import permutation
+from StaICC.methods.run import Method
 from StaICC.prompting.prompt_writer import Query
 from StaICC.report.figures import experiment_chart
+from StaICC.report.page import report_html
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result
 from tests.long_icl.conftest import make, scored
@@ -60,8 +63,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def one(folder: Path, name: str, levels: tuple[int, ...] = (), **more: Any) -> LongICLExperimentor:
-    return make(folder, [name], experiment=Experiment("helmet", levels), **{"limit": 24, **more})[0]
+def helmet(folder: Path, datasets: Sequence[str] | None = None, **options: Any) -> HELMET:
+    return HELMET(folder, datasets, verify=False, announce=lambda notice: None, **options)
+
+
+def one(folder: Path, name: str, lengths: tuple[int, ...], limit: int | None = 24) -> LongICLExperimentor:
+    return helmet(folder, [name], lengths=lengths, limit=limit)[0]
 
 
 def test_the_permutation_is_that_of_numpy() -> None:
@@ -126,12 +133,16 @@ def copies(prompt: str, label_space: list[str]) -> str:
 
 
 def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
-    result = make(tables, TASKS, experiment=Experiment("helmet", (4096, 8192)), limit=30)(copies)
+    result = helmet(tables, TASKS, lengths=(4096, 8192), limit=30)(copies)
     result.save(tmp_path / "result.json")
     saved = load_result(tmp_path / "result.json")
     assert isinstance(saved, Result)
     assert status_of(verify(saved, data_dir=tables)) == Recomputed()
-    assert "experiment=helmet,levels=4096+8192" in str(saved.signature)
+    assert saved.benchmark == "HELMET"
+    assert saved.signature.fields["benchmark"] == "HELMET"
+    assert saved.signature.fields["options"] == "lengths=4096+8192"
+    assert "datasets" not in saved.signature.fields  # all five
+    assert saved.arguments["lengths"] == [4096, 8192]
     for name in TASKS:
         shown = saved.divided[name]["experiment"]["conditions"]["4K"]
         assert shown["demonstrations"] == task_card(name).shots[0]
@@ -146,8 +157,8 @@ def test_a_run_is_saved_and_verified(tables: Path, tmp_path: Path) -> None:
 
 def test_a_report_draws_curves_over_the_lengths_of_all_runs(tables: Path) -> None:
     runs = {
-        str(levels): make(tables, ["helmet_nlu"], experiment=Experiment("helmet", levels), limit=9)(copies)
-        for levels in ((8192, 16384), (4096, 8192))
+        str(lengths): helmet(tables, ["helmet_nlu"], lengths=lengths, limit=9)(copies)
+        for lengths in ((8192, 16384), (4096, 8192))
     }
     (panel,) = experiment_chart(runs).panels
     assert [name for _, name in panel.x.ticks] == ["4K", "8K", "16K"]
@@ -188,19 +199,34 @@ def test_a_row_that_is_tested_twice_counts_once_in_tests_and_intervals(tables: P
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"experiment": Experiment("helmet", (5000,))}, "5000: HELMET has no such length. Choose from 4K, 8K, 16K"),
-        ({"instruct": True}, "got instruct=True, expected helmet_banking77, .*, without a label list"),
-        ({"experiment": None, "rounds": (1,)}, "TREC coarse of HELMET has no rounds. Use experiment='helmet'"),
+        ({"lengths": (5000,)}, r"lengths of HELMET: got \(5000,\), expected some of 4096 \(4K\), 8192 \(8K\), 16384"),
+        ({"lengths": (8192, 4096)}, "in rising order"),
+        ({"lengths": ()}, r"got \(\), expected some of 4096"),
+        ({"share": 1.5}, "share: got 1.5, expected a number above 0 and up to 1"),
+        ({"datasets": ["banking77"]}, "got 'banking77', expected helmet_banking77, helmet_trec_coarse"),
     ],
 )
 def test_what_helmet_has_not(tables: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        make(tables, ["helmet_trec_coarse"], **{"experiment": Experiment("helmet", (4096,)), **options})
+        helmet(tables, **options)
 
 
-def test_other_data_sets_are_refused(small_files: Path) -> None:
-    with pytest.raises(ArgumentError, match="got banking77, expected helmet_banking77, helmet_trec_coarse"):
-        make(small_files, ["banking77"], experiment="helmet")
+def test_data_of_the_user_are_refused(tables: Path) -> None:
+    own = Dataset.from_rows(
+        [(f"text {n}", n % 20) for n in range(400)], name="own", label_space=list("abcdefghijklmnopqrst")
+    )
+    with pytest.raises(ArgumentError, match="datasets of HELMET: got 'own', expected helmet_banking77"):
+        helmet(tables, [own])  # type: ignore[list-item]
+
+
+def test_the_data_sets_of_helmet_have_no_rounds(tables: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"TREC coarse of HELMET has no rounds. Use StaICC.HELMET \(run helmet\)"):
+        make(tables, ["helmet_trec_coarse"], [1])
+
+
+def test_the_experiment_helmet_is_gone() -> None:
+    with pytest.raises(UnknownNameError, match="experiment 'helmet'"):
+        LongICL(experiment="helmet")
 
 
 def test_data_without_test_set_need_two_rows(tmp_path: Path) -> None:
@@ -214,8 +240,8 @@ def test_data_without_test_set_need_two_rows(tmp_path: Path) -> None:
 
 def test_the_command_line(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "result.json"
-    options = ["--levels", "4K", "--limit", "5", "--data-dir", str(tables), "--json", str(path)]
-    assert main(["run", "long-icl", "--experiment", "helmet", "--datasets", *TASKS[1:], *options]) == 0
+    options = ["--lengths", "4K", "--limit", "5", "--data-dir", str(tables), "--json", str(path)]
+    assert main(["run", "helmet", "--datasets", *TASKS[1:], *options]) == 0
     assert "HELMET" in capsys.readouterr().err
     saved = load_result(path)
     assert isinstance(saved, Result)
@@ -224,7 +250,124 @@ def test_the_command_line(tables: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_default_options(tables: Path) -> None:
-    benchmark = LongICL(tables, experiment="helmet", verify=False, announce=lambda notice: None)
+    benchmark = helmet(tables)
     assert benchmark.dataset_names == TASKS
     assert benchmark["helmet_nlu"].rounds == ("8K", "16K", "32K", "64K", "128K")
     assert len(benchmark["helmet_trec_coarse"].test_items) == ROWS["test"]  # at most 500
+
+
+# -- commands
+
+
+def words(folder: Path) -> list[str]:
+    # The digests of NLU are not known, so the command line takes made-up rows.
+    return ["--data-dir", str(folder), "--datasets", "helmet_nlu", "--lengths", "4K", "8K", "--limit", "6"]
+
+
+def test_prompts_are_written_and_their_replies_scored(tables: Path, tmp_path: Path) -> None:
+    """The numbers of a query are in its record, and the replies are read as in a run."""
+    prompts = tmp_path / "prompts.jsonl"
+    assert main(["prompts", "helmet", *words(tables), "--with-truth", "-o", str(prompts)]) == 0
+    records = [json.loads(line) for line in prompts.read_text("utf-8").splitlines()]
+    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=6)
+    assert [record["prompt"] for record in records] == benchmark[0].prompt_set()
+    assert [record["condition"] for record in records] == ["4K"] * 6 + ["8K"] * 6
+    replies = [{"id": record["id"], "reply": f" {record['label_space'][record['ground_truth']]}"} for record in records]
+    replies[0]["reply"] = "no idea"
+    given = tmp_path / "replies.jsonl"
+    given.write_text("".join(json.dumps(reply) + "\n" for reply in replies), "utf-8")
+    saved = tmp_path / "result.json"
+    assert main(["score", "helmet", str(given), *words(tables), "--json", str(saved)]) == 0
+    result = load_result(saved)
+    assert isinstance(result, Result)
+    assert result.divided["helmet_nlu"]["4K"] == pytest.approx(5 / 6)
+    assert result.divided["helmet_nlu"]["8K"] == 1.0
+    assert status_of(verify(result, data_dir=tables)) == Recomputed()
+
+
+def test_batches_tasks_and_methods_take_helmet(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests = tmp_path / "requests.jsonl"
+    batch = ["export", "openai-batch", "--benchmark", "helmet", "--model", "some-model", "-o", str(requests)]
+    assert main([*batch, *words(tables)]) == 0
+    assert len(requests.read_text("utf-8").splitlines()) == 12
+    folder = tmp_path / "tasks"
+    assert main(["export", "lm-eval", str(folder), "--benchmark", "helmet", *words(tables)]) == 0
+    assert "--lengths 4096 8192" in (folder / "README.md").read_text("utf-8")
+    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096,), limit=3)
+
+    def second_label(prompt: str, label_space: list[str]) -> list[float]:
+        return [-float(place != 1) for place in range(len(label_space))]
+
+    result = Method("batch_calibration", second_label).run(benchmark)
+    assert isinstance(result, Result)
+    assert result.signature.fields["method"] == "batch_calibration paper"
+    with pytest.raises(ArgumentError, match="needs a calibration set, which HELMET does not have"):
+        Method("domain_calibration", second_label).run(benchmark)
+
+
+def test_runs_are_compared_by_length(tables: Path) -> None:
+    """The mean over lengths is no score: comparisons and leaderboards have a line, or a column, for each length."""
+    benchmark = helmet(tables, ["helmet_nlu"], lengths=(4096, 8192), limit=40)
+    answers = [query.label for query in benchmark[0].all_queries()]
+    runs = {"right": benchmark(preentered_prediction=[answers]), "copies": benchmark(copies)}
+    comparison = compare(runs["right"], runs["copies"])
+    assert [claim.dataset for claim in comparison.claims] == ["4K", "8K"]
+    page = report_html(runs, "two runs")
+    for name in ("HELMET: 4K", "HELMET: 8K", "HELMET by length"):
+        assert name in page
+    assert "HELMET: mean" not in page
+    assert "helmet_nlu, 8K" in str(nearest_gold_table(runs["copies"]))
+
+
+CHANGED: dict[str, Any] = {
+    "datasets": ["helmet_trec_fine"],
+    "lengths": (8192,),
+    "limit": 11,
+    "parsing": "library",
+    "share": 0.5,
+    "unparsed": "excluded",
+    "statistics": Statistics(intervals=False),
+}
+
+
+@pytest.mark.parametrize("option", CHANGED)
+def test_every_option_is_in_the_signature_and_in_the_file(tables: Path, tmp_path: Path, option: str) -> None:
+    base: dict[str, Any] = {"datasets": ["helmet_nlu"], "lengths": (4096, 8192), "limit": 12}
+    first = helmet(tables, **base)
+    second = helmet(tables, **{**base, option: CHANGED[option]})
+    assert first.signature() != second.signature()
+    result = second(copies)
+    result.save(tmp_path / "result.json")
+    saved = load_result(tmp_path / "result.json")
+    assert isinstance(saved, Result)
+    assert saved == result
+    assert status_of(verify(saved, data_dir=tables)) == Recomputed()
+
+
+def test_missing_data_sets_are_named_with_the_command_that_gets_them(tmp_path: Path) -> None:
+    write_table(tmp_path / "helmet_nlu.csv", table("helmet_nlu", "train"))
+    result = helmet(tmp_path, lengths=(4096,), limit=3)(copies)
+    assert [name for name, details in result.details.items() if details.asked] == ["helmet_nlu"]
+    assert result.divided["helmet_clinc150"]["4K"] is None
+    assert "data install long-icl" in result.details["helmet_clinc150"].notes[0]
+    assert status_of(verify(result, data_dir=tmp_path)) == Recomputed()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["run", "helmet", "--rounds", "1"], "--rounds belongs to long-icl; helmet has no such argument"),
+        (["run", "helmet", "--levels", "4K"], "--levels belongs to long-icl; helmet has no such argument"),
+        (["run", "long-icl", "--lengths", "4K"], "--lengths belongs to helmet; long-icl has no such argument"),
+        (["run", "normal", "--share", "0.5"], "--share belongs to long-icl and helmet; normal has no such argument"),
+        (["run", "helmet", "--k", "3"], "helmet has no --k"),
+        (["run", "HELMET", "--lengths", "5K"], "lengths of HELMET: got [5120], expected some of 4096 (4K)"),
+    ],
+)
+def test_options_of_other_benchmarks_are_refused(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 2
+    assert message in capsys.readouterr().err

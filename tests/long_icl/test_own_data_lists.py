@@ -297,6 +297,15 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     assert status_of(verify_file(tmp_path / "forged.json")) != status
 
 
+def test_missing_records_of_queries_are_explained(caplog: pytest.LogCaptureFixture) -> None:
+    """An empty list could mean that the run had no queries."""
+    result = LongICL(datasets=[dataset()], rounds=[1], limit=5, parsing="library")(right, progress=False)
+    assert result.queries() == []
+    assert "cases: the result has no records of the 5 queries: they are kept for predictions of one label" in (
+        caplog.text
+    )
+
+
 def test_a_missing_reply_names_each_label_once_at_most() -> None:
     """Comparisons assumed 100 labels in a missing reply, also of data sets with fewer labels."""
     benchmark = LongICL(datasets=[dataset()], rounds=[1], parsing="library", limit=30)

@@ -193,6 +193,17 @@ def test_fewer_than_six_rows_with_other_predictions_are_no_test_of_accuracy(diff
         assert (paired.too_few_rows(of_scores([*scores, *[0.0] * 60])) is None) is tested
 
 
+def test_the_reason_says_whether_rows_are_too_few_or_their_steps_too_small() -> None:
+    """Forty rows that differ are not too few: here it is one more row that could outweigh them."""
+    few = paired.too_few_rows(of_scores([1.0] * 5 + [0.0] * 55))
+    assert few == "too few rows differ: p would be above 0.05 even if all their differences had one direction"
+    many = of_scores([0.01] * 40 + [0.0] * 20)
+    assert paired.too_few_rows(many) == (
+        "one more row could change the difference by about 0.017, and each of the 40 rows that differ changes it by "
+        "0.00017 at most: p would be above 0.05 even if all their differences had one direction"
+    )
+
+
 def test_a_metric_without_a_bound_is_not_tested() -> None:
     truth, rows = [0, 0, 1, 1], [0, 1, 2, 3]
     runs = [[[1.0, 0.0, 0.0]] * 4, [[0.5, 0.5, 0.0]] * 4]  # the third label is never true

@@ -14,7 +14,13 @@ import StaICC
 from StaICC.datasets.dataset import Dataset
 from StaICC.metrics.intervals import Interval
 from StaICC.report.page import report_html
-from StaICC.results.above_chance import above_chance, interval_disagreements, verdicts_of
+from StaICC.results.above_chance import (
+    NotBeaten,
+    above_chance,
+    interval_disagreements,
+    not_beaten_by_baseline,
+    verdicts_of,
+)
 from StaICC.results.details import Baselines, MeanDetails
 from StaICC.results.model_card import model_index
 from StaICC.results.remarks import remarks
@@ -108,8 +114,61 @@ def test_the_headline_names_the_strongest_baseline_that_is_not_beaten() -> None:
     assert found is not None
     assert found.not_beaten is not None
     assert found.not_beaten.baseline == "a copy of the last demonstration's label"
-    experiment = SimpleNamespace(divided={"own": {"experiment": {}}}, details={"own": details}, means=MeanDetails())
+    experiment = SimpleNamespace(
+        divided={"own": {"experiment": {"name": "order"}}}, details={"own": details}, means=MeanDetails()
+    )
     assert above_chance(experiment) is None  # type: ignore[arg-type]
+
+
+def rounds_model(right_until: int) -> Any:
+    """Predicts the right label of "kind N" in contexts with few demonstrations; else the first label."""
+
+    def model(prompt: str, label_space: list[str]) -> str:
+        demonstration_count = prompt.count("label: ") - 1
+        if demonstration_count > right_until:
+            return label_space[0]
+        return "kind " + re.findall(r"kind (\d+)", prompt)[-1]
+
+    return model
+
+
+def own_rounds(**options: Any) -> StaICC.LongICL:
+    rows = [(f"row {number} is of kind {number % 20}", f"kind {number % 20}") for number in range(400)]
+    return StaICC.LongICL(datasets=[Dataset.from_rows(rows, name="own")], limit=60, **options)
+
+
+@pytest.mark.parametrize(
+    ("right_until", "where"), [(20, "conditions 2R, 3R"), (40, "condition 3R"), (60, None), (0, "all 3 conditions")]
+)
+def test_all_rounds_that_do_not_beat_a_baseline_are_named(right_until: int, where: str | None) -> None:
+    """A later round that is not better than guessing is not hidden behind the first one, which is."""
+    result: Any = own_rounds(rounds=(1, 2, 3))(rounds_model(right_until))
+    remarks_about_guessing = [text for text in remarks(result) if "uniform guessing" in text]
+    if where is None:
+        assert remarks_about_guessing == []
+    else:
+        assert remarks_about_guessing == [f"Not better than uniform guessing ({where}; p > 0.05): own."]
+
+
+def test_conditions_of_an_experiment_that_do_not_beat_a_baseline_are_named() -> None:
+    benchmark = own_rounds(experiment=StaICC.Experiment("shots", levels=(0, 1, 2)))
+    result: Any = benchmark(rounds_model(right_until=20))
+    assert "Not better than uniform guessing (condition 2 shots; p > 0.05): own." in remarks(result)
+
+
+def test_conditions_that_fail_on_other_data_sets_have_sentences_of_their_own() -> None:
+    beaten = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.001)
+    missed = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.3)
+    details = {
+        "own": SimpleNamespace(baselines={"1R": beaten, "2R": missed, "3R": missed}, intervals={}),
+        "other": SimpleNamespace(baselines={"1R": beaten, "2R": beaten, "3R": missed}, intervals={}),
+    }
+    means = MeanDetails(baselines={"1R": beaten, "2R": beaten, "3R": missed})
+    result: Any = SimpleNamespace(divided={"own": {}, "other": {}}, details=details, means=means)
+    assert not_beaten_by_baseline(result) == [
+        NotBeaten("uniform guessing", datasets=("own",), conditions=("2R",)),
+        NotBeaten("uniform guessing", datasets=("own", "other", "the mean"), conditions=("3R",)),
+    ]
 
 
 def test_the_mean_of_one_data_set_is_that_data_set() -> None:

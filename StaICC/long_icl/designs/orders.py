@@ -27,7 +27,8 @@ def order_conditions(options: DesignOptions, material: Material) -> Conditions:
     (rotation_count,) = options.levels
     if rotation_count >= len(demonstrations):
         raise ArgumentError(
-            f"{material.data.card.title}: got {rotation_count} rotations of {len(demonstrations)} demonstrations"
+            f"{material.data.card.title}: got {rotation_count} rotations of {len(demonstrations)} demonstrations, "
+            f"expected at most {len(demonstrations) - 1}, which have different orders"
         )
     conditions: Conditions = {"published": material.shared_context(demonstrations)}
     for number in range(1, rotation_count + 1):
@@ -64,7 +65,10 @@ def position_conditions(options: DesignOptions, material: Material) -> Condition
     (part_count,) = options.levels
     labels = material.data.card.labels
     if part_count > len(labels):
-        raise ArgumentError(f"{material.data.card.title}: got {part_count} parts for {len(labels)} labels")
+        raise ArgumentError(
+            f"{material.data.card.title}: got {part_count} parts for {len(labels)} labels, expected at most "
+            f"{len(labels)}, so that each part has a label"
+        )
     demonstrations = material.shots(options.shots)
     blocks = blocks_of(labels, part_count, options.seed)
 
