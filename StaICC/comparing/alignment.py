@@ -13,9 +13,9 @@ from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.pairing import PairedRecords, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.logs.metric_ranges import name_without_no_filter
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
 from StaICC.metrics.scores import score_record
+from StaICC.results.details import name_without_no_filter
 from StaICC.results.result import Result
 
 MOST_RUNS = 20
