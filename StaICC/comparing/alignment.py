@@ -13,9 +13,9 @@ from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.pairing import PairedRecords, pair_records
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, StaICCError
-from StaICC.logs.metric_ranges import name_without_no_filter
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
 from StaICC.metrics.scores import score_record
+from StaICC.results.details import name_without_no_filter
 from StaICC.results.result import Result
 
 MOST_RUNS = 20
@@ -84,6 +84,19 @@ class AlignedRuns:
     def rows(self) -> int:
         """The number of test rows, over all data sets."""
         return sum(paired.rows for paired in self.datasets.values())
+
+    def log_notes(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return what is unusual in the logs from which runs were read, such as how epochs are averaged.
+
+        Args:
+            names: The names of the runs. Those that are not from logs have no notes.
+        """
+        notes: dict[str, None] = {}
+        for name in names:
+            result = self.runs[name]
+            if result.samples:
+                notes.update(dict.fromkeys(f"{name}: {warning}" for warning in result.warnings))
+        return tuple(notes)
 
     def difference(self, first: str, second: str) -> RunDifference:
         """Return the difference of the means of two runs over the data sets, first minus second."""

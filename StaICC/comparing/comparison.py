@@ -279,6 +279,7 @@ def _comparison(
         non_inferiority=non_inferiority,
         left_out=tuple(dict.fromkeys(left_out)),
         signature=str(first.signature),
+        log_notes=aligned.log_notes([difference.first, difference.second]),
         other_metrics=aligned.other_metrics,
     )
 

@@ -221,6 +221,8 @@ class Comparison(Displayed):
     """Whether the lines are the conditions of an experiment, which have no common mean."""
     interactions: tuple[Interaction, ...] = ()
     """Of an experiment: whether the change from one condition to another differs between the runs."""
+    log_notes: tuple[str, ...] = ()
+    """What is unusual in the logs from which the runs were read, each with the name of its run."""
     other_metrics: tuple[str, ...] = ()
     """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
 
@@ -328,6 +330,7 @@ class Comparison(Displayed):
         if only_second:
             texts.append(f"only the second has {'; '.join(only_second)}")
         texts += [f"left out: {reason}" for reason in self.left_out]
+        texts += [f"note: {note}" for note in self.log_notes]
         return texts
 
     def conclusion(self) -> list[str]:

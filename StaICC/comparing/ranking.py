@@ -161,6 +161,8 @@ class Ranking(Displayed):
     """The best first."""
     left_out: tuple[str, ...]
     """Runs, data sets and queries that are not ranked, with the reason."""
+    log_notes: tuple[str, ...] = ()
+    """What is unusual in the logs from which the runs were read, each with the name of its run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -186,6 +188,7 @@ class Ranking(Displayed):
                 Line("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
             )
         blocks += [Line(f"left out: {reason}") for reason in self.left_out]
+        blocks += [Line(f"note: {note}") for note in self.log_notes]
         return blocks
 
 
@@ -448,6 +451,7 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
         rows=aligned.rows,
         runs=tuple(ranks),
         left_out=aligned.left_out,
+        log_notes=aligned.log_notes(aligned.runs),
     )
 
 

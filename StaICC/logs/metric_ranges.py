@@ -78,11 +78,6 @@ AGGREGATED: Mapping[str, str] = {
 """Metrics whose value is no mean over samples, with the reason."""
 
 
-def name_without_no_filter(metric: str) -> str:
-    """Return the name of a metric as results of logs have it: ``acc`` of ``acc,none``, which lm_eval writes."""
-    return metric.removesuffix(",none")
-
-
 def bare_name(metric: str) -> str:
     """Return the name of a metric without its filter, such as ``exact_match`` of ``exact_match,strict-match``."""
     name, _, _ = metric.partition(",")

@@ -11,9 +11,9 @@ from pathlib import Path
 from StaICC.datasets.table_files import format_suffix, uncompressed_name
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, score_tables
-from StaICC.logs.metric_ranges import name_without_no_filter
 from StaICC.logs.result_of_scores import Range, StatedMetrics, result_of_runs
 from StaICC.logs.samples import LoggedRun, LogReading
+from StaICC.results.details import name_without_no_filter
 from StaICC.results.result import Result
 from StaICC.safe_text import logger, one_line
 

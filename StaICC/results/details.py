@@ -469,3 +469,8 @@ def unpack_scores(text: str, labels: int) -> list[list[float]]:
     for start in range(0, len(numbers), labels):
         rows.append(list(numbers[start : start + labels]))
     return rows
+
+
+def name_without_no_filter(metric: str) -> str:
+    """Return the name of a metric as results of logs have it: ``acc`` of ``acc,none``, which lm_eval writes."""
+    return metric.removesuffix(",none")

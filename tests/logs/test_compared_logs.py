@@ -248,3 +248,23 @@ def test_saved_results_with_another_document_in_one_repeat_are_not_tested(tmp_pa
     other = replace(results["b"], samples={"scores": changed})
     with pytest.raises(StaICCError, match="other documents or targets under the same id"):
         compare(results["a"], other)
+
+
+@pytest.mark.parametrize("command", ["compare", "rank"])
+def test_how_epochs_are_averaged_is_said_where_the_values_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """The second task reduces epochs by their best value, and the table has their mean."""
+    paths = []
+    for number, (model, reducer) in enumerate(zip(MODELS, ("mean", "max"), strict=True)):
+        head = inspect_header(model, 6, epochs=2)
+        head["eval"]["config"]["epochs_reducer"] = [reducer]
+        samples = [sample(row, "CI"[(row + epoch) % 2], epoch) for row in range(6) for epoch in (1, 2)]
+        paths.append(str(write_json(tmp_path / f"{number}.json", samples, head)))
+    assert main([command, *paths]) == 0
+    output = capsys.readouterr().out
+    assert (
+        "note: openai/small: capitals: the task reduces the epochs of a row by max; here its value is their mean"
+        in output
+    )
+    assert "openai/large: capitals" not in output
