@@ -118,6 +118,10 @@ class ScoredItems:
             return None
         return score_part(self.card, tallies, level, self.units)
 
+    def lowest_score_with_limits(self, tallies: Tallies, level: float) -> MetricTerm | None:
+        """Return the score of a condition with its limits, with missing replies as wrong; ``None`` if it failed."""
+        return self.score_with_limits(self._scored_lowest(tallies), level)
+
     def score_of_items_with_limits(
         self, tallies: Tallies, item_indexes: Sequence[int], level: float
     ) -> MetricTerm | None:

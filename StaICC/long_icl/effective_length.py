@@ -168,15 +168,15 @@ class _ScoredLengths:
 def _is_above(scored_items: ScoredItems, tallies: Tallies, guessing_score: float, level: float | None) -> bool:
     """Return whether a score is above that of guessing.
 
-    The lower limit of the score must be above it, with missing replies as wrong ones. Without a level, the score itself
-    must be above it.
+    The lower limit of the interval that results show for the score must be above it, with missing replies as wrong
+    ones. Without a level, the score itself must be above it.
     """
     if level is None:
         return _score(scored_items, tallies) > guessing_score
-    term = scored_items.lowest_sum([tallies], [1.0], level)
-    if term is None:
+    score = scored_items.lowest_score_with_limits(tallies, level)
+    if score is None:
         return False
-    return term.interval(level, METHOD).low > guessing_score
+    return score.interval(level, METHOD).low > guessing_score
 
 
 def _score(scored_items: ScoredItems, tallies: Tallies) -> float:

@@ -197,6 +197,18 @@ def test_an_effective_length_needs_a_score_above_guessing_and_a_longer_context()
     assert note({"a": right(20, 20), "b": []}) == "there is no longer context with a score"
 
 
+def test_a_score_is_above_guessing_if_its_interval_is() -> None:
+    """The interval is the one that results show: Wilson's, not the wider one of a difference."""
+    for correct in range(1, 100, 7):
+        tallies = {"a": right(correct, 100), "b": right(correct, 100)}
+        score = items(100).score_with_limits(tallies["a"], 0.95)
+        assert score is not None
+        lower_limit = score.interval(0.95, "Wilson").low
+        for guessing_score, is_defined in ((lower_limit - 1e-6, True), (lower_limit + 1e-6, False)):
+            found = effective_length(items(100), tallies, guessing_score, share=0.85, level=0.95)
+            assert (found["length"] is not None) == is_defined
+
+
 def test_missing_replies_count_at_their_worst_for_each_bound_of_the_effective_length() -> None:
     missing: list[Tally | None] = [None] * 40
     tallies = {"a": right(100, 100), "b": right(60, 60) + missing}
