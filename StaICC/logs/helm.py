@@ -81,7 +81,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Texts:
-    """What the files beside the statistics say about the instances of one slice."""
+    """What the files next to the statistics say about the instances of one slice."""
 
     digests: dict[str, str] = field(default_factory=dict)
     """The digest of each instance."""
@@ -369,7 +369,7 @@ def _known_metric(name: str) -> KnownMetric | None:
     return known_metric(name_of_one_reply)
 
 
-# -- files beside the statistics
+# -- files next to the statistics
 
 
 def _read_texts(folder: Path) -> dict[_Slice, _Texts]:

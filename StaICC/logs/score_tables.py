@@ -121,7 +121,7 @@ def _columns_without_scores(metrics: Sequence[str], rows: Sequence[tuple[str, Ma
 
 
 def _is_number_or_missing(value: Any) -> bool:
-    """Return whether a value of a column is a finite number, or stands for a missing score."""
+    """Return whether a value of a column is a finite number, or means a missing score."""
     if value is None or isinstance(value, (bool, int)):
         return True
     if isinstance(value, float):

@@ -1,8 +1,8 @@
 """Settings of logs as texts without secrets: values of known options, digests of all others.
 
-Logs have what users passed to a harness: keys of servers, passwords in addresses, headers. Nobody can list the names of
-all options that have a secret, so the options whose values are shown are listed here. The digest of another value still
-shows that two runs differ in it.
+Logs have what users passed to a harness: keys of servers, passwords in addresses, headers. No list can have the names
+of all options that have a secret, so the options whose values are shown are listed here. The digest of another value
+still shows that two runs differ in it.
 """
 
 from __future__ import annotations

@@ -322,7 +322,7 @@ class _HelmetContexts:
         return PromptParts(card.template.plain, tuple(demonstrations), "")
 
     def label_numbers(self, item_index: int) -> tuple[str, ...]:
-        """Return the number that stands for each label in the prompt of a test item, in the order of the card."""
+        """Return the number of each label in the prompt of a test item, in the order of the card."""
         numbers = list(range(len(self.material.data.card.labels)))
         random.Random(self._seed(item_index)).shuffle(numbers)
         return tuple(str(number) for number in numbers)

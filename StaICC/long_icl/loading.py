@@ -51,7 +51,7 @@ class LoadedFile:
 
     @property
     def identity(self) -> str:
-        """A digest that stands for the rows: that of the published rows if verified, otherwise that of the file."""
+        """A digest of the rows: that of the published rows if verified, otherwise that of the file."""
         if self.verified:
             return self.spec.rows_sha256 or self.spec.sha256[0]
         return self.sha256

@@ -66,7 +66,7 @@ def load_own(dataset: Dataset) -> LongICLData:
     demonstrations_of_rounds = _demonstrations_of_rounds(demonstrations, card)
     task = _task_card(card, template, answers, split.test, demonstrations_of_rounds)
 
-    # The rows come from a data set in memory: one record stands for the files of both splits.
+    # The rows come from a data set in memory: one record describes the files of both splits.
     file = LoadedFile(
         path=Path(card.name),
         spec=FileSpec(format="own data"),
