@@ -34,6 +34,7 @@ def as_label(card: TaskCard, text: str) -> str:
     Case is not compared.
 
     Example:
+        >>> from StaICC.long_icl.cards import task_card
         >>> as_label(task_card("banking77"), '"Reverted_card_payment?".')
         'reverted_card_payment?'
         >>> as_label(task_card("banking77"), "no idea.")

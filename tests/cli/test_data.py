@@ -26,7 +26,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert err == ""
-    assert lines[13:15] == ["", "LongICL:"]
+    assert lines[13:15] == ["", "LongICL, HELMET:"]
     assert lines[0].split() == ["INDEX", "NAME", "TITLE", "TASK", "LABELS", "ROWS", "STATE", "LICENCE"]
     for index, name in enumerate(names()):
         assert lines[index + 2].startswith(f"{index}      {name} ")

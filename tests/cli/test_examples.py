@@ -52,6 +52,7 @@ ELSEWHERE = {
     "data remove NAME": "needs a converted model: tests/kernels/huggingface/test_gguf.py",
     "data verify": "its status says whether data is installed: tests/cli/test_data.py",
     "export eval-results result.json -o staicc.yaml": "needs data sets of the hub: tests/results/test_hub_exports.py",
+    "show --nearest-gold result.json": "needs an experiment: tests/long_icl/test_gold_demonstrations.py",
     "run long-icl --data-dir DIR --rounds 1 2 --limit 20": "needs the user's files: tests/cli/test_data.py",
     "run long-icl --experiment context --levels 4K 8K 16K --dry-run": "needs the user's files: tests/cli/test_data.py",
 }
