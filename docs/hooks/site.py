@@ -143,7 +143,10 @@ def _search_boost(place: str) -> float:
     """Return the weight of a page in the site's search: readers look for guides, and for internals by their names."""
     if place.startswith("api/") or place in ("changelog.md", "contributing.md", "architecture.md"):
         return 0.0002
-    return 0.2 if place.startswith(("examples/", "data_sets/")) else 1.0
+    # A tutorial has the words of the guides that it leads through.
+    if place.startswith(("examples/", "data_sets/")) or place == "lm_eval_runs.md":
+        return 0.2
+    return 1.0
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
