@@ -20,7 +20,13 @@ def copied_rows(view: SubsetView, texts: tuple[str, ...] | None = None, labelled
     copied = []
     for position in range(len(view)):
         row = view.row(position)
-        copied.append(Row(row.texts if texts is None else texts, row.label if labelled else 0))
+        shown_texts = row.texts
+        if texts is not None:
+            shown_texts = texts
+        shown_label = 0
+        if labelled:
+            shown_label = row.label
+        copied.append(Row(shown_texts, shown_label))
     return SubsetView(view.name, cast("Any", tuple(copied)), range(len(copied)), view.get_label_space())
 
 

@@ -20,8 +20,8 @@ def token_counter(tokenizer: str | Callable[[str], int]) -> TokenCounter:
     """Return what counts the tokens of texts.
 
     Args:
-        tokenizer: The name of a local model (:func:`~StaICC.kernels.registry.load_kernel`), whose weights are not
-            loaded; ``"package.module:name"`` of a function; or a function that returns the number of tokens of a text.
+        tokenizer: The name of a local model, as ``load_kernel`` takes it, whose weights are not loaded;
+            ``"package.module:name"`` of a function; or a function that returns the number of tokens of a text.
 
     Raises:
         ArgumentError: The name is of something else.

@@ -152,7 +152,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "an empty file of samples": (without_samples, "the file has no samples"),
     "a device": (as_pipe, "a device or a socket"),
     "no name of a model": (without_model, "does not name the model"),
-    "a number of documents that nobody has": (
+    "more documents than are read": (
         lambda folder: edit_results(folder, lambda values: values["n-samples"]["sums"].update(effective=10**12)),
         "more than the 1000000 that are read",
     ),

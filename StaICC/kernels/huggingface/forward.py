@@ -469,7 +469,7 @@ def check_range(tokens: Sequence[int], size: int) -> None:
 
 
 def _body(model: Any) -> Any:
-    """Return the part of a model below its output head; None if it cannot be told apart."""
+    """Return the part of a model below its output head; None if it cannot be distinguished."""
     if callable(getattr(model, "get_base_model", None)):
         model = model.get_base_model()  # of peft: the model into which adapters were put
     body = getattr(model, "base_model", None)
