@@ -25,7 +25,7 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import LoadsModel, Text
 from StaICC.inference.identity import Identity, hub_name
-from StaICC.kernels.huggingface import torch
+from StaICC.kernels.huggingface import interventions, torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
 from StaICC.kernels.huggingface.finite_check import why_not_finite
 from StaICC.kernels.huggingface.forward import Forward, TokenLogits, guard
@@ -399,7 +399,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         with self._running(prompts):
             sequences = self._read_prompts(prompts).before()
             self._count(sequences)
-            return self.runner().layer_states(sequences).numpy()
+            return interventions.layer_states(self.runner(), sequences).numpy()
 
     def patched(
         self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]
@@ -421,7 +421,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             tokens, shared = self.format.deciding(label_space)
             sequences = self._read_prompts(prompts).before(shared)
             self._count(sequences)
-            states = self.runner().patched(sequences, layer, state)
+            states = interventions.replaced_state(self.runner(), sequences, layer, state)
             logits = self.runner().forward.rows(states, tokens, totals=False)
             return self._probabilities(logits.rows)
 
