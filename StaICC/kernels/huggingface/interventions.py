@@ -101,3 +101,61 @@ def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int,
 
     with _changed_outputs([layers[layer]], replace):
         return runner.last(sequences, partial(runner.compute, alone=True))
+
+
+FEED_FORWARD_NAMES = ("mlp", "feed_forward", "ffn")
+"""The names that transformers gives to the feed-forward network of a decoder layer."""
+
+
+def feed_forward_networks(model: Any) -> list[Any]:
+    """Return the feed-forward network of each decoder layer.
+
+    Raises:
+        ArgumentError: A layer has none that is a module of its own, as in OPT.
+    """
+    networks = []
+    for number, layer in enumerate(decoder_layers(model)):
+        children = dict(layer.named_children())
+        names = [name for name in FEED_FORWARD_NAMES if name in children]
+        if not names:
+            raise ArgumentError(
+                f"layer {number} of {type(model).__name__} has no module {' or '.join(FEED_FORWARD_NAMES)}, so the "
+                "output of its feed-forward network cannot be changed. Use another model"
+            )
+        networks.append(children[names[0]])
+    return networks
+
+
+def steered(
+    runner: BatchRunner, sequences: Sequence[Tokens], vectors: Sequence[Sequence[float]], strength: float
+) -> Any:
+    """Return what is computed at the last position of each sequence while all positions of all layers are steered.
+
+    In each layer, the output ``x`` of the feed-forward network is turned towards the vector ``v`` of the layer, and
+    keeps its length (Liu et al. 2024, "In-context Vectors", as in the authors' code)::
+
+        weight = strength * (1 + max(0, cos(x, -v)))
+        x'     = |x| * unit(unit(x) + weight * unit(v))
+
+    Raises:
+        ArgumentError: The number of vectors is not that of the layers, or one has another width.
+    """
+    networks = feed_forward_networks(runner.forward.model)
+    if len(vectors) != len(networks):
+        raise ArgumentError(f"vectors: got {len(vectors)}, expected {len(networks)}, one for each layer")
+    unit = partial(torch.nn.functional.normalize, dim=-1)
+
+    def steer(layer: int, output: Any) -> Any:
+        width = output.shape[-1]
+        if len(vectors[layer]) != width:
+            raise ArgumentError(f"vector of layer {layer}: got {len(vectors[layer])} numbers, expected {width}")
+        x = output.float()
+        v = torch.tensor(vectors[layer], dtype=torch.float32, device=x.device)
+        away_from_vector = torch.nn.functional.cosine_similarity(x, -v, dim=-1).clamp(min=0)
+        weight = strength * (1 + away_from_vector)
+        turned = unit(unit(x) + weight.unsqueeze(-1) * unit(v))
+        length = x.norm(dim=-1, keepdim=True)
+        return (length * turned).to(output.dtype)
+
+    with _changed_outputs(networks, steer):
+        return runner.last(sequences, partial(runner.compute, alone=True))
