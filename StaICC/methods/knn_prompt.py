@@ -1,4 +1,4 @@
-r"""k-nearest-neighbour prompting (Xu, Wang, Mao, Lyu, She and Zhang 2023, "kNN Prompting").
+r"""k-nearest-neighbour prompting (Xu et al. 2023, "kNN Prompting").
 
 The distributions over the full vocabulary that follow the calibration prompts are anchors. Of the anchors nearest to a
 prompt's distribution :math:`p` by :math:`D_{KL}(p_i \Vert p)`, each has one vote for its label. Probabilities are the
