@@ -1,7 +1,7 @@
 """Seconds and memory of a prompt with a context of 128K or 1M tokens: in a run, in a forecast, in a batch file.
 
-The part ``levels`` is a run of three conditions, whose contexts have about as many tokens. Each part runs in processes of
-its own, with few and with many prompts; the differences, divided by the number of further prompts, are those of one
+The part ``levels`` is a run of three conditions, whose contexts have about as many tokens. Each part runs in processes
+of its own, with few and with many prompts; the differences, divided by the number of further prompts, are those of one
 prompt. The inference function only reads the length of the prompt. Not on Windows. Usage::
 
     python tests/performance/long_contexts.py [--levels 128K 1M] [--parts run levels forecast batch] [--prompts 12 48]
