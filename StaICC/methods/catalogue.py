@@ -31,6 +31,7 @@ _MODULES: Mapping[str, Sequence[str]] = {
     "calibration.neighbours": ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "prototypical_calibration"),
     "generation": ("generate", "generation_calibration"),
     "task_vectors": ("task_vectors",),
+    "in_context_vectors": ("in_context_vectors",),
 }
 """The built-in methods by module, which has the record of each under its name in capitals. To add a method, add it."""
 
