@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from StaICC.arguments import validate_integer
@@ -18,7 +18,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import KernelCall, without_failures
+from StaICC.methods.features import KernelFunction, without_failures
 from StaICC.methods.options import option
 from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.optional import Package
@@ -50,7 +50,7 @@ def in_context_vectors(data: MethodData) -> Steps:
     steered_models = []
     for templated in data.templates():
         vectors = yield from learn_vectors(templated)
-        steered_models.append(steered_model(vectors, strength))
+        steered_models.append(SteeredModel(tuple(map(tuple, vectors.tolist())), strength))
 
     # Each condition has a template of its own, or all have the same.
     bare = data.on(demonstrations=[[] for _ in data.demonstrations])
@@ -99,12 +99,23 @@ def main_direction(steps: Any) -> Any:
     return (mean + component).reshape(steps.shape[1:])
 
 
-def steered_model(vectors: Any, strength: float) -> KernelCall:
-    """Return the feature: label probabilities of the model whose layers are steered towards vectors."""
-    rows: Sequence[Sequence[float]] = tuple(tuple(vector) for vector in vectors.tolist())
-    digest = hashlib.sha256(repr(rows).encode()).hexdigest()  # each data set has its own vectors
-    facts = Identity({"vectors": digest, "strength": repr(strength)})
-    return KernelCall("in-context vectors", "steered", (rows, strength), facts)
+@dataclass(frozen=True)
+class SteeredModel(KernelFunction):
+    """Label probabilities of the model while its layers are steered towards vectors."""
+
+    vectors: tuple[tuple[float, ...], ...] = field(hash=False)
+    """One for each layer."""
+    strength: float
+    kernel: Any = None
+
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return a name, and a digest of the vectors with the strength: each data set has its own vectors."""
+        digest = hashlib.sha256(repr(self.vectors).encode()).hexdigest()
+        return "in-context vectors", Identity({"vectors": digest, "strength": repr(self.strength)})
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return the prediction for each prompt."""
+        return self.kernel.steered(prompts, label_space, self.vectors, self.strength)
 
 
 IN_CONTEXT_VECTORS = MethodSpec(

@@ -67,9 +67,7 @@ def steered_probabilities(model: Any, tokenizer: Any, prompt: str, vectors: Any,
         return hook
 
     networks = [layer.mlp for layer in model.model.layers]
-    handles = [
-        network.register_forward_hook(turned(vector)) for network, vector in zip(networks, vectors, strict=True)
-    ]
+    handles = [network.register_forward_hook(turned(vector)) for network, vector in zip(networks, vectors, strict=True)]
     with torch.no_grad():
         logits = model(torch.tensor([tokenizer(prompt)["input_ids"]]), use_cache=False).logits[0, -1, tokens]
     for handle in handles:
