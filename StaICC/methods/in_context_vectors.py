@@ -20,7 +20,7 @@ from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.features import KernelFunction, without_failures
 from StaICC.methods.options import option
-from StaICC.methods.calibration.base import labelled_prompts
+from StaICC.methods.training_prompts import SameDemonstrations, labelled_prompts
 from StaICC.optional import Package
 
 numpy = Package("numpy", "hf", "in-context vectors")
@@ -64,8 +64,8 @@ def in_context_vectors(data: MethodData) -> Steps:
 
 def learn_vectors(data: MethodData) -> Generator[Any, Any, Any]:
     """Return a vector for each layer, learned from calibration rows: an array (layers, width)."""
-    number = validate_integer("calibration_number", data.calibration_number, 2)
-    inputs, labels = labelled_prompts(data.write, data.calibration_set, data.label_space, number, 0, data.variant)
+    validate_integer("calibration_number", data.calibration_number, 2)
+    inputs, labels = labelled_prompts(SameDemonstrations(data, []))
     label_prefix = data.settings.template.label_prefix
     answers = [f"{label_prefix}{data.label_space[label]}" for label in labels]
     input_states, answer_states = yield [

@@ -49,10 +49,10 @@ from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
 from StaICC.methods import features, specification
-from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.contract import MethodData, Predictions, Steps
 from StaICC.methods.features import FeatureCache, Request
 from StaICC.methods.outputs import as_probabilities, as_stated
+from StaICC.methods.released.methods import steps_of
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import MethodSpec as MethodSpec
@@ -141,6 +141,7 @@ class Method:
         self.kernel = _as_kernel(kernel)
         self.variant = specification.check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
+        self._steps = steps_of(self.spec, self.variant)
         self.options = specification.make_options(self.spec.name, self.spec.options, options)
         required = self.spec.requires - getattr(self.options, "not_required", frozenset())
         features.check_capabilities(self.spec.title, self.kernel, required)
@@ -152,7 +153,7 @@ class Method:
         """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-        steps = self.spec.steps(data)
+        steps = self._steps(data)
         if not isinstance(steps, Generator):
             got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
             raise ArgumentError(got)

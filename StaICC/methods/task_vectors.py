@@ -17,8 +17,8 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
-from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.methods.features import KernelCall, Request, without_failures
+from StaICC.methods.training_prompts import GivenSource, SameDemonstrations, labelled_prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ def _learned(data: spec.MethodData, maker: spec.PromptMaker) -> Generator[Any, A
     """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer."""
     number = validate_integer("calibration_number", data.calibration_number, 2)
     experimentor, half = data.experimentor, number // 2
-    drawn = experimentor.calibration_set(), experimentor.get_label_space(), number, experimentor.get_k(), data.variant
-    prompts, labels = labelled_prompts(maker, *drawn)
-    bare, _ = labelled_prompts(lambda demonstrations, query: maker([], query), *drawn)
+    source = GivenSource(maker, experimentor.calibration_set(), data.label_space, number, data.k)
+    prompts, labels = labelled_prompts(source)
+    bare, _ = labelled_prompts(SameDemonstrations(source, []))
     layer: int | None = data.options.layer
     if layer is not None:
         layer = validate_integer("layer", layer, 0)

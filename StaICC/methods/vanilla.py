@@ -22,8 +22,8 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
-from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
 from StaICC.methods.features import KernelCall, apply_present, present
+from StaICC.methods.label_scores import label_rows, mean_row, read_probabilities
 from StaICC.methods.retrieval import views_of_orders
 from StaICC.prompting.demonstrations import sample_demonstrations
 

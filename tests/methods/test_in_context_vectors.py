@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from StaICC.methods.calibration.base import labelled_prompts
 
 from StaICC import Normal, TemplateSensitivity
 from StaICC.errors import ArgumentError
-from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.methods.run import Method
 from tests.methods.fakes import Kernel, mini, rows_of
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy
 import pytest
+from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 
 from StaICC import Dataset, Normal
 from StaICC.benchmarks.tasks.label_noise import GLER
 from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 from StaICC.methods.retrieval import order_patterns
 from StaICC.methods.run import Method, forecast_method
 from tests.methods.fakes import Kernel, mini, rows_of

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from StaICC.methods.calibration.base import CalibratedKernel
+from StaICC.methods.calibration.prior import DomainCalibration, batch_calibration
 
 from StaICC import GLER, Normal
 from StaICC.benchmarks.verify import verify
@@ -15,8 +17,6 @@ from StaICC.inference.identity import Identity
 from StaICC.inference.replies import Failure
 from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.base import CalibratedKernel
-from StaICC.methods.calibration.prior import DomainCalibration, batch_calibration
 from StaICC.methods.features import without_failures
 from StaICC.methods.run import Method, run_all, run_many_shot
 from StaICC.methods.specification import METHODS, clean_copy

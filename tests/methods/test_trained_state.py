@@ -14,6 +14,8 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from StaICC.methods.calibration.neighbours import HiddenCalibration
+from StaICC.methods.calibration.prior import ContextualCalibration
 
 from StaICC import Dataset, Normal
 from StaICC.benchmarks.benchmark import Benchmark
@@ -24,8 +26,6 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.neighbours import HiddenCalibration
-from StaICC.methods.calibration.prior import ContextualCalibration
 from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, Request, feature_keys
 from StaICC.methods.run import Method
 from StaICC.methods.specification import METHODS

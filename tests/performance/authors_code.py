@@ -25,7 +25,6 @@ import numpy
 import torch
 from records import arguments, markdown, record
 from scipy import spatial
-
 from StaICC.methods.calibration.neighbours import HiddenCalibration, KNNPrompting
 from StaICC.methods.calibration.prior import (
     ContextualCalibration,
@@ -33,6 +32,7 @@ from StaICC.methods.calibration.prior import (
     batch_calibration,
     calibrated_in_context,
 )
+
 from StaICC.methods.retrieval import lowest_entropy, representatives
 from StaICC.prompting.stable_random import StableRandom
 

@@ -13,9 +13,6 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from StaICC.errors import ArgumentError, OutputError, SchemaError
-from StaICC.inference.identity import Identity
 from StaICC.methods.calibration.neighbours import (
     HiddenCalibration,
     KNNPrompting,
@@ -32,6 +29,9 @@ from StaICC.methods.calibration.prior import (
     LinearCalibration,
     TemperatureScaling,
 )
+
+from StaICC.errors import ArgumentError, OutputError, SchemaError
+from StaICC.inference.identity import Identity
 from StaICC.methods.run import Method
 from StaICC.prefabricate_inference import standard_calibration as sc
 from StaICC.prompting.demonstrations import sample_demonstrations
@@ -476,6 +476,7 @@ def test_prototypes_are_the_authors(width: int) -> None:
     """
     optimize = pytest.importorskip("scipy.optimize")
     from StaICC.methods.calibration.neighbours import shares_of_nearest
+
     from StaICC.prompting.stable_random import StableRandom
 
     data, other = numpy.array(rows(60, width, 4)[0]), rows(40, width, 9)[0]
