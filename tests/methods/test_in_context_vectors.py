@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from StaICC.methods.calibration.base import labelled_prompts
 
 from StaICC import Normal, TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods.run import Method
+from StaICC.methods.training_prompts import GivenSource, labelled_prompts
 from tests.methods.fakes import Kernel, mini, rows_of
 
 numpy = pytest.importorskip("numpy")
@@ -86,7 +86,7 @@ def test_queries_without_demonstrations_are_steered_from_inputs_to_answers(parts
 
     experimentor = benchmark[0]
     labels, write = experimentor.get_label_space(), experimentor.prompt_former.write_prompt_from_dataline
-    inputs, truth = labelled_prompts(write, experimentor.calibration_set(), labels, EXAMPLES, 0, "paper")
+    inputs, truth = labelled_prompts(GivenSource(write, experimentor.calibration_set(), labels, EXAMPLES, k=0))
     prefix = experimentor.prompt_former.settings.template.label_prefix
     steps = []
     for text, label in zip(inputs, truth, strict=True):
