@@ -36,6 +36,7 @@ _MODULES: Mapping[str, Sequence[str]] = {
     "prototypical_calibration": ("prototypical_calibration",),
     "generation": ("generate", "generation_calibration"),
     "task_vectors": ("task_vectors",),
+    "in_context_vectors": ("in_context_vectors",),
 }
 """The built-in methods by module, which has the record of each under its name in capitals. To add a method, add it."""
 

@@ -401,9 +401,10 @@ def _stored_value(feature: Feature, answer: Answer) -> Any:
 def extra_features(kernel: Any) -> frozenset[str]:
     """Return what a kernel computes beyond its capabilities: joint features, and methods that bypass no override.
 
-    These are ``"noisy_channel"`` (in two variants) and ``"patched"`` (with the state of a layer replaced).
+    These are ``"noisy_channel"`` (in two variants), ``"patched"`` (with the state of a layer replaced) and
+    ``"steered"`` (with all layers turned to vectors).
     """
-    names = ("noisy_channel", "patched")
+    names = ("noisy_channel", "patched", "steered")
     return protocol.joint_features_of(kernel).union(name for name in names if protocol.can_call_directly(kernel, name))
 
 
