@@ -48,7 +48,7 @@ from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
 from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
-from StaICC.methods import features, specification
+from StaICC.methods import capabilities, features, specification
 from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.contract import MethodData, Predictions, Steps
 from StaICC.methods.features import FeatureCache, Request
@@ -143,7 +143,7 @@ class Method:
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
         self.options = specification.make_options(self.spec.name, self.spec.options, options)
         required = self.spec.requires - getattr(self.options, "not_required", frozenset())
-        features.check_capabilities(self.spec.title, self.kernel, required)
+        capabilities.check_capabilities(self.spec.title, self.kernel, required)
 
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
@@ -179,7 +179,7 @@ class Method:
         finally:
             if tokens_used(self.kernel) != before:
                 raise ArgumentError("the method calls the kernel by itself; it must request features")
-        features.check_requests(self.spec.title, self.kernel, requests)
+        capabilities.check_requests(self.spec.title, self.kernel, requests)
         return requests, None
 
     def prepare(self, experimentor: BaseExperimentor) -> BaseExperimentor:
