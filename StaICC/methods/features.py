@@ -90,6 +90,7 @@ class FeatureCache:
         computed: Of how many texts it computed features.
         reused: Of how many texts requested features were in memory or in the store.
         logged: The warnings that runs with this cache logged.
+        first_tokens: The tokens that the kernel had counted when the cache was made.
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
@@ -106,6 +107,7 @@ class FeatureCache:
         self._bytes_in_memory = 0
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
         self._tokens_of_workers = (0, 0)
+        self.first_tokens = self.tokens
         self._context: RunContext | None = None
         self._recheck: bool | None = None
         self._unparsed: Unparsed = "error"
