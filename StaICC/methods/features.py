@@ -29,7 +29,7 @@ from StaICC.kernels import protocol
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.capabilities import check_capabilities as check_capabilities
 from StaICC.methods.capabilities import extra_features as extra_features
-from StaICC.methods.capabilities import features_of as features_of
+from StaICC.methods.computed_features import features_of as features_of
 from StaICC.methods.feature_store import FeatureCounter, FeatureStore, stored_key
 from StaICC.methods.kernel_functions import FeatureFunction as FeatureFunction
 from StaICC.methods.kernel_functions import KernelCall as KernelCall

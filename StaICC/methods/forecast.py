@@ -93,7 +93,8 @@ def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: F
     made_up = _MadeUp(kernel, seed)
     caches = ModelCaches(kernel, compute=made_up)
     same_data = runs[0][1] is runs[-1][1]
-    shared = SharedFeatures(caches, runs, same_data)
+    first_requests = [(method.first_requests, benchmark) for method, benchmark in runs]
+    shared = SharedFeatures(caches, first_requests, same_data)
     with options.context() as context:
         context.start([kernel])
         for method, benchmark in fitting:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from StaICC.inference import forecast
 from StaICC.inference.contract import Features, Inference
@@ -16,8 +16,9 @@ from StaICC.inference.forecast import Forecast
 from StaICC.inference.identity import Identity, combined, identity_of
 from StaICC.inference.recheck import tolerance_of
 from StaICC.inference.store import query_key
+from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.capabilities import compute_features
+from StaICC.methods.computed_features import compute_features
 from StaICC.methods.packed_features import packed_row
 from StaICC.methods.requests import Feature
 
@@ -26,6 +27,8 @@ class KernelFunction:
     """An inference function that calls a kernel: the base of dataclasses with a field ``kernel``, and ``batch``."""
 
     kernel: Any
+    capability: ClassVar[Capability | None] = None
+    """The capability that the kernel must have, if any; the harness refuses another kernel."""
 
     def added_identity(self) -> tuple[str, Identity]:
         """Return what is added to the identity of the kernel: its name and its facts."""

@@ -42,6 +42,7 @@ from StaICC.methods.kernel_functions import StatedFacts
 from StaICC.methods.method_signature import method_field, with_method
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import make_options
+from StaICC.methods.requests import Request
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.methods.table import OF_METHODS, MethodTable
 from StaICC.progress import drawn_progress, within
@@ -175,6 +176,10 @@ class Method:
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
         return Started(data, StartedMethod(self.spec.title, self.spec.steps(data), self.kernel))
+
+    def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
+        """Return what the method asks first on a data set."""
+        return self.started(experimentor).method.requests or ()
 
     def _data_of(self, experimentor: BaseExperimentor) -> MethodData:
         """Return what the method gets to know about a data set."""
@@ -594,7 +599,7 @@ def run_each(
     for planned in runs.values():
         is_group = isinstance(planned.benchmark, BenchmarkGroup)
         if is_group or planned.method.refusal(planned.benchmark) is None:
-            fitting.append((planned.method, planned.benchmark))
+            fitting.append((planned.method.first_requests, planned.benchmark))
     first_run = next(iter(runs.values()))
     caches = ModelCaches(first_run.method.kernel)
     shared = SharedFeatures(caches, fitting, same_data)

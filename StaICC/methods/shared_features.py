@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.inference.replies import OnError
@@ -16,10 +16,10 @@ from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.requests import Request
 from StaICC.safe_text import logger
 
-if TYPE_CHECKING:
-    from StaICC.methods.run import Method
-
 _log = logger(__name__)
+
+FirstRequests = Callable[[BaseExperimentor], Sequence[Request]]
+"""Returns what a method asks first on a data set."""
 
 _SHARED_NAMES = {
     SECONDS["test"]: "seconds",
@@ -34,14 +34,14 @@ class SharedFeatures:
 
     Args:
         caches: Keep the features for the methods.
-        runs: The methods with their benchmarks.
+        runs: For each method what returns the requests of its first step on a data set, and its benchmark.
         same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
 
     Attributes:
         cost: What computing took, without the methods' own costs.
     """
 
-    def __init__(self, caches: ModelCaches, runs: Sequence[tuple[Method, Any]], same_data: bool) -> None:
+    def __init__(self, caches: ModelCaches, runs: Sequence[tuple[FirstRequests, Any]], same_data: bool) -> None:
         self.cost: dict[str, float] = defaultdict(float, prompts=0)
         self._caches = caches
         self._runs = runs
@@ -54,11 +54,11 @@ class SharedFeatures:
             return
         name = experimentor.name
         requests: list[Request] = []
-        for method, benchmark in self._runs:
+        for first_requests, benchmark in self._runs:
             own_experimentor = experimentor if self._same_data else benchmark[name]
             self._done.append(own_experimentor)
             with contextlib.suppress(Exception):  # the run of the method reports it
-                requests += method.started(own_experimentor).method.requests or ()
+                requests += first_requests(own_experimentor)
         of_features = [request for request in requests if isinstance(request.feature, str)]
         costs = Costs(self._caches)
         computed_before = self._caches.computed
