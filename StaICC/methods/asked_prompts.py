@@ -75,7 +75,7 @@ class AskedPrompts:
         warnings = []
         for (cache, function), predictions in self.predicted.items():
             warned = cache.kernel if function is None else cache.function(function)
-            warnings += model_warnings(warned, predictions)
+            warnings += model_warnings(warned, list(predictions), list(predictions.values()))
         return warnings
 
     def tokens_alone(self, caches: ModelCaches) -> float:
