@@ -8,9 +8,9 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import apply_present
 from StaICC.methods.knn_prompt import calibrate_with_anchors
 from StaICC.methods.label_scores import label_rows
+from StaICC.methods.present_rows import apply_present
 from StaICC.methods.released import calibration_arithmetic as arithmetic
 from StaICC.methods.trained_calibration import calibrate
 
