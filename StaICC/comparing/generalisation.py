@@ -131,6 +131,8 @@ class VarianceComponents(Displayed):
     left_out: Mapping[str, int]
     """Number of test rows that lack a prediction in some condition, by data set. They count for the accuracy and its
     interval over rows, but not for the sources of variance."""
+    notes: tuple[str, ...] = ()
+    """Sentences about data sets whose rows are in clusters, which then are the rows of the table."""
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the column heads, and two table rows for each data set.
@@ -176,6 +178,8 @@ class VarianceComponents(Displayed):
                 "and its interval (undefined: fewer than two degrees of freedom, or no variation)"
             ),
         ]
+        for note in self.notes:
+            blocks.append(Line(f"{note} Rows of the table are clusters there."))
         for dataset, row_count in self.left_out.items():
             note = (
                 f"note: {row_count} rows of {dataset} lack predictions: the accuracy and its intervals are conditional "
@@ -215,7 +219,7 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
         lines.append(line)
     if len(lines) > 1:
         lines.append(_mean_decomposition(lines))
-    return VarianceComponents(tuple(lines), left_out)
+    return VarianceComponents(tuple(lines), left_out, notes=tuple(cluster_notes(result)))
 
 
 def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, level: float) -> Decomposition:

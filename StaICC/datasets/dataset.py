@@ -21,8 +21,8 @@ from StaICC.datasets.card_files import CARD_KEYS, check_keys, read_card
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
 from StaICC.datasets.clusters import (
     FUNCTION,
-    Clusters,
     ClusterRule,
+    Clusters,
     clusters_of,
     column_of,
     columns_with_cluster,

@@ -35,7 +35,7 @@ class TableFile:
     columns: tuple[str, ...] | None = None
     """The names of all columns of a file without a header."""
     cluster: str | None = None
-    """The column that rows of a cluster share; ``None`` if rows are independent, or if a function makes the clusters."""
+    """The column that rows of a cluster share; ``None`` if there are no clusters, or if a function makes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,8 +106,8 @@ def combined(parts: Sequence[VarianceOfSum]) -> VarianceOfSum:
 def _degrees_of_freedom(shares: Sequence[float]) -> float:
     """Return the degrees of freedom of the variance: the smaller ones of independent and of equal rows.
 
-    The deviations, divided by ``sqrt(1 - w_c)``, have the covariances G_cd if the rows have the assumed covariances. The
-    degrees of freedom are ``trace(G)^2 / trace(G G)``. With Q the sum of all ``w_c^2`` and ``b_c = w_c^2 / (1 - w_c)``:
+    The deviations, divided by ``sqrt(1 - w_c)``, have the covariances G_cd if the rows have the assumed ones. The
+    degrees of freedom are ``trace(G)^2 / trace(G G)``. With Q the sum of all ``w_c^2``, ``b_c = w_c^2 / (1 - w_c)``:
 
         independent rows:  G_cc = w_c,                            G_cd^2 = b_c b_d
         equal rows:        G_cc = b_c (1 - 2 w_c + Q),            G_cd^2 = b_c b_d (Q - w_c - w_d)^2

@@ -848,7 +848,7 @@ def difference_interval(difference: PairedDifference, level: float = 0.95) -> In
 def _interval_over_clusters(difference: PairedDifference, level: float) -> Interval | None:
     """Return the confidence interval of the t test over clusters.
 
-    It is ``None`` if there are too few clusters, or if too few of them differ: the observed variance would be too small.
+    It is ``None`` if clusters are too few, or if too few of them differ: the observed variance would be too small.
     """
     if not any(difference.steps) or too_few_rows(difference) is not None:
         return None

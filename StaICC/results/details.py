@@ -296,7 +296,9 @@ class DatasetDetails(SavedRecord):
             return
         for row in record.rows:
             if not 0 <= row < len(self.clusters):
-                raise SchemaError(f"{where} has the test row {row}, but there are clusters of {len(self.clusters)} rows")
+                raise SchemaError(
+                    f"{where} has the test row {row}, but there are clusters of {len(self.clusters)} rows"
+                )
 
     def _check_condition_names(self, where: str) -> None:
         """Raise a SchemaError for facts about a condition that the data set does not have."""

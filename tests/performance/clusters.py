@@ -146,9 +146,9 @@ def cell_of_accuracy(clusters, rows, sd, unequal, logit, samples, gain):
         equal = _difference_of_hits(first, second, shares, total)
         if too_few_rows(equal) is None:
             tested += 1
-            wrong += p_value(equal) <= 0.05
-            interval = difference_interval(equal, LEVEL)
-            of_difference += interval is None or interval.low <= 0.0 <= interval.high
+            is_wrong = p_value(equal) <= 0.05
+            wrong += is_wrong
+            of_difference += not is_wrong  # the interval has the differences that the test does not reject
         different = _difference_of_hits(better, first, shares, total)
         if too_few_rows(different) is None:
             found += p_value(different) <= 0.05
@@ -170,10 +170,10 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--metrics", action="store_true")
     args = parser.parse_args()
-    sds = (0.0, 0.5, 1.0, 2.0) if args.all else (0.0, 1.0, 2.0)
+    sds = (0.0, 1.0, 2.0)
     print("clusters rows unequal sd logit metric | coverage | type I, tested | difference covered | power (0.7 logits)")
     for unequal in (False, True):
-        for clusters in (10, 20, 50, 100, 200) if args.all else (10, 20, 50):
+        for clusters in (10, 20, 50, 200) if args.all else (10, 20, 50):
             for rows in (4, 8, 16) if args.all else (4, 16):
                 for sd in sds:
                     for logit in (0.4, 2.2):
