@@ -466,7 +466,7 @@ def _effects(dataset: str, rows: Mapping[int, Sequence[float | None]], result: R
             raise UndefinedMetricError(f"{dataset}: {reason}")
 
     template_count = result.arguments["options"]["templates"]
-    cells_by_draw: list[list[Sequence[float]]] = []  # by unit, draw, and template
+    cells_by_draw: list[list[list[float]]] = []  # by unit, draw, and template
     for rows_of_unit in rows_by_unit.values():
         means = _mean_cells(rows_of_unit)
         # The cells of a row are listed draw by draw, each with all templates.

@@ -1,4 +1,4 @@
-"""The scope of intervals and tests: for which other test rows and demonstrations they hold, in words.
+"""The scope of intervals: for which other test rows or demonstrations they hold, in words.
 
 The interval of a score says how the score could differ on other test rows. What else may differ depends on how
 demonstrations are drawn (the sampler). If each test row has demonstrations of its own, other rows have other
