@@ -1,8 +1,9 @@
 """Sums over clusters of test rows: their variance, with the degrees of freedom of a t test.
 
-If rows are in clusters, the cluster is the unit of intervals and tests. Rows that share a document, a topic or a duplicate depend on each other. A difference of two runs is a sum of *steps*,
-here one for each cluster. Cluster c has the share ``w_c`` of the queries of its data set and the step ``S_c``; the sum
-of all steps is the difference ``D``. A cluster deviates from its expected step by ``e_c = S_c - D w_c``.
+If rows are in clusters, the cluster is the unit of intervals and tests. Rows that share a document, a topic or a
+duplicate depend on each other. A difference of two runs is a sum of *steps*, here one for each cluster. Cluster c has
+the share ``w_c`` of the queries of its data set and the step ``S_c``; the sum of all steps is the difference ``D``. A
+cluster deviates from its expected step by ``e_c = S_c - D w_c``.
 
 **Variance.** It is the cluster-robust variance with the correction CR2 (Bell and McCaffrey 2002), for a mean::
 
