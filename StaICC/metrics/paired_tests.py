@@ -229,14 +229,14 @@ def paired_difference(
         steps = _with_largest_variance(steps, _sign_changes(signed_terms))
     # The steps need not add up to the difference: some contributions are derivatives (F1), and the signs of uncertain
     # terms may have changed. Each row gets an equal share of what the sum lacks. A rounding error is not shared, so
-    # that equal steps stay equal.
-    # A cluster gets it by its size.
-    missing = difference - math.fsum(steps)
-    if abs(missing) > _ROUNDING and cluster_shares is not None:
-        steps = [step + missing * share for step, share in zip(steps, cluster_shares, strict=True)]
-    elif abs(missing / len(steps)) * len(steps) > _ROUNDING:
-        missing_share = missing / len(steps)
-        steps = [step + missing_share for step in steps]
+    # that equal steps stay equal. A cluster gets a share by its size.
+    missing_share = (difference - math.fsum(steps)) / len(steps)
+    if abs(missing_share) * len(steps) > _ROUNDING:
+        if cluster_shares is None:
+            steps = [step + missing_share for step in steps]
+        else:
+            missing = missing_share * len(steps)
+            steps = [step + missing * share for step, share in zip(steps, cluster_shares, strict=True)]
 
     # Both runs have the same weights and ranges, so the sum over both runs counts the range of the difference twice.
     largest_size = math.fsum(abs(weight) * term.range_width for weight, term in signed_terms) / 2.0

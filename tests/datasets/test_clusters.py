@@ -137,6 +137,25 @@ def test_a_result_has_the_numbers_of_clusters_and_not_their_names(tmp_path: Path
     assert load(file) == result
 
 
+def test_duplicates_within_a_cluster_are_no_problem_and_those_of_two_clusters_are() -> None:
+    rows = [(f"text {number // 2}", ("no", "yes")[number % 4 // 2]) for number in range(400)]
+    pairs = Dataset.from_rows(rows, name="pairs", cluster=lambda row: row.texts[0])
+    independent = Dataset.from_rows(rows, name="independent")
+    warned = {
+        data.card.name: any("intervals are too narrow" in text for text in Normal(datasets=[data])(model).warnings)
+        for data in (pairs, independent)
+    }
+    assert warned == {"pairs": False, "independent": True}
+    apart = Dataset.from_rows(rows, name="apart", cluster=_each_row_its_own(len(rows)))
+    assert any("intervals are too narrow" in text for text in Normal(datasets=[apart])(model).warnings)
+
+
+def _each_row_its_own(n_rows: int) -> Any:
+    """Return a function that gives each row a cluster of its own."""
+    numbers = iter(range(n_rows))
+    return lambda row: next(numbers)
+
+
 def test_a_result_without_clusters_says_nothing_of_them(tmp_path: Path) -> None:
     data = Dataset.from_file(write_csv(tmp_path / "rows.csv"), "text", "label")
     result = Normal(datasets=[data])(model)
