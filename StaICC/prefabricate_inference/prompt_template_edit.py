@@ -21,7 +21,7 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.inference.runner import Part
 from StaICC.kernels.protocol import Capability, capabilities_of
-from StaICC.methods import features, retrieval
+from StaICC.methods import features, ppl_icl
 from StaICC.methods.run import Method
 from StaICC.methods.specification import clean_copy
 
@@ -80,12 +80,12 @@ def PPL_ICL(
     if instruction_set is None:
         if experimentor is None:
             raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
-        instruction_set = retrieval.instructions_for(experimentor.name)
-    kernel, candidates = _kernel_of(model, tokenizer), retrieval.check_instructions(instruction_set)
+        instruction_set = ppl_icl.instructions_for(experimentor.name)
+    kernel, candidates = _kernel_of(model, tokenizer), ppl_icl.check_instructions(instruction_set)
     features.check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
-    tried = retrieval.instruction_prompts(candidates, experimentor, variant, calibration_number)
+    tried = ppl_icl.instruction_prompts(candidates, experimentor, variant, calibration_number)
     losses = kernel.losses([text for texts in tried for text in texts])
-    chosen = candidates[retrieval.least_perplexity(losses, len(candidates))]
+    chosen = candidates[ppl_icl.least_perplexity(losses, len(candidates))]
     if cache_empty is not None:
         cache_empty()
     if experimentor is not None:
@@ -123,7 +123,7 @@ class SA_ICL:
     experimentor in its first call; make a new object after a change of the model or of the experimentor.
 
     ``variant="paper"``: all demonstrations; orders at random. ``variant="0.1.1"``: the first 512 demonstrations; the
-    first ten orders in lexicographic order, its own entropy (:func:`~StaICC.methods.retrieval.lowest_entropy`).
+    first ten orders in lexicographic order, its own entropy (:func:`~StaICC.methods.sa_icl.lowest_entropy`).
 
     Args:
         model: A causal language model of ``transformers``, or a kernel with ``hidden_states`` and ``batch``.

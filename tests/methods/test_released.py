@@ -280,7 +280,7 @@ def test_noisy_channel(released: dict[str, Any], kernel: Any) -> None:
 
 def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
     from StaICC import Normal
-    from StaICC.methods.retrieval import instructions_for
+    from StaICC.methods.ppl_icl import instructions_for
     from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL
     from StaICC.prompting.prompt_writer import TemplateWarning
 
@@ -296,7 +296,8 @@ def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
 @pytest.mark.parametrize("dataset", ["TREC", "SST5"])
 def test_topk_and_sa_icl(released: dict[str, Any], kernel: Any, dataset: str) -> None:
     from StaICC import Normal
-    from StaICC.methods.retrieval import lowest_entropy, order_patterns
+    from StaICC.methods.demonstration_orders import order_patterns
+    from StaICC.methods.sa_icl import lowest_entropy
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
 
     released, experimentor = released[dataset], Normal(k=4, datasets=[dataset], limit=ROWS)[0]

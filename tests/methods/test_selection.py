@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods import retrieval
-from StaICC.methods.retrieval import bm25_distances, nearest_demonstrations, representatives, vector_distances
+from StaICC.methods.ppl_icl import least_perplexity
 from StaICC.methods.run import Method
+from StaICC.methods.sa_icl import lowest_entropy
+from StaICC.methods.selection_rules import nearest_demonstrations, representatives
+from StaICC.methods.text_distances import bm25_distances, vector_distances
 from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL, SA_ICL
 
 
@@ -83,12 +85,12 @@ def test_instruction_of_the_lowest_perplexity() -> None:
 
 def test_perplexities_are_averaged_not_losses() -> None:
     """Losses (0, 4) have the mean 2 and the mean perplexity 27.8; (3, 3) have 3 and 20.1; the first of equals wins."""
-    assert retrieval.least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
-    assert retrieval.least_perplexity([1.0, 1.0, 1.0], 3) == 0
-    assert retrieval.least_perplexity([2000.0, 1999.0], 2) == 1
+    assert least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
+    assert least_perplexity([1.0, 1.0, 1.0], 3) == 0
+    assert least_perplexity([2000.0, 1999.0], 2) == 1
     for bad in ([math.nan], [math.inf], [OutputError("gone")]):
         with pytest.raises(OutputError, match=r"not finite|gone"):
-            retrieval.least_perplexity(bad, 1)
+            least_perplexity(bad, 1)
 
 
 # -- nearness
@@ -137,11 +139,11 @@ def test_topk_sets_demonstrations_and_nothing_else() -> None:
 
 
 def test_entropy_by_hand() -> None:
-    assert retrieval.lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
+    assert lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
     # 0.7 + 0.2 + 0.1 misses 1.0 by an ulp from left to right: the release takes its softmax, so the flatter row wins.
     rows = [[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]]
-    assert retrieval.lowest_entropy(rows) == 0
-    assert retrieval.lowest_entropy(rows, "0.1.1") == 1
+    assert lowest_entropy(rows) == 0
+    assert lowest_entropy(rows, "0.1.1") == 1
 
 
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
