@@ -6,62 +6,70 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.methods import specification as spec
+from StaICC.methods.contract import MethodData
 from StaICC.prompting.stable_random import StableRandom
 
+Order = tuple[int, ...]
+"""Places among the candidates of a query, in the order shown."""
 
-def views_of_orders(
-    experimentor: Experimentor, lists: Sequence[Sequence[int]], number: int, variant: spec.Variant
-) -> list[Experimentor]:
-    """Return copies of an experimentor, each with another order of its ``k`` demonstrations.
 
-    Args:
-        experimentor: The experimentor.
-        lists: For each test row within the limit, positions of the demonstration set.
-        number: As for :func:`order_patterns`, and ``variant``.
-        variant: ``"paper"``, ``"staicc"`` or ``"0.1.1"``.
+def first_orders(candidates: int, k: int, number: int) -> list[Order]:
+    """Return the first orders of ``k`` of the candidates, in lexicographic order.
+
+    Example:
+        >>> first_orders(3, 2, 4)
+        [(0, 1), (0, 2), (1, 0), (1, 2)]
     """
-    patterns = order_patterns(len(lists), len(lists[0]), experimentor.get_k(), number, variant)
-    views = [zip(lists, orders, strict=True) for orders in zip(*patterns, strict=True)]
-    shown = [[[row[place] for place in order] for row, order in pairs] for pairs in views]
-    return [spec.with_demonstrations(experimentor, of_view) for of_view in shown]
+    return list(itertools.islice(itertools.permutations(range(candidates), k), number))
 
 
-def order_patterns(
-    queries: int, candidates: int, k: int, number: int, variant: spec.Variant
-) -> list[list[tuple[int, ...]]]:
-    """Return the orders of demonstrations that self-adaptive in-context learning evaluates for each query.
+def random_orders(queries: int, candidates: int, k: int, number: int, nearest_last: bool = False) -> list[list[Order]]:
+    """Draw orders of ``k`` of the candidates for each query, all different.
 
     Args:
         queries: How many queries.
-        candidates: How many near demonstrations each query has.
+        candidates: How many candidates each query has, the nearest first.
         k: How many of them a prompt has.
-        number: Number of orders; fewer if fewer exist.
-        variant: ``"paper"``: drawn at random, all different, and as the last one the order of TopK, with the nearest
-            next to the query (in the authors' code, random ones can be equal); ``"staicc"``: drawn at random;
-            ``"0.1.1"``: the first in lexicographic order (the release shuffles them, and throws the shuffled list
-            away).
+        number: How many orders. If fewer exist, all of them, in lexicographic order.
+        nearest_last: Whether the last order is not drawn, but that of TopK: the ``k`` nearest, the nearest next to the
+            query.
 
     Returns:
-        For each query its orders, each of ``k`` places among the candidates. A query's do not depend on how many
-        queries come after it.
-
-    Example:
-        >>> order_patterns(1, 3, 2, 4, "0.1.1")
-        [[(0, 1), (0, 2), (1, 0), (1, 2)]]
+        The orders of each query. They do not depend on how many queries come after it.
     """
-    first = list(itertools.islice(itertools.permutations(range(candidates), k), number))
-    if variant == "0.1.1" or math.perm(candidates, k) <= number:
-        return [first for _ in range(queries)]
+    if math.perm(candidates, k) <= number:
+        all_orders = first_orders(candidates, k, number)
+        return [all_orders for _ in range(queries)]
+    fixed: list[Order] = [tuple(reversed(range(k)))] if nearest_last else []
     generator = StableRandom()
-    last = [tuple(reversed(range(k)))] if variant == "paper" else []
-    patterns = []
+    orders_of_queries = []
     for _ in range(queries):
-        drawn: dict[tuple[int, ...], None] = {}
-        while len(drawn) < number - len(last):
+        drawn: list[Order] = []
+        while len(drawn) < number - len(fixed):
             order = tuple(generator.sample_indexes(candidates, k))
-            if order not in last:
-                drawn[order] = None
-        patterns.append([*drawn, *last])
-    return patterns
+            if order not in drawn and order not in fixed:
+                drawn.append(order)
+        orders_of_queries.append(drawn + fixed)
+    return orders_of_queries
+
+
+def in_each_order(
+    data: MethodData, candidates: Sequence[Sequence[int]], orders_of_queries: Sequence[Sequence[Order]]
+) -> list[MethodData]:
+    """Return the data with the demonstrations in each order.
+
+    Args:
+        data: The data of the method.
+        candidates: For each test row, positions of the demonstration set.
+        orders_of_queries: The orders of each test row, equally many.
+
+    Returns:
+        One for each order: the first has the first order of each test row, and so on.
+    """
+    views = []
+    for number in range(len(orders_of_queries[0])):
+        shown = []
+        for positions, orders in zip(candidates, orders_of_queries, strict=True):
+            shown.append([positions[place] for place in orders[number]])
+        views.append(data.on(demonstrations=shown))
+    return views

@@ -3,14 +3,14 @@
 *Self-consistency* (Wang et al. 2023, section 2): of ``samples`` sampled texts, the label that most of them name is the
 prediction. *Chain of thought* (Kojima et al. 2022, section 3): the model first writes its reasoning after "Let's think
 step by step.", then its answer after "Therefore, the answer is", which is not sampled.
-
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
@@ -19,14 +19,19 @@ from StaICC.inference.replies import Failure
 from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
 from StaICC.kernels.protocol import Capability, check_generation, without_blank
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.features import Request, feature_keys
-from StaICC.methods.specification import MethodData, MethodSpec, Steps
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.requests import Request
 from StaICC.prompting.prompt_text import extended, prefixes_of
 from StaICC.prompting.prompt_writer import Prompt
 
 REASONING = "Let's think step by step."
 ANSWER = "\nTherefore, among {labels}, the answer is"
-_ANSWER_TOKENS = 16
+ANSWER_TOKENS = 16
+"""Most tokens of an answer; label names are shorter."""
+REASONING_TOKENS = 128
+"""Most tokens of the reasoning before the answer, as in Kojima et al. 2022."""
+SAMPLING_TEMPERATURE = 0.7
+"""Temperature of several samples, as in Wang et al. 2023."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,21 @@ class GenerationOptions:
             ArgumentError: An option is invalid.
         """
         samples = validate_integer("samples", self.samples, 1)
-        temperature = self.temperature if self.temperature is not None else 0.7 * (samples > 1)
+        temperature = self.temperature
+        if temperature is None:
+            temperature = SAMPLING_TEMPERATURE if samples > 1 else 0.0
         if samples > 1 and not temperature:
             raise ArgumentError(f"got temperature = 0 for {samples} samples, expected more: all samples would be equal")
-        most = self.max_new_tokens if self.max_new_tokens is not None else 128 if self.reasoning else 16
-        most = check_generation(most, (), temperature)
+        max_new_tokens = self.max_new_tokens
+        if max_new_tokens is None:
+            max_new_tokens = REASONING_TOKENS if self.reasoning else ANSWER_TOKENS
+        max_new_tokens = check_generation(max_new_tokens, (), temperature)
         stop = () if self.reasoning else ("\n",)
         seed = validate_integer("seed", self.seed, 0)
-        return [TextInference(None, most, stop, temperature, seed, number) for number in range(samples)]
+        return [
+            TextInference(None, max_new_tokens, stop, temperature, seed, sample_number)
+            for sample_number in range(samples)
+        ]
 
 
 def generate(data: MethodData) -> Steps:
@@ -67,36 +79,82 @@ def generate(data: MethodData) -> Steps:
     Samples that name no label have no vote. Of labels with equally many votes, the one that was sampled first wins. If
     no sample names a label, the query is an unparsed reply.
     """
-    if data.experimentor.is_noisy:
+    rows = yield from sampled_shares(data, data.options)
+    return data.predictions(rows)
+
+
+def sampled_shares(
+    data: MethodData, options: GenerationOptions
+) -> Generator[Sequence[Request], list[list[Any]], list[Answer | Failure]]:
+    """Generate texts after each query, and return the share of them that name each label.
+
+    Args:
+        data: The data of the method.
+        options: How texts are generated.
+    """
+    if data.is_noisy:
         raise ArgumentError("the noisy channel has no text to generate: got noisy_channel=True, expected False")
-    writers = data.options.writers()
-    data.facts.update({name: str(value) for name, value in asdict(data.options).items()}, parser=PARSER_VERSION)
-    queries = data.experimentor.all_queries()
-    starts = []
-    for query in queries:
-        assert isinstance(query.prompt, str)  # the noisy channel is refused above
-        start = without_blank(query.prompt)
-        starts.append(extended(start, f" {REASONING}") if data.options.reasoning else start)
-    samples = yield [Request(writer, feature_keys(starts)) for writer in writers]
-    if data.options.reasoning:
+    writers = options.writers()
+    for name, value in asdict(options).items():
+        data.fact(name, value)
+    data.fact("parser", PARSER_VERSION)
+
+    queries = list(data.queries)
+    starts = [_start_of_text(query.prompt, options.reasoning) for query in queries]
+    samples = yield [data.ask(writer, starts) for writer in writers]
+    if options.reasoning:
         ends = [ANSWER.format(labels=", ".join(query.label_space)) for query in queries]
-        reader = TextInference(None, _ANSWER_TOKENS, ("\n",))
-        prompts = [
-            extended(start, text + end)
-            for texts in samples
-            for start, text, end in zip(starts, texts, ends, strict=True)
-            if isinstance(text, str)
-        ]
-        answers = iter((yield [Request(reader, feature_keys(prompts))])[0])
-        samples = [[next(answers) if isinstance(text, str) else text for text in texts] for texts in samples]
-    texts_of = list(zip(*samples, strict=True))
-    incomplete = sum(0 < sum(isinstance(text, str) for text in texts) < len(texts) for texts in texts_of)
+        samples = yield from _answers_after_reasoning(data, starts, samples, ends)
+
+    texts_of_queries = [list(texts) for texts in zip(*samples, strict=True)]
+    incomplete = 0
+    for texts in texts_of_queries:
+        generated = [text for text in texts if isinstance(text, str)]
+        if 0 < len(generated) < len(texts):
+            incomplete += 1
     if incomplete:
-        data.warnings.append(
-            f"{incomplete} of {len(texts_of)} predictions count fewer than {len(samples)} texts, because others could "
+        data.warn(
+            f"{incomplete} of {len(queries)} predictions count fewer than {len(samples)} texts, because others could "
             "not be generated"
         )
-    return [shares(texts, query.label_space, query.prompt) for texts, query in zip(texts_of, queries, strict=True)]
+    rows = []
+    for texts, query in zip(texts_of_queries, queries, strict=True):
+        rows.append(shares(texts, query.label_space, query.prompt))
+    return rows
+
+
+def _start_of_text(prompt: Prompt, reasoning: bool) -> str:
+    """Return the prompt after which the model writes."""
+    assert isinstance(prompt, str)  # the noisy channel is refused
+    start = without_blank(prompt)
+    return extended(start, f" {REASONING}") if reasoning else start
+
+
+def _answers_after_reasoning(
+    data: MethodData, starts: Sequence[str], samples: Sequence[Sequence[Any]], ends: Sequence[str]
+) -> Generator[Sequence[Request], list[list[Any]], list[list[Any]]]:
+    """Let the model write its answer after each reasoning.
+
+    Args:
+        data: The data of the method.
+        starts: The prompt of each query.
+        samples: For each sample, the reasoning of each query, or a failure.
+        ends: For each query, the text after which the answer follows.
+
+    Returns:
+        For each sample, the answer to each query; failures keep their places.
+    """
+    prompts = []
+    for reasonings in samples:
+        for start, reasoning, end in zip(starts, reasonings, ends, strict=True):
+            if isinstance(reasoning, str):
+                prompts.append(extended(start, reasoning + end))
+    (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), prompts)]
+    remaining = iter(answers)
+    answers_of_samples = []
+    for reasonings in samples:
+        answers_of_samples.append([next(remaining) if isinstance(text, str) else text for text in reasonings])
+    return answers_of_samples
 
 
 def shares(texts: Sequence[str | Failure], label_space: Sequence[str], prompt: Prompt = "") -> Answer | Failure:
@@ -106,22 +164,32 @@ def shares(texts: Sequence[str | Failure], label_space: Sequence[str], prompt: P
         texts: The texts that were generated after a prompt, and the failures.
         label_space: The label names.
         prompt: The prompt, whose template a text may repeat.
+
+    Returns:
+        One share for each label. Of labels with equally many votes, the one that was named first has the largest share,
+        by the last digit. A text if no text names a label; a failure if there is no text.
     """
     replies = [text for text in texts if isinstance(text, str)]
-    label_prefix, text_prefixes = prefixes_of(prompt)
-    votes = [parse_reply(text, label_space, label_prefix, text_prefixes).label for text in replies]
-    named = [vote for vote in votes if vote is not None]
-    if not named and replies:
-        return Text(replies[0])
-    if not named:
+    if not replies:
         reason = next(text.reason for text in texts if isinstance(text, Failure))
         return Failure(f"none of {len(texts)} texts could be generated: {reason}")
-    row = [named.count(label) / len(named) for label in range(len(label_space))]
-    first = max(named, key=named.count)
-    if row.index(max(row)) != first:
-        row[first] = math.nextafter(row[first], 1.0)
+
+    label_prefix, text_prefixes = prefixes_of(prompt)
+    votes: list[int] = []
+    for reply in replies:
+        label = parse_reply(reply, label_space, label_prefix, text_prefixes).label
+        if label is not None:
+            votes.append(label)
+    if not votes:
+        return Text(replies[0])
+
+    row = [votes.count(label) / len(votes) for label in range(len(label_space))]
+    winner = max(votes, key=votes.count)  # the first of equals
+    if row.index(max(row)) != winner:
+        row[winner] = math.nextafter(row[winner], 1.0)
     return row
 
 
-_TEXT = frozenset({Capability.TEXT})
-GENERATE = MethodSpec("generate", "Generate then parse", generate, _TEXT, options=GenerationOptions)
+GENERATE = MethodSpec(
+    "generate", "Generate then parse", generate, frozenset({Capability.TEXT}), options=GenerationOptions
+)

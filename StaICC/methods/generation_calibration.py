@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration.prior import batch_calibration
-from StaICC.methods.generate import GenerationOptions, generate
-from StaICC.methods.specification import MethodData, MethodSpec, Steps
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.features import apply_present
+from StaICC.methods.generate import GenerationOptions, sampled_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +31,27 @@ class CalibratedGenerationOptions(GenerationOptions):
 def generation_calibration(data: MethodData) -> Steps:
     """Divide the share of samples that name each label by its mean; queries without a label stay unparsed."""
     options = replace(data.options, samples=validate_integer("samples", data.options.samples, 2))
-    rows = yield from generate(replace(data, options=options))
-    return data.by_condition(cast("Sequence[Any]", rows), [partial(_calibrated, data)])
+    rows = yield from sampled_shares(data, options)
+    calibrated: list[Any] = []
+    for rows_of_condition in data.rows_by_condition(rows):
+        calibrated += apply_present(rows_of_condition, lambda present_rows: _calibrated(data, present_rows))
+    return data.predictions(calibrated)
 
 
 def _calibrated(data: MethodData, rows: Sequence[Any]) -> list[Any]:
     """Return the predictions of a condition, calibrated; replies without a label stay as they are."""
     scored = [row for row in rows if not isinstance(row, str)]
     if len(scored) == 1:
-        data.warnings.append("one reply only has a label, so it is not calibrated: there is no mean of a batch")
+        data.warn("one reply only has a label, so it is not calibrated: there is no mean of a batch")
         return list(rows)
-    calibrated = iter(batch_calibration(scored, data.options.batch_size, variant=data.variant))
+    calibrated = iter(batch_calibration(scored, data.options.batch_size))
     return [row if isinstance(row, str) else next(calibrated) for row in rows]
 
 
-_TEXT = frozenset({Capability.TEXT})
-
-
 GENERATION_CALIBRATION = MethodSpec(
-    "generation_calibration", "Calibrated replies", generation_calibration, _TEXT, options=CalibratedGenerationOptions
+    "generation_calibration",
+    "Calibrated replies",
+    generation_calibration,
+    frozenset({Capability.TEXT}),
+    options=CalibratedGenerationOptions,
 )

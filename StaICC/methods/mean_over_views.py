@@ -3,24 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
+from StaICC.methods.contract import MethodData, Steps
 from StaICC.methods.features import apply_present, present
 
 
-def mean_of_views(data: spec.MethodData, views: Sequence[Experimentor]) -> spec.Steps:
-    """Average the predictions for several prompts of each query; the result has the prompts of the first view."""
-    width, data.experimentor = len(data.experimentor.get_label_space()), views[0]
-    answers = yield [data.queries(view=view) for view in views]
-    flat = [row for rows in answers for row in rows]
-    rows = apply_present(flat, lambda rows: read_probabilities(label_rows(rows, width, "prediction"), "auto")[0])
-    members = [rows[number :: len(answers[0])] for number in range(len(answers[0]))]
-    incomplete = sum(0 < len(present(predictions)) < len(predictions) for predictions in members)
+def mean_of_views(views: Sequence[MethodData]) -> Steps:
+    """Predict with each view, and return the mean; the result has the prompts of the first view.
+
+    Args:
+        views: The same test rows with different prompts.
+    """
+    answers = yield [view.ask() for view in views]
+    first = views[0]
+    predictions_of_queries = predictions_by_query(answers, len(first.label_space))
+
+    means = []
+    incomplete = 0
+    for predictions in predictions_of_queries:
+        known = present(predictions)
+        if known:
+            means.append(mean_row(known))
+        else:
+            means.append(predictions[0])  # a failure
+        if known and len(known) < len(predictions):
+            incomplete += 1
     if incomplete:
-        data.warnings.append(
-            f"{incomplete} of {len(members)} predictions are means over fewer than {len(views)} prompts, because "
+        first.warn(
+            f"{incomplete} of {len(means)} predictions are means over fewer than {len(views)} prompts, because "
             "others have no prediction"
         )
-    return [mean_row(present(predictions)) if present(predictions) else predictions[0] for predictions in members]
+    return first.predictions(means)
+
+
+def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> list[list[Any]]:
+    """Return the predictions of each query as probabilities; failures keep their places.
+
+    All predictions are read together, so that all are probabilities or all are logits.
+
+    Args:
+        answers: For each view, the model's prediction for each query.
+        n_labels: How many labels there are.
+
+    Raises:
+        OutputError: A prediction is no row of label scores.
+    """
+    queries = len(answers[0])
+    all_rows = [row for rows in answers for row in rows]
+
+    def as_probabilities(rows: list[Any]) -> list[list[float]]:
+        probabilities, _ = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
+        return probabilities
+
+    read = apply_present(all_rows, as_probabilities)
+    return [read[query::queries] for query in range(queries)]

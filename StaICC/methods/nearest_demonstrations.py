@@ -1,94 +1,173 @@
-"""The demonstrations that are nearest to each query, as a part of methods."""
+"""The demonstrations that are nearest to each query, as a step of methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import Capability
-from StaICC.methods import specification as spec
-from StaICC.methods.selection_rules import nearest_demonstrations
-from StaICC.methods.text_distances import Distances, bm25_distances, encoder, vector_distances
+from StaICC.methods.contract import MethodData
+from StaICC.methods.requests import Request
+from StaICC.methods.selection_rules import Pool, SelectionRule, choose_demonstrations
+from StaICC.methods.text_distances import EncodedTexts, TextDistances, WordOverlap
+from StaICC.methods.text_encoders import encoder
 from StaICC.prompting.prompt_text import question_only
-
-HIDDEN_STATES = frozenset({Capability.HIDDEN_STATES})
 
 
 @dataclass(frozen=True, slots=True)
-class RetrievalOptions:
-    """Options of TopK."""
+class SelectionOptions:
+    """Options of methods that choose near demonstrations."""
 
     demonstration_set_cut: int | None = None
     """Choose from this many first demonstrations; none: from all (0.1.1: 512)."""
     encoder: str | Callable[[list[str]], Any] = "hidden"
     """What compares texts: hidden (states of the model), bm25, hf:NAME_OR_FOLDER (mean states of an encoder),
     sentence-transformers:NAME, or a function."""
-    rule: Literal["nearest", "diverse", "balanced", "vote-k"] = "nearest"
-    """How demonstrations are chosen: nearest, diverse, balanced (by label) or vote-k."""
+    rule: SelectionRule = "nearest"
+    """How demonstrations are chosen: nearest, diverse, balanced (by label), vote-k or dpp."""
     exclude_duplicates: bool = False
     """Never choose a demonstration with exactly the text of the query."""
 
     @property
     def not_required(self) -> frozenset[Capability]:
         """The capabilities that the method does not need with these options."""
-        return frozenset() if self.encoder == "hidden" else HIDDEN_STATES
+        if self.encoder == "hidden":
+            return frozenset()
+        return frozenset({Capability.HIDDEN_STATES})
 
     @property
     def signed(self) -> dict[str, str]:
         """What signatures contain in the place of values: of an encoder of transformers, the digest of its files."""
-        is_model = isinstance(self.encoder, str) and self.encoder.startswith("hf:")
-        return {"encoder": f"hf-{encoder(self.encoder).files[:12]}"} if is_model else {}
+        if isinstance(self.encoder, str) and self.encoder.startswith("hf:"):
+            return {"encoder": f"hf-{encoder(self.encoder).files[:12]}"}
+        return {}
 
 
-def near_demonstrations(data: spec.MethodData, count: int, at_least: int) -> Generator[Any, Any, list[list[int]]]:
-    """Find the ``count`` nearest demonstrations of each test example, or as many as there are."""
-    experimentor, options = data.experimentor, data.options
-    if not experimentor.get_k():
-        raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
-    spec.refuse_several_lists(experimentor)
-    pool, cut = [*experimentor.demonstration_set()], options.demonstration_set_cut
-    if cut is not None or data.variant == "0.1.1":
-        pool = pool[: validate_integer("demonstration_set_cut", RELEASED_CUT if cut is None else cut, 1)]
-    texts = [" ".join(row[0]) for row in pool]
-    usable = sum(map(bool, texts))
-    if at_least > usable:
-        raise ArgumentError(f"got {usable} demonstrations with text, expected at least {at_least}")
-    queries = [experimentor.test_set().get_input_text(row) for row in range(experimentor.row_count)]
-    query_texts = [" ".join(query) for query in queries]
-    distances: Distances = bm25_distances
-    if options.encoder != "bm25":
-        distinct = [text for text in dict.fromkeys([*texts, *query_texts]) if text]
-        (states,) = yield [data.training(encoder(options.encoder), list(map(question_only, distinct)), "encoding")]
-        distances = vector_distances(distinct, states)
-    data.warnings += _fallbacks(count, usable, sum(not text for text in query_texts))
-    settings = min(count, usable), data.variant, options.rule, options.exclude_duplicates
-    lists = nearest_demonstrations(distances, pool, queries, *settings)
-    shown = [text in (texts[place] for place in own) for text, own in zip(query_texts, lists, strict=True) if text]
-    data.notes["duplicates"] = float(sum(shown))
+@dataclass(frozen=True)
+class NearDemonstrations:
+    """What was chosen for each query, before it is shown."""
+
+    chosen: list[list[int] | None]
+    """For each query, positions among :attr:`usable`; ``None`` for a query without text."""
+    usable: list[int]
+    """The demonstrations that have a text: positions of the demonstration set."""
+
+
+def nearest_demonstrations(
+    data: MethodData, count: int, options: SelectionOptions = SelectionOptions(), at_least: int | None = None
+) -> Generator[Sequence[Request], list[list[Any]], list[list[int]]]:
+    """Choose demonstrations for each test row.
+
+    A method calls it by ``nearest = yield from nearest_demonstrations(data, count)``.
+
+    Args:
+        data: The data of the method.
+        count: How many demonstrations.
+        options: How they are chosen.
+        at_least: How many there must be; ``count`` by default. Where there are fewer than ``count``, all are chosen.
+
+    Returns:
+        For each test row, positions of the demonstration set, the nearest first. A demonstration without text is never
+        chosen; a query without text gets the first demonstrations.
+
+    Raises:
+        ArgumentError: The benchmark has no demonstrations to choose, or too few.
+    """
+    near = yield from choose_near(data, count, options, count if at_least is None else at_least)
+    lists = []
+    for places in near.chosen:
+        if places is None:
+            lists.append(near.usable[:count])
+        else:
+            lists.append([near.usable[place] for place in places])
+    count_duplicates(data, lists)
     return lists
 
 
-def _fallbacks(count: int, usable: int, queries_without_text: int) -> list[str]:
-    """Return what a choice of demonstrations does in the place of what it should.
+def choose_near(
+    data: MethodData, count: int, options: SelectionOptions, at_least: int
+) -> Generator[Sequence[Request], list[list[Any]], NearDemonstrations]:
+    """Choose demonstrations for each test row; warn of what is chosen in the place of near ones."""
+    if not data.k or not count:
+        raise ArgumentError("got k = 0, expected at least 1: there are no demonstrations to choose")
+    data.refuse_several_lists()
+    usable = demonstrations_with_text(data, options.demonstration_set_cut)
+    if at_least > len(usable):
+        raise ArgumentError(f"got {len(usable)} demonstrations with text, expected at least {at_least}")
 
-    Args:
-        count: How many demonstrations it should choose for each query.
-        usable: How many demonstrations have a text.
-        queries_without_text: How many queries have none.
-    """
-    warnings = []
-    if usable < count:
-        warnings.append(f"only {usable} demonstrations have a text, so each query has {usable} near ones, not {count}")
-    if queries_without_text:
-        warnings.append(
-            f"{queries_without_text} test examples have no text, so nothing is near to them: they are shown the first "
+    rows = data.demonstration_set
+    reads_labels = options.rule == "balanced"
+    pool = Pool(
+        texts=[" ".join(rows.texts(position)) for position in usable],
+        labels=[rows.label(position) for position in usable] if reads_labels else None,
+    )
+    query_texts = [" ".join(texts) for texts in data.test_texts]
+    compared = yield from compare_texts(data, options.encoder, pool.texts, query_texts)
+
+    if len(usable) < count:
+        data.warn(
+            f"only {len(usable)} demonstrations have a text, so each query has {len(usable)} near ones, not {count}"
+        )
+    without_text = query_texts.count("")
+    if without_text:
+        data.warn(
+            f"{without_text} test examples have no text, so nothing is near to them: they are shown the first "
             "demonstrations"
         )
-    return warnings
+    chosen = choose_demonstrations(
+        pool, query_texts, compared, min(count, len(usable)), options.rule, options.exclude_duplicates
+    )
+    return NearDemonstrations(chosen, usable)
 
 
-RELEASED_CUT = 512
-"""Number of demonstrations that 0.1.1 chooses from."""
+def demonstrations_with_text(data: MethodData, cut: int | None) -> list[int]:
+    """Return the positions of the demonstrations that have a text, of all or of the first ``cut``."""
+    rows = data.demonstration_set
+    size = len(rows)
+    if cut is not None:
+        size = min(size, validate_integer("demonstration_set_cut", cut, 1))
+    return [position for position in range(size) if " ".join(rows.texts(position))]
+
+
+def compare_texts(
+    data: MethodData, encoder_choice: Any, pool_texts: Sequence[str], query_texts: Sequence[str]
+) -> Generator[Sequence[Request], list[list[Any]], TextDistances]:
+    """Encode texts, each once, unless they are compared by their words.
+
+    Args:
+        data: The data of the method.
+        encoder_choice: The option ``encoder``.
+        pool_texts: The texts of demonstrations. Encoding them is a cost of training.
+        query_texts: The texts of test queries. Encoding them is a cost of the test.
+    """
+    if encoder_choice == "bm25":
+        return WordOverlap()
+    feature = encoder(encoder_choice)
+    of_pool = list(dict.fromkeys(pool_texts))
+    known = {"", *of_pool}
+    of_queries = [text for text in dict.fromkeys(query_texts) if text not in known]
+    pool_encodings, query_encodings = yield [
+        data.ask(feature, [question_only(text) for text in of_pool], role="train"),
+        data.ask(feature, [question_only(text) for text in of_queries]),
+    ]
+    return EncodedTexts([*of_pool, *of_queries], [*pool_encodings, *query_encodings])
+
+
+def count_duplicates(data: MethodData, lists: Sequence[Sequence[int]]) -> None:
+    """Note for how many queries a demonstration has exactly the text of the query.
+
+    Args:
+        data: The data of the method.
+        lists: For each test row, positions of the demonstration set.
+    """
+    rows = data.demonstration_set
+    duplicates = 0
+    for texts, positions in zip(data.test_texts, lists, strict=True):
+        text = " ".join(texts)
+        shown = [" ".join(rows.texts(position)) for position in positions]
+        if text and text in shown:
+            duplicates += 1
+    data.note("duplicates", duplicates)

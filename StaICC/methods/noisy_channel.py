@@ -7,25 +7,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
-from StaICC.methods import specification as spec
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.features import KernelCall
 
 
-def noisy_channel(data: spec.MethodData) -> spec.Steps:
-    """Predict with prompts that begin with the label; a kernel without variants computes those of the benchmark."""
+def noisy_channel(data: MethodData) -> Steps:
+    """Predict with prompts that begin with the label: the sum of the log-probabilities of all tokens after it.
+
+    A kernel that has no such sum predicts the benchmark's prompts of the noisy channel.
+    """
     feature: Any = "probabilities"
     if "noisy_channel" in data.provides:
-        variant = "0.1.1" if data.variant == "0.1.1" else "paper"
-        feature = KernelCall("noisy channel", "noisy_channel", (variant,), Identity({}, {"variant": variant}))
-    elif data.variant == "0.1.1":
-        got = "the kernel has no method noisy_channel (or overrides what it calls)"
-        raise ArgumentError(f"variant '0.1.1': {got}. Use variant 'paper', or a local model, such as hf:NAME")
-    data.experimentor = spec.clean_copy(data.experimentor, noisy_channel=True)
-    (rows,) = yield [data.queries(feature)]
-    return rows
+        feature = channel_scores("paper")
+    view = data.on(noisy_channel=True)
+    (rows,) = yield [view.ask(feature)]
+    return view.predictions(rows)
 
 
-NOISY_CHANNEL = spec.MethodSpec("noisy_channel", "Noisy channel", noisy_channel, frozenset({Capability.NOISY_CHANNEL}))
+def channel_scores(form: str) -> KernelCall:
+    """Return the feature of a kernel that scores the texts of all labels.
+
+    Args:
+        form: ``"paper"``: the sum after the label; ``"0.1.1"``: minus the mean loss of the full text.
+    """
+    return KernelCall("noisy channel", "noisy_channel", (form,), Identity({}, {"variant": form}))
+
+
+NOISY_CHANNEL = MethodSpec("noisy_channel", "Noisy channel", noisy_channel, frozenset({Capability.NOISY_CHANNEL}))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
-from StaICC.methods import specification as spec
-from StaICC.methods.demonstration_orders import views_of_orders
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.demonstration_orders import in_each_order, random_orders
 from StaICC.methods.mean_over_views import mean_of_views
 
 
@@ -23,16 +23,17 @@ class PermutationOptions:
     """Different orders of the demonstrations of each test example, drawn at random."""
 
 
-def permutation_ensemble(data: spec.MethodData) -> spec.Steps:
+def permutation_ensemble(data: MethodData) -> Steps:
     """Average the predictions over orders of the same demonstrations."""
-    experimentor, k = data.experimentor, data.experimentor.get_k()
-    orders = validate_integer("orders", data.options.orders, 1)
-    spec.refuse_several_lists(experimentor)
-    if k < 2:
-        raise ArgumentError(f"got k = {k}, expected at least 2: there is one order of the demonstrations only")
-    return (yield from mean_of_views(data, views_of_orders(experimentor, data.demonstrations, orders, "staicc")))
+    number = validate_integer("orders", data.options.orders, 1)
+    data.refuse_several_lists()
+    if data.k < 2:
+        raise ArgumentError(f"got k = {data.k}, expected at least 2: there is one order of the demonstrations only")
+    demonstrations = data.demonstrations
+    orders = random_orders(len(demonstrations), data.k, data.k, number)
+    return (yield from mean_of_views(in_each_order(data, demonstrations, orders)))
 
 
-PERMUTATION_ENSEMBLE = spec.MethodSpec(
+PERMUTATION_ENSEMBLE = MethodSpec(
     "permutation_ensemble", "Permutation ensemble", permutation_ensemble, options=PermutationOptions
 )

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from StaICC.arguments import validate_integer
-from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.protocol import Capability
-from StaICC.methods import specification as spec
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.features import check_answered
 from StaICC.prompting.stable_random import StableRandom
-
-LOSSES = frozenset({Capability.LOSSES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +28,58 @@ class InstructionOptions:
     """Candidate instructions, or lists of them by data set; none: those of the release."""
 
 
-def choose_instruction(data: spec.MethodData) -> spec.Steps:
+def ppl_icl(data: MethodData) -> Steps:
     """Set the instruction whose prompts have the lowest mean perplexity."""
-    experimentor, given = data.experimentor, data.options.instructions
+    candidates = candidate_instructions(data)
+    texts_of_candidates = [prompts_with_instruction(data, instruction) for instruction in candidates]
+    (losses,) = yield [data.ask("losses", [text for texts in texts_of_candidates for text in texts], role="train")]
+    best = candidates[least_perplexity(losses, len(candidates))]
+    view = data.on(instruction=best)
+    (rows,) = yield [view.ask()]
+    return view.predictions(rows)
+
+
+def candidate_instructions(data: MethodData) -> list[str]:
+    """Return the instructions to choose from.
+
+    Raises:
+        ArgumentError: There are none for this data set, or the benchmark sets the instruction itself.
+    """
+    given = data.options.instructions
     if isinstance(given, Mapping):
-        given = given.get(experimentor.name)
-    candidates = check_instructions(instructions_for(experimentor.name) if given is None else given)
-    conditions = spec.with_settings(experimentor, instruction=candidates[0]).conditions()
-    for prompt in (condition.queries[0].prompt for condition in conditions if condition.queries):
-        if not (prompt if isinstance(prompt, str) else prompt[0]).startswith(candidates[0]):
-            raise ArgumentError(f"{experimentor.task.name} sets the instruction itself, so PPL-ICL cannot choose it")
-    tried = instruction_prompts(candidates, experimentor, data.variant, data.calibration_number)
-    (losses,) = yield [data.training("losses", [text for texts in tried for text in texts])]
-    best = candidates[least_perplexity(losses, len(tried))]
-    data.experimentor = spec.with_settings(experimentor, instruction=best)
-    (rows,) = yield [data.queries()]
-    return rows
+        given = given.get(data.name)
+    candidates = check_instructions(instructions_for(data.name) if given is None else given)
+    for condition in data.on(instruction=candidates[0]).conditions:
+        for query in condition.queries[:1]:
+            text = query.prompt if isinstance(query.prompt, str) else query.prompt[0]
+            if not text.startswith(candidates[0]):
+                raise ArgumentError(f"{data.benchmark} sets the instruction itself, so PPL-ICL cannot choose it")
+    return candidates
 
 
-PPL_ICL = spec.MethodSpec(
-    "ppl_icl", "PPL-ICL", choose_instruction, LOSSES, lambda options, variant: variant != "0.1.1", InstructionOptions
-)
+def prompts_with_instruction(data: MethodData, instruction: str) -> list[str]:
+    """Return prompts of calibration rows without demonstrations, with an instruction; the same rows for each.
+
+    Args:
+        data: The data of the method.
+        instruction: The instruction.
+
+    Returns:
+        One text for each row; in the noisy channel one for each row and label.
+
+    Raises:
+        ArgumentError: The calibration set is empty.
+    """
+    rows = data.calibration_set
+    count = min(validate_integer("calibration_number", data.calibration_number, 1), len(rows))
+    if not count:
+        raise ArgumentError("the calibration set is empty")
+    view = data.on(instruction=instruction)
+    texts: list[str] = []
+    for position in StableRandom().sample_indexes(len(rows), count):
+        prompt = view.write([], rows.texts(position))
+        texts += [prompt] if isinstance(prompt, str) else prompt
+    return texts
 
 
 def instructions_for(name: str) -> list[str]:
@@ -86,7 +114,7 @@ def least_perplexity(losses: Sequence[Any], candidates: int) -> int:
     """Return the candidate, the first of equals, whose texts have the lowest mean perplexity.
 
     Args:
-        losses: The mean loss of each text, candidate by candidate.
+        losses: The mean loss of each text, candidate by candidate; equally many for each.
         candidates: How many candidates.
 
     Raises:
@@ -96,37 +124,17 @@ def least_perplexity(losses: Sequence[Any], candidates: int) -> int:
     if not all(math.isfinite(loss) for loss in losses):
         raise OutputError(f"the model's losses {losses[:5]} are not finite; use a wider number type")
     size = len(losses) // candidates
-    parts = [losses[start : start + size] for start in range(0, len(losses), size)]
-    scores = [max(own) + math.log(math.fsum(math.exp(loss - max(own)) for loss in own) / size) for own in parts]
-    return scores.index(min(scores))  # they are logarithms of mean perplexities
+    logarithms = []
+    for start in range(0, len(losses), size):
+        logarithms.append(_log_mean_perplexity(losses[start : start + size]))
+    return logarithms.index(min(logarithms))
 
 
-def instruction_prompts(
-    instructions: Sequence[str], experimentor: Experimentor | None, variant: str, number: int
-) -> list[list[str]]:
-    """Return the texts whose perplexity decides about each instruction: full prompts, or (0.1.1) instructions alone.
+def _log_mean_perplexity(losses: Sequence[float]) -> float:
+    """Return ``log(mean(exp(loss)))``, computed without overflow."""
+    largest = max(losses)
+    total = math.fsum(math.exp(loss - largest) for loss in losses)
+    return largest + math.log(total / len(losses))
 
-    Args:
-        instructions: The candidates.
-        experimentor: Its prompt writer and calibration set; not needed for ``"0.1.1"``.
-        variant: ``"paper"`` or ``"0.1.1"``.
-        number: How many rows of the calibration set each instruction is tried on (``"paper"``).
 
-    Raises:
-        ArgumentError: No experimentor was given (``"paper"``), or its calibration set is empty.
-    """
-    if spec.check_variant(variant) == "0.1.1":
-        return [[instruction] for instruction in instructions]
-    if experimentor is None:
-        raise ArgumentError("PPL-ICL: experimentor is missing; its prompts are needed to compare instructions")
-    rows = experimentor.calibration_set()
-    count = min(validate_integer("calibration_number", number, 1), len(rows))
-    if not count:
-        raise ArgumentError("the calibration set is empty")
-    indexes = StableRandom().sample_indexes(len(rows), count)
-    tried = []
-    for instruction in instructions:
-        write = spec.with_settings(experimentor, instruction=instruction).prompt_former.write_prompt_from_dataline
-        prompts = [write([], rows[index][0]) for index in indexes]
-        tried.append([text for prompt in prompts for text in ([prompt] if isinstance(prompt, str) else prompt)])
-    return tried
+PPL_ICL = MethodSpec("ppl_icl", "PPL-ICL", ppl_icl, frozenset({Capability.LOSSES}), options=InstructionOptions)

@@ -53,6 +53,7 @@ from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.contract import MethodData, Predictions, Steps
 from StaICC.methods.features import FeatureCache, Request
 from StaICC.methods.outputs import as_probabilities, as_stated
+from StaICC.methods.released.catalogue import released_steps
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import MethodSpec as MethodSpec
@@ -152,7 +153,8 @@ class Method:
         """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-        steps = self.spec.steps(data)
+        steps_of = released_steps(self.spec) if self.variant == "0.1.1" else self.spec.steps
+        steps = steps_of(data)
         if not isinstance(steps, Generator):
             got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
             raise ArgumentError(got)

@@ -5,7 +5,7 @@ Wu et al. 2023, "Self-Adaptive In-Context Learning".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from StaICC import numerics
@@ -14,18 +14,17 @@ from StaICC.errors import OutputError
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
-from StaICC.methods import specification as spec
-from StaICC.methods.demonstration_orders import views_of_orders
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.demonstration_orders import in_each_order, random_orders
 from StaICC.methods.features import present
-from StaICC.methods.nearest_demonstrations import HIDDEN_STATES, RetrievalOptions, near_demonstrations
-from StaICC.metrics import released
+from StaICC.methods.nearest_demonstrations import SelectionOptions, nearest_demonstrations
 
 CANDIDATES = 30
-"""Nearest demonstrations from which the authors of SA-ICL draw orders."""
+"""Nearest demonstrations from which the authors draw orders."""
 
 
 @dataclass(frozen=True, slots=True)
-class OrderOptions(RetrievalOptions):
+class OrderOptions(SelectionOptions):
     """Options of SA-ICL."""
 
     orders: int = 10
@@ -34,45 +33,72 @@ class OrderOptions(RetrievalOptions):
     """Nearest demonstrations for orders; none: 30, in other variants k + 1."""
 
 
-def surest_order(data: spec.MethodData) -> spec.Steps:
-    """Predict with several orders of near demonstrations, and keep the prediction of the lowest entropy."""
-    experimentor, k, given = data.experimentor, data.experimentor.get_k(), data.options.candidates
+def sa_icl(data: MethodData) -> Steps:
+    """Predict with several orders of near demonstrations, and keep the prediction of the lowest entropy.
+
+    ``"paper"``: nine random orders of ``k`` out of the 30 nearest, and the order of TopK (in the authors' code, random
+    orders can be equal). ``"staicc"``: ten random orders of ``k`` of the ``k + 1`` nearest.
+    """
+    is_paper = data.variant == "paper"
     number = validate_integer("orders", data.options.orders, 1)
-    default = CANDIDATES if data.variant == "paper" else k + 1  # 5 for 4, as released
-    count = default if given is None else validate_integer("candidates", given, k)
-    optional = given is None and data.variant == "paper"
-    near = yield from near_demonstrations(data, count, k if optional else count)
-    views = views_of_orders(experimentor, near, number, data.variant)
-    data.experimentor = views[0]
-    answers = yield [data.queries(view=view) for view in views]
-    return [_surest(candidates, data.variant) for candidates in zip(*answers, strict=True)]
+    if data.options.candidates is not None:
+        count = at_least = validate_integer("candidates", data.options.candidates, data.k)
+    elif is_paper:
+        count, at_least = CANDIDATES, data.k
+    else:
+        count = at_least = data.k + 1
+    near = yield from nearest_demonstrations(data, count, data.options, at_least)
+    orders = random_orders(len(near), len(near[0]), data.k, number, nearest_last=is_paper)
+    views = in_each_order(data, near, orders)
+    answers = yield [view.ask() for view in views]
+    return views[0].predictions(surest_predictions(answers))
 
 
-SA_ICL = spec.MethodSpec(
-    "sa_icl", "SA-ICL", surest_order, HIDDEN_STATES | {Capability.LABEL_SCORES}, options=OrderOptions
-)
+def surest_predictions(
+    answers: Sequence[Sequence[Answer | Failure]], entropy: Callable[[Sequence[float]], float] = numerics.entropy
+) -> list[Answer | Failure]:
+    """Return for each query the prediction with the lowest entropy, the first of equals.
+
+    Args:
+        answers: For each order, the prediction of each query.
+        entropy: The entropy of a row of label probabilities.
+
+    Returns:
+        The predictions; a failure where no order has a prediction.
+
+    Raises:
+        OutputError: A prediction is no row of label probabilities.
+    """
+    surest: list[Answer | Failure] = []
+    for predictions in zip(*answers, strict=True):
+        rows = present(predictions)
+        if not all(isinstance(row, list) for row in rows):
+            raise OutputError("SA-ICL: the kernel returned labels, expected label probabilities")
+        surest.append(rows[lowest_entropy(rows, entropy)] if rows else predictions[0])
+    return surest
 
 
-def _surest(candidates: Sequence[Answer | Failure], variant: str) -> Answer | Failure:
-    rows = present(candidates)
-    if not all(isinstance(row, list) for row in rows):
-        raise OutputError("SA-ICL: the kernel returned labels, expected label probabilities")
-    return rows[lowest_entropy(rows, variant)] if rows else candidates[0]
-
-
-def lowest_entropy(rows: Sequence[Sequence[float]], variant: str = "paper") -> int:
+def lowest_entropy(
+    rows: Sequence[Sequence[float]], entropy: Callable[[Sequence[float]], float] = numerics.entropy
+) -> int:
     """Return the position of the distribution with the lowest entropy, the first of equals.
 
     Args:
         rows: Distributions over the labels.
-        variant: ``"0.1.1"`` takes the release's entropy: that of the softmax where a row, added from left to right,
-            misses 1.0 by an ulp. Which rows do is a matter of the last bit, so its choice does not survive another
-            order of additions inside the model.
+        entropy: The entropy of a distribution.
 
     Example:
         >>> lowest_entropy([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
         1
     """
-    entropy = released.entropy if spec.check_variant(variant) == "0.1.1" else numerics.entropy
     entropies = [entropy(row) for row in rows]
     return entropies.index(min(entropies))
+
+
+SA_ICL = MethodSpec(
+    "sa_icl",
+    "SA-ICL",
+    sa_icl,
+    frozenset({Capability.HIDDEN_STATES, Capability.LABEL_SCORES}),
+    options=OrderOptions,
+)

@@ -1,70 +1,72 @@
-"""Distances between texts: of their encodings, or by their words.
-
-An encoding is a vector, such as the model's last hidden state at the text's last token; the distances of all queries to
-all demonstrations are one matrix product.
-"""
+"""Distances between texts: of their encodings, or by their words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from StaICC.errors import unknown_name
+from StaICC.errors import ArgumentError
 from StaICC.methods.calibration.neighbours import euclidean, finite_matrix
 from StaICC.methods.features import check_answered, numpy
-from StaICC.optional import require
 from StaICC.prompting.bm25 import bm25_scores
 
-Distances = Callable[[list[str], list[str]], Any]
-"""Returns the distance of each of some texts to each of others: array (texts, others)."""
+
+class TextDistances(Protocol):
+    """Compares texts."""
+
+    def distances(self, texts: Sequence[str], others: Sequence[str]) -> Any:
+        """Return the distance of each text to each of the others: array (texts, others)."""
+
+    def cosines(self, texts: Sequence[str], others: Sequence[str]) -> Any:
+        """Return the cosine of the angle between each text and each of the others: array (texts, others).
+
+        Raises:
+            ArgumentError: The texts are not compared by vectors.
+        """
 
 
-def vector_distances(texts: Sequence[str], states: Any) -> Distances:
-    """Return the Euclidean distances between texts by their encodings.
+class EncodedTexts:
+    """Texts that are compared by their encodings: vectors, such as the model's last hidden states.
 
     Args:
         texts: The texts, all different.
-        states: The encoding of each.
+        encodings: The vector of each text.
 
     Raises:
         OutputError: An encoding is missing, or has NaN or an infinity.
     """
-    matrix = finite_matrix(check_answered(states, "encoding"), "encoding")
-    places = {text: place for place, text in enumerate(texts)}
 
-    def distances(some: list[str], others: list[str]) -> Any:
-        first, second = (matrix[[places[text] for text in part]] for part in (some, others))
-        return euclidean(first, second)
+    def __init__(self, texts: Sequence[str], encodings: Any) -> None:
+        self._encodings = finite_matrix(check_answered(encodings, "encoding"), "encoding")
+        self._row_of = {text: row for row, text in enumerate(texts)}
 
-    return distances
+    def distances(self, texts: Sequence[str], others: Sequence[str]) -> Any:
+        """Return the Euclidean distances of the encodings."""
+        return euclidean(self._encodings_of(texts), self._encodings_of(others))
 
+    def cosines(self, texts: Sequence[str], others: Sequence[str]) -> Any:
+        """Return the cosines of the encodings; that of an encoding of zeros is 0."""
+        return _unit_rows(self._encodings_of(texts)) @ _unit_rows(self._encodings_of(others)).T
 
-def bm25_distances(some: list[str], others: list[str]) -> Any:
-    """Return distances by words: minus the score of :func:`StaICC.prompting.bm25.bm25_scores`."""
-    return -numpy.array(bm25_scores(some, others))
-
-
-def encoder(choice: Any) -> Any:
-    """Return the feature that encodes texts.
-
-    Args:
-        choice: ``"hidden"``: the hidden states of the kernel; ``"hf:NAME_OR_FOLDER"``;
-            ``"sentence-transformers:NAME"``; or a function that returns a vector for each text of a list.
-    """
-    kind, _, name = str(choice).partition(":")
-    if isinstance(choice, str) and kind == "hf" and name:
-        from StaICC.kernels.huggingface.sentence_encoder import SentenceEncoder
-
-        return SentenceEncoder.from_spec(choice)
-    if isinstance(choice, str) and kind == "sentence-transformers" and name:
-        return _sentence_encoder(name)
-    if choice != "hidden" and not callable(choice):
-        raise unknown_name("encoder", choice, ["hidden", "bm25", "hf:NAME_OR_FOLDER", "sentence-transformers:NAME"])
-    return choice
+    def _encodings_of(self, texts: Sequence[str]) -> Any:
+        return self._encodings[[self._row_of[text] for text in texts]]
 
 
-@lru_cache(maxsize=4)
-def _sentence_encoder(name: str) -> Any:
-    package = require("sentence_transformers", "hf", "encoding demonstrations")
-    return package.SentenceTransformer(name).encode
+class WordOverlap:
+    """Texts that are compared by their words: the distance is minus the score of Okapi BM25."""
+
+    def distances(self, texts: Sequence[str], others: Sequence[str]) -> Any:
+        """Return minus the score of each of the others for each text."""
+        return -numpy.array(bm25_scores(list(texts), list(others)))
+
+    def cosines(self, texts: Sequence[str], others: Sequence[str]) -> Any:
+        """Refuse: words are no vectors here."""
+        raise ArgumentError(
+            "encoder='bm25' has no vectors, whose angles rule='dpp' needs. Use another encoder, or another rule"
+        )
+
+
+def _unit_rows(vectors: Any) -> Any:
+    """Return vectors divided by their lengths; a vector of zeros stays as it is."""
+    lengths = numpy.sqrt((vectors**2).sum(axis=1, keepdims=True))
+    return vectors / numpy.where(lengths > 0, lengths, 1.0)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from StaICC.methods import specification as spec
-from StaICC.methods.nearest_demonstrations import HIDDEN_STATES, RetrievalOptions, near_demonstrations
+from StaICC.kernels.protocol import Capability
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.nearest_demonstrations import SelectionOptions, nearest_demonstrations
 
 
-def topk(data: spec.MethodData) -> spec.Steps:
+def topk(data: MethodData) -> Steps:
     """Show each test example the demonstrations that are nearest to it, nearest first."""
-    k = data.experimentor.get_k()
-    lists = yield from near_demonstrations(data, k, k)
-    data.experimentor = spec.with_demonstrations(data.experimentor, lists)
-    (rows,) = yield [data.queries()]
-    return rows
+    nearest = yield from nearest_demonstrations(data, data.k, data.options)
+    view = data.on(demonstrations=nearest)
+    (rows,) = yield [view.ask()]
+    return view.predictions(rows)
 
 
-TOPK = spec.MethodSpec("topk", "TopK", topk, HIDDEN_STATES, options=RetrievalOptions)
+TOPK = MethodSpec("topk", "TopK", topk, frozenset({Capability.HIDDEN_STATES}), options=SelectionOptions)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from StaICC.methods import specification as spec
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
 
 
-def vanilla(data: spec.MethodData) -> spec.Steps:
+def vanilla(data: MethodData) -> Steps:
     """Predict what the model predicts."""
     (rows,) = yield [data.ask()]
     return data.predictions(rows)
 
 
-VANILLA = spec.MethodSpec("vanilla", "Vanilla", vanilla, frozenset())
+VANILLA = MethodSpec("vanilla", "Vanilla", vanilla, frozenset())

@@ -34,7 +34,7 @@ from StaICC.methods.calibration.prior import (
     calibrated_in_context,
 )
 from StaICC.methods.sa_icl import lowest_entropy
-from StaICC.methods.selection_rules import representatives
+from StaICC.methods.vote_k import representatives
 from StaICC.prompting.stable_random import StableRandom
 
 Pairs = Iterator[tuple[Any, Any]]
