@@ -1,4 +1,4 @@
-"""The contract of methods: what a method gets, asks and returns.
+"""The contract of methods: what a method gets, asks, returns.
 
 A method is a generator function. It asks for features of prompts, gets their rows, and returns predictions::
 

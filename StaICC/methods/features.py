@@ -496,7 +496,7 @@ class FeatureCache:
         """
         places: dict[tuple[Any, PromptKey], PromptKey] = {}
         for request in requests:
-            if isinstance(request.feature, KernelCall):
+            if isinstance(request.feature, KernelFunction):
                 self.predictor = self.function(request.feature)
             for key in request.keys:
                 places.setdefault((request.feature, _place(request.feature, key)), key)

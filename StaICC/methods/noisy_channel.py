@@ -5,12 +5,14 @@ Min et al. 2022, "Noisy Channel Language Model Prompting for Few-Shot Text Class
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import KernelCall
+from StaICC.methods.features import KernelFunction
 
 
 def noisy_channel(data: MethodData) -> Steps:
@@ -20,19 +22,27 @@ def noisy_channel(data: MethodData) -> Steps:
     """
     feature: Any = "probabilities"
     if "noisy_channel" in data.provides:
-        feature = channel_scores("paper")
+        feature = ChannelScores("paper")
     view = data.on(noisy_channel=True)
     (rows,) = yield [view.ask(feature)]
     return view.predictions(rows)
 
 
-def channel_scores(form: str) -> KernelCall:
-    """Return the feature of a kernel that scores the texts of all labels.
+@dataclass(frozen=True)
+class ChannelScores(KernelFunction):
+    """The feature of a kernel that scores the text of each label."""
 
-    Args:
-        form: ``"paper"``: the sum after the label; ``"0.1.1"``: minus the mean loss of the full text.
-    """
-    return KernelCall("noisy channel", "noisy_channel", (form,), Identity({}, {"variant": form}))
+    form: str
+    """``"paper"``: the sum after the label; ``"0.1.1"``: minus the mean loss of the full text."""
+    kernel: Any = None
+
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return the name of the feature and its form."""
+        return "noisy channel", Identity({}, {"variant": self.form})
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return the prediction for each prompt: one text for each label."""
+        return self.kernel.noisy_channel(prompts, label_space, self.form)
 
 
 NOISY_CHANNEL = MethodSpec("noisy_channel", "Noisy channel", noisy_channel, frozenset({Capability.NOISY_CHANNEL}))

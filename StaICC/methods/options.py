@@ -1,4 +1,4 @@
-"""Options of methods: their records, and how values that are given become one."""
+"""Options of methods: records, with values that are checked by type."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 
@@ -18,7 +18,7 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import KernelCall, without_failures
+from StaICC.methods.features import KernelFunction, without_failures
 from StaICC.methods.requests import Request
 
 
@@ -43,7 +43,7 @@ def task_vectors(data: MethodData) -> Steps:
         method = "patched(prompts, label_space, layer, state)"
         why = f"got no method {method}, or a class that overrides other methods, which patched might not use"
         raise ArgumentError(f"the kernel cannot replace the state of a layer: {why}. Define patched in that class")
-    kernels: list[KernelCall] = []
+    kernels: list[PatchedState] = []
     for with_template in data.templates():
         kernels.append((yield from learned_kernel(with_template)))
 
@@ -55,7 +55,7 @@ def task_vectors(data: MethodData) -> Steps:
     return bare.predictions([row for rows in answers for row in rows])
 
 
-def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[Any]], KernelCall]:
+def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[Any]], PatchedState]:
     """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer."""
     number = validate_integer("calibration_number", data.calibration_number, 2)
     layer = data.options.layer
@@ -70,7 +70,7 @@ def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[A
     (states,) = yield [data.ask("layers", prompts[:half], role="train")]
     (states,) = without_failures(states)
     mean_states = sum(states) / len(states)  # of each layer
-    kernels = [patched_kernel(place, tuple(vector.tolist())) for place, vector in enumerate(mean_states)]
+    kernels = [PatchedState(place, tuple(vector.tolist())) for place, vector in enumerate(mean_states)]
     if layer is None:
         predictions = yield [data.ask(kernel, bare_prompts[half:], role="train") for kernel in kernels]
         accuracies = [accuracy(*without_failures(rows, labels[half:])) for rows in predictions]
@@ -78,10 +78,24 @@ def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[A
     return kernels[validate_integer("layer", layer, 0, len(kernels) - 1)]
 
 
-def patched_kernel(layer: int, state: tuple[float, ...]) -> KernelCall:
-    """Return the feature: predictions with a vector in the place of a layer's state at the last position."""
-    digest = hashlib.sha256(repr(state).encode()).hexdigest()  # each data set has its own vector
-    return KernelCall("task vector", "patched", (layer, state), Identity({"layer": str(layer), "state": digest}))
+@dataclass(frozen=True)
+class PatchedState(KernelFunction):
+    """The feature: predictions with a vector in the place of a layer's state at the last position."""
+
+    layer: int
+    """The layer, from 0."""
+    state: tuple[float, ...] = field(hash=False)  # it is long
+    """The vector."""
+    kernel: Any = None
+
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return the name of the feature, the layer and a digest of the vector: each data set has its own."""
+        digest = hashlib.sha256(repr(self.state).encode()).hexdigest()
+        return "task vector", Identity({"layer": str(self.layer), "state": digest})
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return the prediction for each prompt."""
+        return self.kernel.patched(prompts, label_space, self.layer, self.state)
 
 
 def accuracy(rows: Sequence[Any], labels: Sequence[int]) -> float:

@@ -11,7 +11,7 @@ from StaICC.errors import ArgumentError
 from StaICC.methods.contract import MethodData, Steps
 from StaICC.methods.demonstration_orders import first_orders, in_each_order
 from StaICC.methods.nearest_demonstrations import SelectionOptions, choose_near, count_duplicates
-from StaICC.methods.noisy_channel import channel_scores
+from StaICC.methods.noisy_channel import ChannelScores
 from StaICC.methods.ppl_icl import candidate_instructions, least_perplexity
 from StaICC.methods.requests import Request
 from StaICC.methods.sa_icl import surest_predictions
@@ -27,7 +27,7 @@ def noisy_channel(data: MethodData) -> Steps:
         got = "the kernel has no method noisy_channel (or overrides what it calls)"
         raise ArgumentError(f"variant '0.1.1': {got}. Use variant 'paper', or a local model, such as hf:NAME")
     view = data.on(noisy_channel=True)
-    (rows,) = yield [view.ask(channel_scores("0.1.1"))]
+    (rows,) = yield [view.ask(ChannelScores("0.1.1"))]
     return view.predictions(rows)
 
 
