@@ -53,7 +53,7 @@ from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.contract import MethodData, Predictions, Steps
 from StaICC.methods.features import FeatureCache, Request
 from StaICC.methods.outputs import as_probabilities, as_stated
-from StaICC.methods.released.catalogue import released_steps
+from StaICC.methods.released.methods import steps_of
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
 from StaICC.methods.specification import MethodSpec as MethodSpec
@@ -153,8 +153,7 @@ class Method:
         """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-        steps_of = released_steps(self.spec) if self.variant == "0.1.1" else self.spec.steps
-        steps = steps_of(data)
+        steps = steps_of(self.spec, self.variant)(data)
         if not isinstance(steps, Generator):
             got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
             raise ArgumentError(got)
@@ -356,8 +355,12 @@ class Method:
         phase = "test"
         while requests is not None:
             phase = "training" if any(request.role == "train" for request in requests) else "test"
-            if stop and phase == "test":
-                break
+            if stop:
+                views = [r.prompts for r in requests if r.role == "test" and not r.ahead]
+                view = next((view for view in views if isinstance(view, BaseExperimentor)), None)
+                if view is not None or phase == "test":
+                    data = replace(data, experimentor=cast("Experimentor", view or data.experimentor))
+                    break
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
                 role = "train" if name == "training" else "test"

@@ -76,15 +76,15 @@ def choose_demonstrations(
         _exclude_all_but(distances, representatives(between, max(count, REPRESENTATIVES)))
 
     chosen: dict[str, list[int]] = {}
-    for query, query_distances, order in zip(
-        distinct_queries, distances, nearest(distances, len(pool.texts)).tolist(), strict=True
-    ):
+    orders = nearest(distances, len(pool.texts)).tolist()
+    for query, query_distances, whole_order in zip(distinct_queries, distances, orders, strict=True):
+        order = [position for position in whole_order if query_distances[position] < numpy.inf]
         if rule == "balanced":
             chosen[query] = balanced(order, pool, count)
         elif rule == "diverse":
             chosen[query] = diverse(order, query_distances, pool, compared, count)
         elif rule == "dpp":
-            chosen[query] = determinantal(order, query, query_distances, pool, compared, count)
+            chosen[query] = determinantal(order, query, pool, compared, count)
         else:
             chosen[query] = order[:count]
     return [list(chosen[text]) if text else None for text in query_texts]
@@ -125,7 +125,7 @@ def balanced(order: Sequence[int], pool: Pool, count: int) -> list[int]:
     """Choose the nearest demonstration of each label, then the second nearest of each label, and so on.
 
     Args:
-        order: The pool, nearest first.
+        order: The demonstrations that may be chosen, nearest first.
         pool: The pool with its labels.
         count: How many.
     """
@@ -145,7 +145,7 @@ def diverse(order: Sequence[int], query_distances: Any, pool: Pool, compared: Te
         -d(x, q) - max(-d(x, s) for s in S)
 
     Args:
-        order: The pool, nearest first.
+        order: The demonstrations that may be chosen, nearest first.
         query_distances: The distance of each demonstration of the pool to the query.
         pool: The pool.
         compared: Compares texts.
@@ -166,24 +166,20 @@ def diverse(order: Sequence[int], query_distances: Any, pool: Pool, compared: Te
     return [candidates[candidate] for candidate in chosen]
 
 
-def determinantal(
-    order: Sequence[int], query: str, query_distances: Any, pool: Pool, compared: TextDistances, count: int
-) -> list[int]:
+def determinantal(order: Sequence[int], query: str, pool: Pool, compared: TextDistances, count: int) -> list[int]:
     """Choose the most probable set of a determinantal point process, by greedy search, from the 100 nearest.
 
     Ye et al. 2023, "Compositional Exemplars for In-context Learning" (CEIL), with the encoder as it is: they also train
     one. As in their code, those chosen are shown by their relevance, the most relevant first.
 
     Args:
-        order: The pool, nearest first.
+        order: The demonstrations that may be chosen, nearest first.
         query: The text of the query.
-        query_distances: The distance of each demonstration of the pool to the query; infinite for excluded ones.
         pool: The pool.
         compared: Compares texts, by vectors.
         count: How many.
     """
-    nearest_ones = order[: max(count, DPP_CANDIDATES)]
-    candidates = [position for position in nearest_ones if query_distances[position] < numpy.inf]
+    candidates = order[: max(count, DPP_CANDIDATES)]
     texts = [pool.texts[position] for position in candidates]
     relevance = compared.cosines([query], texts)[0]
     kernel = quality_similarity_kernel(relevance, compared.cosines(texts, texts))

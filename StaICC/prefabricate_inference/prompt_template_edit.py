@@ -246,7 +246,7 @@ class SA_ICL:
         if settings not in self._predicted:
             method = self._method("sa_icl", candidates=settings[1], orders=settings[2])
             own, cache = _with_k(clean_copy(self.experimentor), k), features.FeatureCache(self.kernel)
-            self._predicted[settings] = list(method.predict(own, cache, Part("SA-ICL"))[1])
+            self._predicted[settings] = list(method.predict(own, cache, Part("SA-ICL"))[1].rows)
             self.cache_empty()
         predictions = [self._predicted[settings][rows[text]] for text in prompts]
         return predictions[0] if isinstance(prompt, str) else predictions
