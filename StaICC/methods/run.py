@@ -502,7 +502,7 @@ def method_warnings(data: MethodData, cache: FeatureCache, answers: ModelAnswers
         )
     for feature, predicted in answers.items():
         function = cache.kernel if feature == OF_KERNEL else cache.function(feature)
-        warnings += model_warnings(function, predicted)
+        warnings += model_warnings(function, list(predicted), list(predicted.values()))
     return tuple(dict.fromkeys(warnings))
 
 
