@@ -1,4 +1,4 @@
-"""The ensemble over demonstration lists and templates.
+"""The ensemble: the mean prediction over several lists of demonstrations, also over several templates.
 
 Khalifa et al. 2023, "Exploring Demonstration Ensembling for In-context Learning".
 """

@@ -60,7 +60,7 @@ def test_every_method_runs_and_leaves_the_benchmark_alone(name: str, variant: st
         ("contextual_calibration", "staicc", 20, 8),
         ("domain_calibration", "paper", 0, 8 * 21),
         ("topk", "paper", 192, 4 + 4),  # 192 demonstrations and 4 queries are encoded
-        ("sa_icl", "paper", 196, 4 * 10),
+        ("sa_icl", "paper", 192, 4 + 4 * 10),
     ],
 )
 def test_cost(name: str, variant: str, training: int, test: int) -> None:
