@@ -8,12 +8,12 @@ from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
-from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData
+from StaICC.methods.options import option
 from StaICC.methods.requests import Request
 from StaICC.methods.selection_rules import Pool, SelectionRule, choose_demonstrations
 from StaICC.methods.text_distances import EncodedTexts, TextDistances, WordOverlap
-from StaICC.methods.text_encoders import encoder
+from StaICC.methods.text_encoders import encoder, encoder_signature
 from StaICC.prompting.prompt_text import question_only
 
 
@@ -23,27 +23,16 @@ class SelectionOptions:
 
     demonstration_set_cut: int | None = None
     """Choose from this many first demonstrations; none: from all (0.1.1: 512)."""
-    encoder: str | Callable[[list[str]], Any] = "hidden"
-    """What compares texts: hidden (states of the model), bm25, hf:NAME_OR_FOLDER (mean states of an encoder),
-    sentence-transformers:NAME, or a function."""
+    encoder: str | Callable[[list[str]], Any] = option(
+        "hidden",
+        "What compares texts: hidden (states of the model), bm25, hf:NAME_OR_FOLDER (mean states of an encoder), "
+        "sentence-transformers:NAME, or a function.",
+        signature=encoder_signature,
+    )
     rule: SelectionRule = "nearest"
     """How demonstrations are chosen: nearest, diverse, balanced (by label), vote-k or dpp."""
     exclude_duplicates: bool = False
     """Never choose a demonstration with exactly the text of the query."""
-
-    @property
-    def not_required(self) -> frozenset[Capability]:
-        """The capabilities that the method does not need with these options."""
-        if self.encoder == "hidden":
-            return frozenset()
-        return frozenset({Capability.HIDDEN_STATES})
-
-    @property
-    def signed(self) -> dict[str, str]:
-        """What signatures contain in the place of values: of an encoder of transformers, the digest of its files."""
-        if isinstance(self.encoder, str) and self.encoder.startswith("hf:"):
-            return {"encoder": f"hf-{encoder(self.encoder).files[:12]}"}
-        return {}
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,13 @@ def encoder(choice: Any) -> Any:
     raise unknown_name("encoder", choice, ENCODERS)
 
 
+def encoder_signature(choice: Any) -> str | None:
+    """Return what signatures say of an encoder: of one of transformers, the digest of its files; else ``None``."""
+    if isinstance(choice, str) and choice.startswith("hf:"):
+        return f"hf-{encoder(choice).files[:12]}"
+    return None
+
+
 @lru_cache(maxsize=4)
 def _sentence_transformer(name: str) -> Any:
     package = require("sentence_transformers", "hf", "encoding demonstrations")

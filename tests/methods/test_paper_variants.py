@@ -17,7 +17,8 @@ from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 from StaICC.methods.demonstration_orders import random_orders
-from StaICC.methods.run import Method, forecast_method
+from StaICC.methods.forecast import forecast_method
+from StaICC.methods.run import Method
 from tests.methods.fakes import Kernel, mini, rows_of
 from tests.methods.fakes import mini as bench
 
