@@ -94,7 +94,14 @@ class PValueBounds:
 
 
 def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
-    """Return the upper bounds of the p-values of all pairs of runs; ``None`` if a run cannot be compared."""
+    """Return the upper bounds of the p-values of all pairs of runs.
+
+    Returns:
+        The bounds; ``None`` if a run cannot be compared, or if the runs have different test rows or data sets, so that
+        their test rows do not belong together one by one.
+    """
+    if not _have_same_rows(aligned):
+        return None
     lowest: dict[str, PairedDifference] = {}
     highest: dict[str, PairedDifference] = {}
     for run, mean in aligned.means.items():
@@ -122,16 +129,25 @@ def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
     )
 
 
+def _have_same_rows(aligned: AlignedRuns) -> bool:
+    """Return whether all runs have the same data sets and test rows, and all queries count in each pair.
+
+    If this is so for the first run and each other one, it is so for all pairs.
+    """
+    first, *others = aligned.runs
+    return all(aligned.pair(first, other).has_all_queries for other in others)
+
+
 def _has_chernoff(aligned: AlignedRuns) -> bool:
     """Return whether Chernoff's inequality bounds the p-values of all pairs of runs.
 
     The contributions of the test rows must be bounded, without bias, and independent of the run that is compared.
     """
-    for paired in aligned.datasets.values():
-        if not paired.statistic.independent:
-            return False
-        for of_run in paired.alone.values():
-            for difference in of_run.bounds or ():
+    for scored in aligned.scored.values():
+        for score in scored.scores.values():
+            if not score.statistic.independent:
+                return False
+            for difference in score.from_zero.bounds or ():
                 if difference.unbounded or difference.upward_bias or difference.downward_bias:
                     return False
     return True
