@@ -1,4 +1,4 @@
-"""Runs that can be compared, with their pairs, and the pairs that are tested."""
+"""Runs that can be compared, with the pairs that are tested."""
 
 from __future__ import annotations
 

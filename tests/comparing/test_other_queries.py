@@ -225,7 +225,7 @@ def test_the_better_run_on_shared_rows_is_not_called_worse() -> None:
 
 def test_methods_that_set_demonstrations_change_no_other_method(pack: None) -> None:
     """``ensemble`` has one query for each test row, the others two."""
-    methods = ["contextual_calibration", "ensemble", "topk"]
+    methods = ["contextual_calibration", "ensemble"]
     kernel = StaICC.load_kernel("ppm")
     benchmark = StaICC.Normal(datasets=["TREC"], k=4, limit=64)
     table = dict(run_all(kernel, benchmark, calibration_number=32, methods=methods))
