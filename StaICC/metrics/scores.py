@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.metrics import classification
+from StaICC.metrics.calibration_error import CalibrationError
+from StaICC.metrics.divergence import Divergence
+from StaICC.metrics.entropy_of_mean import EntropyOfMean
 from StaICC.metrics.statistics import (
     Accuracy,
     Brier,
-    CalibrationError,
     Consistency,
-    Divergence,
-    EntropyOfMean,
     Likelihood,
     MacroF1,
     MeanEntropy,

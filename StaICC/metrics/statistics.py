@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import add, mul
+from operator import mul
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, intervals
-from StaICC.metrics.diagnosis import empirical_bias, entropy, entropy_of_mean, label_frequencies
+from StaICC.metrics.diagnosis import entropy
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval
 
 Reads = Literal["labels", "distributions", "probabilities", "rows", "any"]
@@ -269,7 +269,7 @@ class Mean(Statistic):
             width = 1.0
         distances = sample.sums([high - score for score in scores])
         share = intervals.ratio_part([distance / width for distance in distances], sample.sizes, level, continuous=True)
-        return _interval_from_distance(
+        return interval_from_distance(
             math.fsum(scores) / len(scores), share.interval(level, self.method), low=low, high=high, unit=width
         )
 
@@ -325,9 +325,7 @@ def mean_contributions(sample: Sample, scores: Sequence[float], ends: tuple[floa
     )
 
 
-def _interval_from_distance(
-    value: float, distance: Interval, *, low: float, high: float, unit: float = 1.0
-) -> Interval:
+def interval_from_distance(value: float, distance: Interval, *, low: float, high: float, unit: float = 1.0) -> Interval:
     """Return the interval of a value, given the interval of its distance to the highest possible value.
 
     A large distance is a small value, so the upper limit of the distance becomes the lower limit of the value.
@@ -645,10 +643,10 @@ class MacroF1(Statistic):
             n_labels = 1 + max(*sample.truth, *predictions, *other.sample.truth, *other.predictions)
         counts = _label_counts(sample.truth, predictions, n_labels)
         other_counts = _label_counts(other.sample.truth, other.predictions, n_labels)
-        pooled = [
-            _pooled_f1(own.hits, own.size, others.hits, others.size, other.weight(sample))
-            for own, others in zip(counts, other_counts, strict=True)
-        ]
+        weight = other.weight(sample)
+        pooled = []
+        for own, others in zip(counts, other_counts, strict=True):
+            pooled.append(_pooled_f1(own.hits, own.size, others.hits, others.size, weight))
         scores = _f1_contributions(sample.truth, predictions, counts, pooled, new_queries)
 
         # One more row lowers macro F1 most if all its queries have one label and get another one as prediction: the
@@ -801,123 +799,7 @@ class MicroF1(Statistic):
         )
 
 
-# -- calibration error
-
-
-@dataclass(slots=True)
-class _ConfidenceBin:
-    """The queries of one confidence bin, as sums over the queries of each test row."""
-
-    hits: list[float]
-    """Number of correct predictions."""
-    queries: list[float]
-    """Number of queries."""
-    errors: list[float]
-    """Sum of the errors of the queries: 1 for a correct prediction or 0 for a wrong one, minus the confidence."""
-
-    @property
-    def error_sum(self) -> float:
-        """The error of the bin. Its absolute value is the bin's part of the calibration error, times all queries."""
-        return math.fsum(self.errors)
-
-    @property
-    def variance(self) -> float:
-        """The variance of the error of the bin, for independent test rows."""
-        sum_of_squares = math.fsum(map(mul, self.errors, self.errors))
-        return max(0.0, sum_of_squares - self.error_sum**2 / len(self.errors))
-
-
-class CalibrationError(Statistic):
-    """The expected calibration error in bins of equal width (ECE-1)."""
-
-    reads = "probabilities"
-    method = "inverted test of the folded normal, unit: test row"
-    of_classification = True
-
-    def _bins(self, sample: Sample, predictions: Sequence[Any]) -> dict[int, _ConfidenceBin]:
-        """Return the bins that have queries, by their numbers. They are in the order of their first queries."""
-        bins: dict[int, _ConfidenceBin] = {}
-        for row, label, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
-            confidence = max(distribution)
-            hit = float(distribution.index(confidence) == label)
-            number = classification.confidence_bin(confidence)
-            if number not in bins:
-                bins[number] = _ConfidenceBin(
-                    hits=[0.0] * sample.n_rows, queries=[0.0] * sample.n_rows, errors=[0.0] * sample.n_rows
-                )
-            confidence_bin = bins[number]
-            confidence_bin.hits[row] += hit
-            confidence_bin.queries[row] += 1.0
-            confidence_bin.errors[row] += hit - confidence
-        return bins
-
-    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
-        """Return the calibration error with the distances to its confidence limits, and the influence of each row."""
-        bins = self._bins(sample, predictions)
-        columns = []
-        for number in sorted(bins):
-            columns.append((bins[number].hits, bins[number].queries, bins[number].errors))
-        return intervals.calibration_part(columns, sample.sizes, level)
-
-    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
-        """Return the calibration error of one run, and the contribution of each test row.
-
-        The value is the sum over the bins of ``abs(error of the bin) / queries``. Chance raises it on average, because
-        errors of chance add up whatever their sign.
-        """
-        count = len(predictions)
-        new_queries = sample.most_queries_per_row
-        contributions = [0.0] * sample.n_rows
-        absolute_errors = []
-        uncertain_terms = []
-        bias = 0.0
-        for confidence_bin in self._bins(sample, predictions).values():
-            error_sum = confidence_bin.error_sum
-            if error_sum >= 0.0:
-                terms = [error / count for error in confidence_bin.errors]
-            else:
-                terms = [-error / count for error in confidence_bin.errors]
-            contributions = list(map(add, contributions, terms))
-
-            absolute_error = abs(error_sum)
-            absolute_errors.append(absolute_error)
-            variance = confidence_bin.variance
-            # The true error may have the other sign if the observed one is within two standard deviations of 0. A rare
-            # row that the sample lacks may have the error new_queries, the square of which is added to the variance.
-            if absolute_error < 2.0 * math.sqrt(variance + new_queries * new_queries):
-                uncertain_terms.append(terms)
-            bias += _bias_of_absolute_sum(absolute_error, math.sqrt(variance)) / count
-
-        total = math.fsum(absolute_errors)
-        return Contributions(
-            value=total / count,
-            rows=contributions,
-            # One more row changes the error of a bin by up to its number of queries, and at best to 0.
-            lowest_after_row=(total - min(new_queries, max(absolute_errors))) / (count + new_queries),
-            highest_after_row=(total + new_queries) / (count + new_queries),
-            range_width=1.0,
-            upward_bias=bias,
-            uncertain_terms=tuple(uncertain_terms),
-        )
-
-
-def _bias_of_absolute_sum(size: float, deviation: float) -> float:
-    """Return the largest plausible bias of the absolute value of a normally distributed sum; it is 0 or positive.
-
-    The absolute value has a folded normal distribution. Its mean is above the true absolute value: the difference is
-    the bias. The bias is larger, the nearer the true sum is to 0. So the smallest plausible absolute value is taken as
-    the true one: two standard deviations below the observed one, and at least 0.
-
-    Args:
-        size: The observed absolute value of the sum.
-        deviation: Standard deviation of the sum.
-    """
-    true_size = max(0.0, size - 2.0 * deviation)
-    mean_size, _ = intervals.folded_moments(true_size, deviation)
-    return mean_size - true_size
-
-
-# -- entropy and divergence
+# -- entropy
 
 
 class MeanEntropy(Mean):
@@ -932,248 +814,3 @@ class MeanEntropy(Mean):
     def scores(self, sample: Sample, predictions: Sequence[Any]) -> list[float]:
         """Return minus the entropy of the prediction for each query."""
         return [-entropy(row) for row in predictions]
-
-
-class EntropyOfMean(Statistic):
-    """The entropy of the mean prediction."""
-
-    reads = "distributions"
-
-    def range(self, labels: int) -> tuple[float, float]:
-        """Return the lowest and the highest possible value."""
-        return 0.0, math.log(labels)
-
-    def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
-        """Return the entropy of the mean prediction."""
-        return entropy_of_mean(predictions)
-
-    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval.
-
-        The entropy of a distribution is log(labels) minus its divergence from the uniform distribution. So the interval
-        follows from that of the divergence.
-        """
-        divergence = intervals.divergence_interval(
-            _row_sums_by_label(sample, predictions), frequencies=None, queries=sample.sizes, level=level
-        )
-        value = entropy_of_mean(predictions)
-        highest = math.log(sample.n_labels)
-        if not highest:  # there is one label only
-            highest = 1.0
-        return _interval_from_distance(value, divergence, low=0.0, high=highest)
-
-    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
-        """Return the entropy of the mean prediction of one run, and the contribution of each test row.
-
-        With m the mean probability of each label, the entropy is ``-sum(m * log(m))``. A query with the probabilities p
-        contributes ``-sum(p * log(m)) / queries``, its influence up to a constant; these add up to the entropy.
-
-        Chance lowers the entropy on average: the mean of few predictions is less even than that of all.
-        """
-        count = len(predictions)
-        label_sums = _label_sums(predictions)
-        surprises = []
-        for label_sum in label_sums:
-            if label_sum > 0.0:
-                surprises.append(-math.log(label_sum / count))
-            else:  # no query gives this label a probability, so it has no effect
-                surprises.append(0.0)
-        scores = [math.fsum(map(mul, row, surprises)) for row in predictions]
-
-        # One more row lowers the entropy most if it is certain of the likeliest label. It raises the entropy most if it
-        # makes the mean as even as possible.
-        new_queries = sample.most_queries_per_row
-        likeliest = label_sums.index(max(label_sums))
-        certain_sums = list(label_sums)
-        certain_sums[likeliest] += new_queries
-        even_sums = _sums_nearest_to_weights(label_sums, [1.0] * len(label_sums), new_queries)
-        new_count = count + new_queries
-        return Contributions(
-            value=entropy_of_mean(predictions),
-            rows=[row_sum / count for row_sum in sample.sums(scores)],
-            lowest_after_row=entropy([total / new_count for total in certain_sums]),
-            highest_after_row=entropy([total / new_count for total in even_sums]),
-            range_width=math.log(len(label_sums)),
-            downward_bias=_bias_of_entropy(len(label_sums), sample.n_rows),
-        )
-
-
-class Divergence(Statistic):
-    """The Kullback-Leibler divergence of the mean prediction from the frequencies of the true labels."""
-
-    reads = "distributions"
-    weighs_labels = True
-
-    def range(self, labels: int) -> tuple[float, float]:
-        """Return the lowest and the highest possible value."""
-        return 0.0, math.inf
-
-    def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
-        """Return the divergence.
-
-        Raises:
-            UndefinedMetricError: The divergence is infinite.
-        """
-        value = empirical_bias(predictions, sample.truth)
-        if math.isinf(value):
-            raise UndefinedMetricError("infinite: a label that no test row has gets a positive probability")
-        return value
-
-    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
-        """Return the confidence interval, even if labels have too few test rows."""
-        frequencies = []
-        for label in range(sample.n_labels):
-            frequencies.append(sample.sums([float(label == true_label) for true_label in sample.truth]))
-        return intervals.divergence_interval(
-            _row_sums_by_label(sample, predictions), frequencies, queries=sample.sizes, level=level
-        )
-
-    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
-        """Return the divergence of one run, and the contribution of each test row.
-
-        With m the mean probability and f the frequency of each label, the divergence is ``sum(m * log(m / f))``. A
-        query with the probabilities p and the true label t contributes
-        ``(sum(p * log(m / f)) + 1 - m[t] / f[t]) / queries``: the first term is its influence by way of m, the other
-        ones by way of f. These add up to the divergence.
-
-        The divergence is infinite if a label that is never true has a positive mean probability. After one more row, it
-        could be infinite if any label is never true. Chance raises it on average: means and frequencies of a sample
-        differ more than those of all rows.
-        """
-        count = len(predictions)
-        new_queries = sample.most_queries_per_row
-        label_sums = _label_sums(predictions)
-        mean = [total / count for total in label_sums]
-        frequencies = label_frequencies(sample.truth, len(mean))
-        is_infinite = any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True))
-        if is_infinite:
-            return Contributions(
-                math.inf,
-                rows=[0.0] * sample.n_rows,
-                lowest_after_row=0.0,
-                highest_after_row=math.inf,
-                range_width=math.inf,
-            )
-
-        logarithms = [math.log(p / f) if p > 0.0 else 0.0 for p, f in zip(mean, frequencies, strict=True)]
-        scores = []
-        for row, label in zip(predictions, sample.truth, strict=True):
-            prediction_term = math.fsum(map(mul, row, logarithms))
-            label_term = 1.0 - mean[label] / frequencies[label]
-            scores.append(prediction_term + label_term)
-
-        label_counts = [frequency * count for frequency in frequencies]
-        possible_values = _divergences_after_one_row(
-            label_sums, label_counts, new_queries=new_queries, new_count=count + new_queries
-        )
-        return Contributions(
-            value=max(0.0, math.fsum(map(mul, mean, logarithms))),
-            rows=[row_sum / count for row_sum in sample.sums(scores)],
-            lowest_after_row=min(possible_values),
-            highest_after_row=max(possible_values),
-            range_width=math.inf,
-            upward_bias=_bias_of_entropy(len(mean), sample.n_rows),
-        )
-
-
-def _divergences_after_one_row(
-    label_sums: Sequence[float], label_counts: Sequence[float], new_queries: int, new_count: int
-) -> list[float]:
-    """Return candidates for the smallest and the largest divergence after one more test row.
-
-    For each true label of the new row, the divergence is smallest if its predictions bring the mean prediction as near
-    to the label frequencies as possible. It is largest for a certain prediction of some label, because it is a convex
-    function of the prediction.
-
-    Args:
-        label_sums: For each label the sum of its probabilities.
-        label_counts: For each label its number of queries.
-        new_queries: Number of queries of the new row.
-        new_count: Number of all queries with those of the new row.
-    """
-    divergences = []
-    for true_label in range(len(label_sums)):
-        new_counts = list(label_counts)
-        new_counts[true_label] += new_queries
-        candidates = [_sums_nearest_to_weights(label_sums, new_counts, new_queries)]
-        for predicted_label in range(len(label_sums)):
-            certain_sums = list(label_sums)
-            certain_sums[predicted_label] += new_queries
-            candidates.append(certain_sums)
-        for new_sums in candidates:
-            divergences.append(_divergence_of_sums(new_sums, new_counts, new_count))
-    return divergences
-
-
-def _divergence_of_sums(label_sums: Sequence[float], label_counts: Sequence[float], count: int) -> float:
-    """Return the Kullback-Leibler divergence of the mean prediction from the frequencies of the true labels.
-
-    It is ``sum(label_sum * log(label_sum / label_count)) / count`` over all labels. It is infinite if a label has a
-    positive sum and no query.
-
-    Args:
-        label_sums: For each label the sum of its probabilities over all queries.
-        label_counts: For each label the number of queries that have it as their true label.
-        count: Number of all queries.
-    """
-    terms = []
-    for label_sum, label_count in zip(label_sums, label_counts, strict=True):
-        if label_sum <= 0.0:
-            continue
-        if not label_count:
-            return math.inf
-        terms.append(label_sum * math.log(label_sum / label_count))
-    return max(0.0, math.fsum(terms) / count)
-
-
-def _bias_of_entropy(n_labels: int, n_rows: int) -> float:
-    """Return an upper bound of the bias of the entropy of a mean prediction, or of its divergence from frequencies.
-
-    The bound is ``log(1 + (labels - 1) / rows)`` (Paninski 2003, "Estimation of entropy and mutual information", Neural
-    Computation 15). Both biases, for fixed frequencies, are the expected divergence of the mean prediction of a sample
-    from that of all rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two. chi2
-    is at most (labels - 1) / rows; predictions with all probability on one label reach it.
-
-    An estimate of the bias could be too small, because a sample does not show the labels that it lacks.
-    """
-    return math.log1p((n_labels - 1) / n_rows)
-
-
-def _sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
-    """Return sums after an amount was distributed over them, so that they are nearly proportional to their weights.
-
-    No sum becomes smaller. The method is water-filling: the sums with the smallest ratios ``sum / weight`` are raised
-    to a common ratio, the level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``. With the
-    weights 1 and 1 and the amount 2, for example, the sums 1 and 4 become 3 and 4.
-
-    Args:
-        sums: The sums.
-        weights: The weight of each sum; sums with the weight 0 get nothing.
-        amount: The amount that is distributed.
-    """
-    ratios = []
-    for value, weight in zip(sums, weights, strict=True):
-        if weight:
-            ratios.append((value / weight, weight))
-    level = 0.0
-    raised_total = amount
-    raised_weight = 0.0
-    for ratio, weight in sorted(ratios):
-        if raised_weight and level <= ratio:  # this sum and the following ones are above the level
-            break
-        raised_total += ratio * weight
-        raised_weight += weight
-        level = raised_total / raised_weight
-    return [max(value, level * weight) for value, weight in zip(sums, weights, strict=True)]
-
-
-def _label_sums(distributions: Sequence[Sequence[float]]) -> list[float]:
-    """Return for each label the sum of its probabilities."""
-    columns = zip(*distributions, strict=True)
-    return list(map(math.fsum, columns))
-
-
-def _row_sums_by_label(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return for each label the sum of its probabilities over the queries of each test row."""
-    columns = zip(*distributions, strict=True)
-    return list(map(sample.sums, columns))

@@ -12,12 +12,6 @@ it, nothing else.
 In generation, all prompts of a packed row are continued together: after each step, the row in the cache has grown by
 one position for each prompt that is not finished, and each new position attends to its own prompt and its own
 continuation only. Models without a cache that can be used so recompute the sequences at every step.
-
-The states of all layers at the end of prompts, and label logits after one of them was replaced.
-
-Layer ``l`` is a decoder layer, counted from 0; its state is what it adds up to: the input of the next layer, or of the
-final normalisation. Prompts are computed in plain batches, in which no position depends on a later one or on another
-prompt.
 """
 
 from __future__ import annotations
@@ -25,14 +19,12 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from logging import INFO, WARNING
 from typing import Any
 
-from StaICC.errors import ArgumentError, OutputError, RunEndingError
-from StaICC.kernels.huggingface import FEATURE, text_config, torch
+from StaICC.errors import OutputError, RunEndingError
+from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.kernels.huggingface.forward import (
     Capabilities,
     Forward,
@@ -549,65 +541,6 @@ class BatchRunner:
         else:
             continued(list(range(len(sequences))), forward.whole(self.last(sequences)), again)
         return results
-
-    def decoder_layers(self) -> list[Any]:
-        """Return the decoder layers of the model, the first one first.
-
-        Raises:
-            ArgumentError: They are not found.
-        """
-        model = self.forward.model
-        number = getattr(text_config(model.config), "num_hidden_layers", None)
-        for module in model.modules():
-            if isinstance(module, torch.nn.ModuleList) and len(module) == number:
-                return list(module)
-        raise ArgumentError(f"{type(model).__name__} has no list of {number} layers, so their states cannot be read")
-
-    @contextmanager
-    def _changed(self, layers: Sequence[Any], change: Callable[[Any], Any]) -> Iterator[None]:
-        """Context in which ``change`` gets the state of each layer, and returns what takes its place, or None."""
-
-        def hook(layer: Any, inputs: Any, output: Any) -> Any:
-            state = change(output[0] if isinstance(output, tuple) else output)
-            return (state, *output[1:]) if state is not None and isinstance(output, tuple) else state
-
-        handles = [layer.register_forward_hook(hook) for layer in layers]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def layer_states(self, sequences: Sequence[Tokens]) -> Any:
-        """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
-        layers, forward = self.decoder_layers(), self.forward
-        states: dict[int, Any] = {}
-        seen: list[Any] = []
-
-        def read(_: Any, picks: Picks) -> None:
-            rows = torch.stack(seen[-len(layers) :], 1)
-            seen.clear()
-            states.update((number, rows[row]) for number, (row,) in picks.items())
-
-        with self._changed(layers, lambda state: seen.append(state[forward.ends].float().cpu())):
-            self.compute(sequences, [len(row) - 1 for row in sequences], read, alone=True)
-        return torch.stack([states[number] for number in range(len(sequences))])
-
-    def patched(self, sequences: Sequence[Tokens], layer: int, vector: Sequence[float]) -> Any:
-        """Return :meth:`last`, with a vector as the state of a layer at the last position of each sequence."""
-        layers = self.decoder_layers()
-        if not 0 <= layer < len(layers):
-            raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
-
-        def change(state: Any) -> Any:
-            if state.shape[-1] != len(vector):
-                raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
-            state = state.clone()
-            state[self.forward.ends] = state.new_tensor(vector)
-            return state
-
-        with self._changed([layers[layer]], change):
-            return self.last(sequences, partial(self.compute, alone=True))
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:

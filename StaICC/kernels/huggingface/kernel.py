@@ -19,13 +19,14 @@ import contextlib
 import dataclasses
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import LoadsModel, Text
 from StaICC.inference.identity import Identity, hub_name
-from StaICC.kernels.huggingface import torch
+from StaICC.kernels.huggingface import interventions, torch
 from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
 from StaICC.kernels.huggingface.finite_check import why_not_finite
 from StaICC.kernels.huggingface.forward import Forward, TokenLogits, guard
@@ -399,7 +400,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         with self._running(prompts):
             sequences = self._read_prompts(prompts).before()
             self._count(sequences)
-            return self.runner().layer_states(sequences).numpy()
+            return interventions.layer_states(self.runner(), sequences).numpy()
 
     def patched(
         self, prompts: Sequence[str], label_space: Sequence[str], layer: int, state: Sequence[float]
@@ -415,14 +416,50 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         Raises:
             ArgumentError: There is no such layer, its width is another one, or labels are scored in full.
         """
+        changed = partial(interventions.replaced_state, layer=layer, vector=state)
+        return self._changed_label_probabilities(prompts, label_space, changed)
+
+    def steered(
+        self, prompts: Sequence[str], label_space: Sequence[str], vectors: Sequence[Sequence[float]], strength: float
+    ) -> list[list[float]]:
+        """Probability of each label for each prompt, with the feed-forward output of all layers turned to vectors.
+
+        Args:
+            prompts: The prompts, at least one.
+            label_space: The labels, scored by one token each.
+            vectors: One for each decoder layer, as wide as its states. Its length does not matter.
+            strength: How far each position is turned; 0 changes nothing.
+
+        Raises:
+            ArgumentError: The vectors do not fit the layers, or labels are scored in full.
+        """
+        changed = partial(interventions.steered, vectors=vectors, strength=strength)
+        return self._changed_label_probabilities(prompts, label_space, changed)
+
+    def _changed_label_probabilities(
+        self,
+        prompts: Sequence[str],
+        label_space: Sequence[str],
+        last_states: Callable[[BatchRunner, Sequence[Tokens]], Any],
+    ) -> list[list[float]]:
+        """Return the label probabilities of a changed model.
+
+        Args:
+            prompts: The prompts, at least one.
+            label_space: The labels, scored by one token each.
+            last_states: Returns what the changed model computes at the last position of token sequences.
+        """
         if self.options.scores_all_tokens:
-            raise ArgumentError("label_scoring: got 'full', expected 'last' or 'first': one position is replaced")
+            raise ArgumentError(
+                "label_scoring: got 'full', expected 'last' or 'first': a changed model is read at one position"
+            )
         with self._running(prompts):
             tokens, shared = self.format.deciding(label_space)
             sequences = self._read_prompts(prompts).before(shared)
             self._count(sequences)
-            states = self.runner().patched(sequences, layer, state)
-            logits = self.runner().forward.rows(states, tokens, totals=False)
+            runner = self.runner()
+            states = last_states(runner, sequences)
+            logits = runner.forward.rows(states, tokens, totals=False)
             return self._probabilities(logits.rows)
 
     def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:

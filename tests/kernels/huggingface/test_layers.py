@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from StaICC.errors import RunEndingError
+from StaICC.errors import ArgumentError, RunEndingError
 from StaICC.kernels.huggingface import batching
 from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.token_trie import TrieRow
 from StaICC.kernels.huggingface.torch_replacements import Segment, fast_products, segmented_attention
 
+numpy = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 try:  # torch.compile imports it, which fails on Python 3.11 and older after an import of pip, as by another test
@@ -48,6 +49,64 @@ def test_states_are_those_of_single_passes(make_model: Any, tokenizer: Any, fami
     assert last[1] == [pytest.approx(expected, abs=1e-5)] * 4  # after the last layer nothing else is read
     assert last[0] != last[1]
     assert kernel.batch(PROMPTS, LABELS)[2] == pytest.approx(expected, abs=1e-6)  # no hook is left
+
+
+def steered_by_hand(network: Any, vector: Any, strength: float) -> Any:
+    """Let a feed-forward network return what the paper's formula makes of its output, position by position."""
+
+    def hook(module: Any, inputs: Any, output: Any) -> Any:
+        changed = output.clone().double().numpy()
+        target = numpy.array(vector, float) / numpy.linalg.norm(vector)
+        for row in changed:
+            for position, x in enumerate(row):
+                length = numpy.linalg.norm(x)
+                against = max(0.0, -float(x @ target) / length)
+                moved = x / length + strength * (1 + against) * target
+                row[position] = length * moved / numpy.linalg.norm(moved)
+        return torch.tensor(changed, dtype=output.dtype)
+
+    return network.register_forward_hook(hook)
+
+
+@pytest.mark.parametrize("family", ["Llama", "GPT2", "GPTNeoX", "Gemma2"])
+def test_steered_models_turn_the_feed_forward_output_at_all_positions(
+    make_model: Any, tokenizer: Any, family: str
+) -> None:
+    model = make_model(family)
+    kernel = CausalLMKernel(model, tokenizer, token_budget=64)
+    usual = kernel.batch(PROMPTS, LABELS)
+    vectors = numpy.random.default_rng(3).normal(size=(2, 32)).tolist()
+    found = kernel.steered(PROMPTS, LABELS, vectors, 0.8)
+
+    networks = [module for name, module in model.named_modules() if name.endswith(".mlp")]
+    handles = [steered_by_hand(network, vector, 0.8) for network, vector in zip(networks, vectors, strict=True)]
+    tokens = kernel.format.deciding(LABELS)[0]
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+        with torch.no_grad():
+            logits = model(ids, use_cache=False).logits[0, -1, tokens]
+        assert row == pytest.approx(logits.double().softmax(-1).tolist(), abs=1e-5)
+    for handle in handles:
+        handle.remove()
+
+    assert found != [pytest.approx(row, abs=1e-3) for row in usual]
+    assert kernel.steered(PROMPTS, LABELS, vectors, 0.0) == [pytest.approx(row, abs=1e-5) for row in usual]
+    longer = [[5 * number for number in vector] for vector in vectors]
+    assert kernel.steered(PROMPTS, LABELS, longer, 0.8) == [pytest.approx(row, abs=1e-5) for row in found]
+    assert kernel.batch(PROMPTS, LABELS) == [pytest.approx(row, abs=1e-6) for row in usual]  # no hook is left
+
+
+def test_vectors_that_do_not_fit_are_refused(make_model: Any, tokenizer: Any) -> None:
+    kernel = CausalLMKernel(make_model("Llama"), tokenizer)
+    with pytest.raises(ArgumentError, match=r"vectors: got 1, expected 2, one for each layer"):
+        kernel.steered(PROMPTS, LABELS, [[1.0] * 32], 0.1)
+    with pytest.raises(ArgumentError, match=r"vector of layer 1: got 31 numbers, expected 32"):
+        kernel.steered(PROMPTS, LABELS, [[1.0] * 32, [1.0] * 31], 0.1)
+    with pytest.raises(ArgumentError, match=r"layer 0 of OPTForCausalLM has no module mlp"):
+        CausalLMKernel(make_model("OPT"), tokenizer).steered(PROMPTS, LABELS, [[1.0] * 32] * 2, 0.1)
+    whole = CausalLMKernel(make_model("Llama"), tokenizer, label_scoring="full")
+    with pytest.raises(ArgumentError, match=r"label_scoring: got 'full'"):
+        whole.steered(PROMPTS, LABELS, [[1.0] * 32] * 2, 0.1)
 
 
 # -- replaced operators return what those of torch return, only where they may; others see NaN or the usual result

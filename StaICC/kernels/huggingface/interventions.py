@@ -1,0 +1,161 @@
+"""States inside the layers of a model, read or changed while prompts are computed.
+
+Layer ``l`` is a decoder layer, counted from 0; its state is what it adds up to: the input of the next layer, or of the
+final normalisation. Prompts are computed in plain batches, in which no position depends on a later one or on another
+prompt. Whatever changes a state is removed again before a function returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from StaICC.errors import ArgumentError
+from StaICC.kernels.huggingface import text_config, torch
+from StaICC.kernels.huggingface.batching import BatchRunner, Tokens
+from StaICC.kernels.huggingface.token_trie import Picks
+
+
+def decoder_layers(model: Any) -> list[Any]:
+    """Return the decoder layers of a model, the first one first.
+
+    Raises:
+        ArgumentError: They are not found.
+    """
+    number = getattr(text_config(model.config), "num_hidden_layers", None)
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == number:
+            return list(module)
+    raise ArgumentError(f"{type(model).__name__} has no list of {number} layers, so their states cannot be read")
+
+
+@contextmanager
+def _changed_outputs(modules: Sequence[Any], change: Callable[[int, Any], Any]) -> Iterator[None]:
+    """Let a function change what modules return while the context is open.
+
+    Args:
+        modules: Modules that return a state, (rows, positions, width), or a tuple that begins with it.
+        change: Gets the number of the module and its state, and returns what takes the place of the state, or None.
+    """
+
+    def hook(number: int, module: Any, inputs: Any, output: Any) -> Any:
+        if not isinstance(output, tuple):
+            return change(number, output)
+        state = change(number, output[0])
+        if state is None:
+            return None
+        return (state, *output[1:])
+
+    handles = []
+    for number, module in enumerate(modules):
+        handles.append(module.register_forward_hook(partial(hook, number)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
+    """Return the states of all layers at the last positions: a float32 tensor (sequences, layers, width)."""
+    forward = runner.forward
+    layers = decoder_layers(forward.model)
+    states: dict[int, Any] = {}
+    states_of_batch: list[Any] = []
+
+    def keep_last_position(layer: int, state: Any) -> None:
+        states_of_batch.append(state[forward.ends].float().cpu())
+
+    def read(_: Any, picks: Picks) -> None:
+        # A batch that ran out of memory may have left some behind.
+        by_row = torch.stack(states_of_batch[-len(layers) :], 1)
+        states_of_batch.clear()
+        for number, (row,) in picks.items():
+            states[number] = by_row[row]
+
+    last_positions = [len(sequence) - 1 for sequence in sequences]
+    with _changed_outputs(layers, keep_last_position):
+        runner.compute(sequences, last_positions, read, alone=True)
+    return torch.stack([states[number] for number in range(len(sequences))])
+
+
+def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int, vector: Sequence[float]) -> Any:
+    """Return what is computed at the last position of each sequence if a vector replaces the state of a layer there.
+
+    Raises:
+        ArgumentError: There is no such layer, or the vector has another width.
+    """
+    forward = runner.forward
+    layers = decoder_layers(forward.model)
+    if not 0 <= layer < len(layers):
+        raise ArgumentError(f"layer: got {layer}, expected 0 to {len(layers) - 1}")
+
+    def replace(_: int, state: Any) -> Any:
+        if state.shape[-1] != len(vector):
+            raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
+        state = state.clone()
+        state[forward.ends] = state.new_tensor(vector)
+        return state
+
+    with _changed_outputs([layers[layer]], replace):
+        return runner.last(sequences, partial(runner.compute, alone=True))
+
+
+FEED_FORWARD_NAMES = ("mlp", "feed_forward", "ffn")
+"""The names that transformers gives to the feed-forward network of a decoder layer."""
+
+
+def feed_forward_networks(model: Any) -> list[Any]:
+    """Return the feed-forward network of each decoder layer.
+
+    Raises:
+        ArgumentError: A layer has none that is a module of its own, as in OPT.
+    """
+    networks = []
+    for number, layer in enumerate(decoder_layers(model)):
+        children = dict(layer.named_children())
+        names = [name for name in FEED_FORWARD_NAMES if name in children]
+        if not names:
+            raise ArgumentError(
+                f"layer {number} of {type(model).__name__} has no module {' or '.join(FEED_FORWARD_NAMES)}, so the "
+                "output of its feed-forward network cannot be changed. Use another model"
+            )
+        networks.append(children[names[0]])
+    return networks
+
+
+def steered(
+    runner: BatchRunner, sequences: Sequence[Tokens], vectors: Sequence[Sequence[float]], strength: float
+) -> Any:
+    """Return what is computed at the last position of each sequence while all positions of all layers are steered.
+
+    In each layer, the output ``x`` of the feed-forward network is turned towards the vector ``v`` of the layer, and
+    keeps its length (Liu et al. 2024, "In-context Vectors", as in the authors' code)::
+
+        weight = strength * (1 + max(0, cos(x, -v)))
+        x'     = |x| * unit(unit(x) + weight * unit(v))
+
+    Raises:
+        ArgumentError: The number of vectors is not that of the layers, or one has another width.
+    """
+    networks = feed_forward_networks(runner.forward.model)
+    if len(vectors) != len(networks):
+        raise ArgumentError(f"vectors: got {len(vectors)}, expected {len(networks)}, one for each layer")
+    unit = partial(torch.nn.functional.normalize, dim=-1)
+
+    def steer(layer: int, output: Any) -> Any:
+        width = output.shape[-1]
+        if len(vectors[layer]) != width:
+            raise ArgumentError(f"vector of layer {layer}: got {len(vectors[layer])} numbers, expected {width}")
+        x = output.float()
+        v = torch.tensor(vectors[layer], dtype=torch.float32, device=x.device)
+        away_from_vector = torch.nn.functional.cosine_similarity(x, -v, dim=-1).clamp(min=0)
+        weight = strength * (1 + away_from_vector)
+        turned = unit(unit(x) + weight.unsqueeze(-1) * unit(v))
+        length = x.norm(dim=-1, keepdim=True)
+        return (length * turned).to(output.dtype)
+
+    with _changed_outputs(networks, steer):
+        return runner.last(sequences, partial(runner.compute, alone=True))

@@ -1,0 +1,130 @@
+"""The entropy of the mean prediction as a statistic of a sample of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import mul
+from typing import Any
+
+from StaICC.metrics import intervals
+from StaICC.metrics.diagnosis import entropy, entropy_of_mean
+from StaICC.metrics.intervals import Interval
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic, interval_from_distance
+
+
+class EntropyOfMean(Statistic):
+    """The entropy of the mean prediction."""
+
+    reads = "distributions"
+
+    def range(self, labels: int) -> tuple[float, float]:
+        """Return the lowest and the highest possible value."""
+        return 0.0, math.log(labels)
+
+    def value(self, sample: Sample, predictions: Sequence[Any]) -> float:
+        """Return the entropy of the mean prediction."""
+        return entropy_of_mean(predictions)
+
+    def _interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        """Return the confidence interval.
+
+        The entropy of a distribution is log(labels) minus its divergence from the uniform distribution. So the interval
+        follows from that of the divergence.
+        """
+        divergence = intervals.divergence_interval(
+            row_sums_by_label(sample, predictions), frequencies=None, queries=sample.sizes, level=level
+        )
+        value = entropy_of_mean(predictions)
+        highest = math.log(sample.n_labels)
+        if not highest:  # there is one label only
+            highest = 1.0
+        return interval_from_distance(value, divergence, low=0.0, high=highest)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
+        """Return the entropy of the mean prediction of one run, and the contribution of each test row.
+
+        With m the mean probability of each label, the entropy is ``-sum(m * log(m))``. A query with the probabilities p
+        contributes ``-sum(p * log(m)) / queries``, its influence up to a constant; these add up to the entropy.
+
+        Chance lowers the entropy on average: the mean of few predictions is less even than that of all.
+        """
+        count = len(predictions)
+        label_sums = sums_by_label(predictions)
+        surprises = []
+        for label_sum in label_sums:
+            if label_sum > 0.0:
+                surprises.append(-math.log(label_sum / count))
+            else:  # no query gives this label a probability, so it has no effect
+                surprises.append(0.0)
+        scores = [math.fsum(map(mul, row, surprises)) for row in predictions]
+
+        # One more row lowers the entropy most if it is certain of the likeliest label. It raises the entropy most if it
+        # makes the mean as even as possible.
+        new_queries = sample.most_queries_per_row
+        likeliest = label_sums.index(max(label_sums))
+        certain_sums = list(label_sums)
+        certain_sums[likeliest] += new_queries
+        even_sums = sums_nearest_to_weights(label_sums, [1.0] * len(label_sums), new_queries)
+        new_count = count + new_queries
+        return Contributions(
+            value=entropy_of_mean(predictions),
+            rows=[row_sum / count for row_sum in sample.sums(scores)],
+            lowest_after_row=entropy([total / new_count for total in certain_sums]),
+            highest_after_row=entropy([total / new_count for total in even_sums]),
+            range_width=math.log(len(label_sums)),
+            downward_bias=bias_of_entropy(len(label_sums), sample.n_rows),
+        )
+
+
+def bias_of_entropy(n_labels: int, n_rows: int) -> float:
+    """Return an upper bound of the bias of the entropy of a mean prediction, or of its divergence from frequencies.
+
+    The bound is ``log(1 + (labels - 1) / rows)`` (Paninski 2003, "Estimation of entropy and mutual information", Neural
+    Computation 15). Both biases, for fixed frequencies, are the expected divergence of the mean prediction of a sample
+    from that of all rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two. chi2
+    is at most (labels - 1) / rows; predictions with all probability on one label reach it.
+
+    An estimate of the bias could be too small, because a sample does not show the labels that it lacks.
+    """
+    return math.log1p((n_labels - 1) / n_rows)
+
+
+def sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
+    """Return sums after an amount was distributed over them, so that they are nearly proportional to their weights.
+
+    No sum becomes smaller. The method is water-filling: the sums with the smallest ratios ``sum / weight`` are raised
+    to a common ratio, the level, and the other ones stay. So each sum becomes ``max(sum, level * weight)``. With the
+    weights 1 and 1 and the amount 2, for example, the sums 1 and 4 become 3 and 4.
+
+    Args:
+        sums: The sums.
+        weights: The weight of each sum; sums with the weight 0 get nothing.
+        amount: The amount that is distributed.
+    """
+    ratios = []
+    for value, weight in zip(sums, weights, strict=True):
+        if weight:
+            ratios.append((value / weight, weight))
+    level = 0.0
+    raised_total = amount
+    raised_weight = 0.0
+    for ratio, weight in sorted(ratios):
+        if raised_weight and level <= ratio:  # this sum and the following ones are above the level
+            break
+        raised_total += ratio * weight
+        raised_weight += weight
+        level = raised_total / raised_weight
+    return [max(value, level * weight) for value, weight in zip(sums, weights, strict=True)]
+
+
+def sums_by_label(distributions: Sequence[Sequence[float]]) -> list[float]:
+    """Return for each label the sum of its probabilities."""
+    columns = zip(*distributions, strict=True)
+    return list(map(math.fsum, columns))
+
+
+def row_sums_by_label(sample: Sample, distributions: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return for each label the sum of its probabilities over the queries of each test row."""
+    columns = zip(*distributions, strict=True)
+    return list(map(sample.sums, columns))
