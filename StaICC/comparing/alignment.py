@@ -52,7 +52,18 @@ class AlignedRuns:
 
     def is_comparable(self, first: str, second: str) -> bool:
         """Return whether two runs can be compared on a data set at least."""
+        if (second, first) in self._pairs:
+            return bool(self._pairs[second, first].datasets)
         return bool(self.pair(first, second).datasets)
+
+    @cached_property
+    def have_same_rows(self) -> bool:
+        """Whether all runs have the same data sets and test rows, so that all queries count in each pair.
+
+        If this is so for the first run and each other one, it is so for all pairs.
+        """
+        first, *others = self.runs
+        return all(self.pair(first, other).has_all_queries for other in others)
 
     @cached_property
     def means(self) -> dict[str, RunDifference]:

@@ -100,7 +100,7 @@ def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
         The bounds; ``None`` if a run cannot be compared, or if the runs have different test rows or data sets, so that
         their test rows do not belong together one by one.
     """
-    if not _have_same_rows(aligned):
+    if not aligned.have_same_rows:
         return None
     lowest: dict[str, PairedDifference] = {}
     highest: dict[str, PairedDifference] = {}
@@ -127,15 +127,6 @@ def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
         least_score=_SAFE_SHARE * NormalDist().inv_cdf(1.0 - last_level),
         has_chernoff=_has_chernoff(aligned),
     )
-
-
-def _have_same_rows(aligned: AlignedRuns) -> bool:
-    """Return whether all runs have the same data sets and test rows, and all queries count in each pair.
-
-    If this is so for the first run and each other one, it is so for all pairs.
-    """
-    first, *others = aligned.runs
-    return all(aligned.pair(first, other).has_all_queries for other in others)
 
 
 def _has_chernoff(aligned: AlignedRuns) -> bool:

@@ -347,6 +347,8 @@ def _outcome_in_ranking(aligned: AlignedRuns, pair: tuple[str, str], outcome: Te
         pair: The names of two runs.
         outcome: The corrected test of the pair; ``None`` if it cannot be compared.
     """
+    if outcome is not None and aligned.have_same_rows:
+        return outcome
     compared = aligned.pair(*pair)
     if outcome is None:
         return Untested(compared.why_not_comparable())
