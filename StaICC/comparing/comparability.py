@@ -67,6 +67,9 @@ def why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | N
             both_known = truth is not None and other_truth is not None
             if both_known and truth != other_truth:
                 return f"other true labels (test row {row}: label {truth} and {other_truth})"
+    both_have_clusters = reference.clusters is not None and records.clusters is not None
+    if both_have_clusters and reference.clusters != records.clusters:
+        return "other clusters of the test rows"
     # Without digests, it is not known that the texts are the same.
     if reference.data_digest != records.data_digest or records.data_digest is None:
         return f"other data under this name (digests {reference.data_digest!s:.12} and {records.data_digest!s:.12})"

@@ -10,6 +10,7 @@ from typing import Any
 from StaICC.comparing.alignment import (
     MOST_RUNS,
 )
+from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.ranking import Rank, rank_table
 from StaICC.comparing.setting_differences import Difference, shown_value
@@ -227,6 +228,9 @@ class Comparison(Displayed):
     """What is unusual in the logs from which the runs were read, each with the name of its run."""
     other_metrics: tuple[str, ...] = ()
     """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
+    scope: tuple[str, ...] = ()
+    """What limits intervals and tests: demonstrations that all test rows share, and rows in clusters. Empty if rows are
+    independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
 
     @property
     def overall(self) -> DatasetComparison:
@@ -313,10 +317,7 @@ class Comparison(Displayed):
         first_model, second_model = self.models
         texts = [f"metric: {self.metric} ({direction} is better)"]
         if self.other_metrics:
-            texts.append(
-                "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
-                f"{', '.join(self.other_metrics)}"
-            )
+            texts.append(first_score_note(self.other_metrics))
         texts += [f"first: {first_model}", f"second: {second_model}"]
         only_first: list[str] = []
         only_second: list[str] = []
@@ -337,7 +338,7 @@ class Comparison(Displayed):
         return texts
 
     def conclusion(self) -> list[str]:
-        """Return the sentences below the table: which run is better, what is untested, non-inferiority, equivalence."""
+        """Return the sentences below the table: which run is better, what is untested, what limits the intervals."""
         texts = []
         for line in self.claims:
             if isinstance(line.outcome, Tested):
@@ -348,6 +349,7 @@ class Comparison(Displayed):
         texts += [str(claim) for claim in self.non_inferiority]
         texts += [str(equivalence) for equivalence in self.equivalences]
         texts += [str(interaction) for interaction in self.interactions]
+        texts += self.scope
         return texts
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
@@ -385,6 +387,8 @@ class Comparison(Displayed):
         plain = dataclasses.asdict(self)
         plain["differences"] = [difference._asdict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
+        if not self.scope:
+            del plain["scope"]
         lines = [*plain["datasets"], *plain["interactions"]]
         if plain["mean"] is not None:
             lines.append(plain["mean"])

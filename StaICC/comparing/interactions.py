@@ -28,7 +28,6 @@ from StaICC.comparing.missing_queries import (
 from StaICC.comparing.pairing import PairedScores
 from StaICC.comparing.run_scores import WeightedContributions
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
-from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
 from StaICC.results.result import Result
 from StaICC.safe_text import one_line
@@ -236,13 +235,13 @@ def _difference_of_changes(in_condition: PairedScores, in_reference: PairedScore
 
     first, first_reference = in_condition.first, in_reference.first
     second, second_reference = in_condition.second, in_reference.second
-    lowest = paired_tests.paired_difference(
+    lowest = in_condition.weighted_difference(
         [*first.contributions("lowest"), *_negated(first_reference.contributions("highest"))],
         [*second.contributions("highest"), *_negated(second_reference.contributions("lowest"))],
     )
     highest = lowest
     if missing != (0, 0):
-        highest = paired_tests.paired_difference(
+        highest = in_condition.weighted_difference(
             [*first.contributions("highest"), *_negated(first_reference.contributions("lowest"))],
             [*second.contributions("lowest"), *_negated(second_reference.contributions("highest"))],
         )

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from StaICC.comparing.comparability import why_not_the_same_rows
 from StaICC.comparing.missing_queries import MEANING, RunDifference
 from StaICC.comparing.run_records import LabelLimits, NotComparableError
-from StaICC.comparing.run_scores import RunScore
-from StaICC.metrics.paired_tests import paired_difference
+from StaICC.comparing.run_scores import RunScore, WeightedContributions
+from StaICC.metrics.paired_tests import PairedDifference, paired_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,23 @@ class PairedScores:
         if reason is not None:
             return RunDifference(self.values, self.rows, self.missing, None, reason)
         if self.missing == (0, 0):
-            difference = paired_difference(
+            difference = self.weighted_difference(
                 self.first.contributions_next_to(self.second), self.second.contributions_next_to(self.first)
             )
             return RunDifference(self.values, self.rows, self.missing, (difference, difference))
-        lowest = paired_difference(self.first.contributions("lowest"), self.second.contributions("highest"))
-        highest = paired_difference(self.first.contributions("highest"), self.second.contributions("lowest"))
+        lowest = self.weighted_difference(self.first.contributions("lowest"), self.second.contributions("highest"))
+        highest = self.weighted_difference(self.first.contributions("highest"), self.second.contributions("lowest"))
         return RunDifference(self.values, self.rows, self.missing, (lowest, highest))
+
+    def weighted_difference(self, first: WeightedContributions, second: WeightedContributions) -> PairedDifference:
+        """Return the difference of two weighted sums of metrics over the test rows, or over their clusters.
+
+        Args:
+            first: The weighted contributions of the first run, such as :meth:`RunScore.contributions`.
+            second: Those of the second run.
+        """
+        # The clusters have the same shares in both runs: each row has the same number of queries, its own in each run.
+        return paired_difference(first, second, self.first.cluster_shares)
 
     def left_out_notes(self, first: str, second: str) -> Iterator[str]:
         """Yield sentences about each run: how many of its queries are not compared, and how many have no score.
@@ -131,9 +141,10 @@ def pair_scores(first: RunScore, second: RunScore) -> PairedScores:
     reason = why_not_the_same_rows(first.records, in_same_order.records)
     if reason is not None:
         raise NotComparableError(f"the runs have {reason}")
+    # Clusters are a fact about the rows. So a run without them is compared over the clusters that the other records.
     limits = _common_limits(first, in_same_order)
-    all_of_first = first.with_label_limits(limits)
-    all_of_second = in_same_order.with_label_limits(limits)
+    all_of_first = first.with_label_limits(limits).with_clusters(second.records.clusters)
+    all_of_second = in_same_order.with_label_limits(limits).with_clusters(first.records.clusters)
 
     compared_first, compared_second = _compared_queries(all_of_first, all_of_second)
     if not all(compared_first.positions.values()):

@@ -97,8 +97,8 @@ def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
     """Return the upper bounds of the p-values of all pairs of runs.
 
     Returns:
-        The bounds; ``None`` if a run cannot be compared, or if the runs have different test rows or data sets, so that
-        their test rows do not belong together one by one.
+        The bounds; ``None`` if a run cannot be compared, if the runs have different test rows or data sets, so that
+        their test rows do not belong together one by one, or if rows are in clusters: then all pairs are tested.
     """
     if not aligned.have_same_rows:
         return None
@@ -107,6 +107,8 @@ def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
     for run, mean in aligned.means.items():
         if mean.bounds is None:
             return None
+        if mean.bounds[0].cluster_shares is not None:
+            return None  # the test over clusters has no such bounds
         lowest[run], highest[run] = mean.bounds
 
     rows = len(lowest[aligned.order[0]].steps)

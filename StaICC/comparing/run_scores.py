@@ -15,6 +15,7 @@ from StaICC.comparing.run_records import LabelLimits, RunRecords, is_undefined, 
 from StaICC.metrics.paired_tests import paired_difference
 from StaICC.metrics.scores import CONSISTENCY
 from StaICC.metrics.statistics import (
+    NOT_OVER_CLUSTERS,
     Contributions,
     Mean,
     MicroF1,
@@ -71,12 +72,18 @@ class RunScore:
         """Number of test rows."""
 
         self._in_label_orders: dict[tuple[str, ...], RunScore] = {}  # made for one pair, and used by the next ones
+        clusters = None
+        if records.clusters is not None:
+            clusters = [records.clusters[row] for row in row_numbers]
         self._samples: dict[str, Sample] = {}
         self._predictions: dict[str, list[Any]] = {}
         for condition, condition_positions in positions.items():
             queries = records.conditions[condition]
-            self._samples[condition] = _sample(records, condition, condition_positions, row_numbers)
+            sample = _sample(records, condition, condition_positions, row_numbers, clusters)
+            self._samples[condition] = sample.by_cluster()
             self._predictions[condition] = [queries[position].prediction for position in condition_positions]
+        self.cluster_shares = _mean_shares([sample.cluster_shares for sample in self._samples.values()])
+        """The share of each cluster of test rows in the queries; ``None`` if rows are independent."""
         missing_counts = [sum(map(lacks_score, predictions)) for predictions in self._predictions.values()]
         self.missing = sum(missing_counts)
         """Number of queries without a score."""
@@ -123,6 +130,13 @@ class RunScore:
             self._in_label_orders[labels] = reordered
         return self._in_label_orders[labels]
 
+    def with_clusters(self, clusters: tuple[int, ...] | None) -> RunScore:
+        """Return the score over clusters of test rows that another run records, if this one records none."""
+        if clusters is None or self.records.clusters is not None:
+            return self
+        records = replace(self.records, clusters=clusters)
+        return RunScore(self.metric, self.statistic, records, self.positions, self.saved_scores)
+
     def with_label_limits(self, limits: LabelLimits | None) -> RunScore:
         """Return the score with other limits of a micro F1."""
         if limits == self.records.label_limits:
@@ -133,7 +147,9 @@ class RunScore:
     # -- the score
 
     def why_not_comparable(self) -> str | None:
-        """Return the reason why missing queries make the run incomparable; ``None`` if it can be compared."""
+        """Return the reason why clusters or missing queries make the run incomparable; ``None`` if it is comparable."""
+        if self.cluster_shares is not None and not self.statistic.tested_over_clusters:
+            return f"{self.metric}: {NOT_OVER_CLUSTERS}"
         return why_not_comparable(self.metric, self.statistic, self.missing, self.queries)
 
     @cached_property
@@ -179,10 +195,10 @@ class RunScore:
         reason = self.why_not_comparable()
         if reason is not None:
             return RunDifference(values, self.rows, missing, None, reason)
-        lowest = paired_difference(self.contributions("lowest"), [])
+        lowest = paired_difference(self.contributions("lowest"), [], self.cluster_shares)
         if self.missing == 0:
             return RunDifference(values, self.rows, missing, (lowest, lowest))
-        highest = paired_difference(self.contributions("highest"), [])
+        highest = paired_difference(self.contributions("highest"), [], self.cluster_shares)
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
     @cached_property
@@ -302,6 +318,18 @@ def _all_positions(records: RunRecords, statistic: Statistic) -> dict[str, list[
     return positions
 
 
+def _mean_shares(shares_by_condition: Sequence[Sequence[float] | None]) -> list[float] | None:
+    """Return the share of each cluster in the queries, as the mean over conditions; ``None`` without clusters.
+
+    Args:
+        shares_by_condition: For each condition the shares of the clusters.
+    """
+    known = [shares for shares in shares_by_condition if shares is not None]
+    if not known:
+        return None
+    return [math.fsum(shares) / len(known) for shares in zip(*known, strict=True)]
+
+
 def _row_numbers(positions: Positions) -> dict[int, int]:
     """Return consecutive numbers for the test rows, from 0: rows 3 and 7 have the numbers 0 and 1."""
     rows: set[int] = set()
@@ -311,7 +339,11 @@ def _row_numbers(positions: Positions) -> dict[int, int]:
 
 
 def _sample(
-    records: RunRecords, condition: str, positions: Sequence[QueryPosition], row_numbers: Mapping[int, int]
+    records: RunRecords,
+    condition: str,
+    positions: Sequence[QueryPosition],
+    row_numbers: Mapping[int, int],
+    clusters: Sequence[int] | None = None,
 ) -> Sample:
     """Return the true labels and the test rows of some queries of a condition.
 
@@ -320,8 +352,9 @@ def _sample(
         condition: The condition.
         positions: The queries.
         row_numbers: The number of each test row in the sample, from 0.
+        clusters: The cluster of each of these test rows; ``None`` if rows are independent.
     """
     queries = records.conditions[condition]
     truth: list[Any] = [queries[position].truth for position in positions]
     rows = [row_numbers[row] for row, _ in positions]
-    return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels))
+    return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels), clusters=clusters)

@@ -1,0 +1,221 @@
+"""The table of several methods on the same benchmark, with their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.layout import Block, Line, TextTable
+from StaICC.methods.costs import LABELLED_IN_TRAINING, LABELLED_PER_QUERY
+from StaICC.results.remarks import bracket_note
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.runs import Sweep
+from StaICC.results.table import result_rows, shared_warning_lines
+
+OF_METHODS = Sweep(
+    "Methods",
+    lambda part, result: result.method == part or result.method.startswith((f"{part} ", f"{part}@")),
+    ("method", "channel", "repeats", "demonstrations", "template", "scoring", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of several methods with one model (:func:`run_all`)."""
+OF_SHOTS = Sweep(
+    "Many-shot",
+    lambda part, result: part == f"k={result.signature.fields.get('k')}",
+    ("k", "demonstrations", "template", "prompts", "failed"),
+    ("skipped", "shared"),
+)
+"""The results of a method at several ``k`` (:func:`run_many_shot`)."""
+
+_SAME_FOR_ALL = ("random", "majority")
+"""Columns of a result's own table that are equal for all methods."""
+
+
+@dataclass(frozen=True)
+class _CostColumn:
+    """A column of the table of methods: a cost of ``result.timing``."""
+
+    cost: str
+    """Its name in ``timing``."""
+    head: str
+    """The head of the column."""
+    decimals: int
+    """How many decimals are shown."""
+
+    def cell(self, result: Result) -> str:
+        """Return the cost of a result as text, ``-`` if it is unknown."""
+        value = result.timing.get(self.cost)
+        return "-" if value is None else f"{value:.{self.decimals}f}"
+
+
+COST_COLUMNS = (
+    _CostColumn("training_prompts", "train prompts", 0),
+    _CostColumn("training_seconds", "train s", 1),
+    _CostColumn("test_prompts", "test prompts", 0),
+    _CostColumn("seconds", "test s", 1),
+    _CostColumn("reused_prompts", "reused", 0),
+    _CostColumn("loading_seconds", "load s", 1),
+    _CostColumn(LABELLED_PER_QUERY, "labelled/query", 1),
+    _CostColumn(LABELLED_IN_TRAINING, "labelled train", 0),
+)
+"""The costs that the table of methods shows."""
+
+
+def _figures(result: Result) -> dict[str, str]:
+    """Return the last row of a result's own table (the mean, or the only data set) by column."""
+    head, rows = result_rows(result)
+    figures = {}
+    for column, cell in zip(head[1:], rows[-1][1:], strict=True):
+        if cell and column not in _SAME_FOR_ALL:
+            figures[column] = cell
+    return figures
+
+
+def display_methods(results: Result | ResultGroup) -> list[Block]:
+    """Return what a run with a method prints: its tables and its cost.
+
+    Args:
+        results: The results of several methods, or of one, on one benchmark or on a group.
+    """
+    if isinstance(results, MethodTable):
+        return results.display_blocks()
+    blocks = results.display_blocks()
+    for result in results.results():
+        costs = ", ".join(f"{column.head} {column.cell(result)}" for column in COST_COLUMNS)
+        if isinstance(results, ResultGroup):
+            costs = f"{result.benchmark}: {costs}"
+        blocks.append(Line(costs))
+    return blocks
+
+
+def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[TextTable]:
+    """Return the methods with their figures and costs, and their accuracies by data set.
+
+    Args:
+        results: The results on one benchmark by method.
+        titles: Display names of the methods.
+    """
+    figures = {name: _figures(result) for name, result in results.items()}
+    columns = list(dict.fromkeys(column for row in figures.values() for column in row))
+    rows = []
+    for name, result in results.items():
+        scores = [figures[name].get(column, "-") for column in columns]
+        costs = [column.cell(result) for column in COST_COLUMNS]
+        rows.append([titles.get(name, name), *scores, *costs])
+    tables = [TextTable(["method", *columns, *(column.head for column in COST_COLUMNS)], rows)]
+    by_data_set = _accuracies(results, titles)
+    if by_data_set is not None:
+        tables.append(by_data_set)
+    return tables
+
+
+def _accuracies(results: Mapping[str, Result], titles: Mapping[str, str]) -> TextTable | None:
+    """Return the accuracies of methods by data set; ``None`` if there is one data set, or no accuracy."""
+    datasets = list(dict.fromkeys(dataset for result in results.values() for dataset in result.divided))
+    for result in results.values():
+        if not all("accuracy" in scores for scores in result.divided.values()):
+            return None
+    if len(datasets) < 2:
+        return None
+    rows = []
+    for name, result in results.items():
+        cells = []
+        for dataset in datasets:
+            accuracy = result.divided.get(dataset, {}).get("accuracy")
+            cells.append("-" if accuracy is None else f"{accuracy:.4f}")
+        rows.append([titles.get(name, name), *cells])
+    return TextTable(["accuracy", *datasets], rows)
+
+
+class MethodTable(ResultGroup):
+    """Results of several methods on the same prompts, by method.
+
+    Args:
+        name: Name of the group.
+        parts: The results by method.
+        titles: Display names of the methods.
+        skipped: The reasons of the methods that could not be run.
+    """
+
+    def __init__(self, name: str, parts: Mapping[str, Any], titles: dict[str, str], skipped: dict[str, str]) -> None:
+        super().__init__(name, parts)
+        self.titles = titles
+        self.skipped = skipped
+        self.shared: dict[str, float] = {}
+        """Prompts that were computed for several methods together, and the seconds that this took."""
+
+    def curve(self, score: str = "accuracy") -> list[dict[str, Any]]:
+        """Return a score against the tokens that it costs.
+
+        Args:
+            score: Name of the score; its mean over the data sets counts.
+
+        Returns:
+            A row for each result: ``method``, ``benchmark``, ``prompts`` (distinct ones, training and test), ``tokens``
+            (those that a run of the method alone reads, and generates at most; ``None`` where the kernel cannot count
+            them), the score by its name, and the ends of its interval, ``low`` and ``high`` (``None`` without one).
+        """
+        rows = []
+        for name, part in self.items():
+            for result in part.results():
+                interval = result.means.intervals.get(score)
+                rows.append(
+                    {
+                        "method": self.titles.get(name, name),
+                        "benchmark": result.benchmark,
+                        "prompts": result.timing.get("training_prompts", 0) + result.timing.get("test_prompts", 0),
+                        "tokens": result.timing.get("tokens_alone"),
+                        score: result.averaged[score],
+                        "low": None if interval is None else interval.low,
+                        "high": None if interval is None else interval.high,
+                    }
+                )
+        return rows
+
+    def display_blocks(self) -> list[Block]:
+        """Return the tables, what was left out, the models and the signatures."""
+        notes = []
+        if self.shared.get("prompts"):
+            shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
+            notes.append(shared.format(**self.shared))
+        notes += bracket_note(self.results())
+        notes += [f"left out: {reason}" for reason in self._reasons()]
+        notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
+        warnings = shared_warning_lines(
+            {self.titles.get(name, name): tuple(part.warnings) for name, part in self.items()}
+        )
+        signatures = dict.fromkeys(str(result.signature) for result in self.results())
+
+        blocks: list[Block] = []
+        results_of = self._by_benchmark()
+        for benchmark, results in results_of.items():
+            if len(results_of) > 1:
+                blocks.append(Line(benchmark, "title"))
+            for table in _tables(results, self.titles):
+                blocks += [table, Line("")]
+        without_last_blank = blocks[:-1]
+        lines = [Line(note) for note in notes]
+        signed = [Line(signature, "code") for signature in signatures]
+        return [*without_last_blank, *lines, *signed, *warnings]
+
+    def _reasons(self) -> list[str]:
+        """Return why methods were left out, of this table and of those in it."""
+        reasons = list(self.skipped.values())
+        for part in self.values():
+            if isinstance(part, MethodTable):
+                reasons += part.skipped.values()
+        return reasons
+
+    def _by_benchmark(self) -> dict[str, dict[str, Result]]:
+        """Return the results by benchmark, then by method."""
+        results: dict[str, dict[str, Result]] = {}
+        for name, part in self.items():
+            single = part.items() if isinstance(part, ResultGroup) else [(part.benchmark, part)]
+            for benchmark, result in single:
+                results.setdefault(benchmark, {})[name] = result
+        return results
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values; a saved table is read back as a group of results."""
+        return super().to_dict() | {"skipped": self.skipped, "shared": self.shared}
