@@ -728,8 +728,8 @@ def test_ranks_over_templates_and_draws() -> None:
 
 def test_the_limits_of_micro_f1_are_those_of_all_rounds_in_any_order() -> None:
     """An earlier round with more predicted labels was forgotten, so the limit was too small."""
-    many = [(0, 3, 150, 2)]
-    few = [(1, 5, 20, 2)]
+    many = [(0, ["label"] * 3, ["label"] * 150, ["label"] * 2)]
+    few = [(1, ["label"] * 5, ["label"] * 20, ["label"] * 2)]
     for rounds in ([many, few], [few, many]):
         limits = LabelLimits(1.0, 1.0)
         for items in rounds:
