@@ -34,7 +34,7 @@ def test_a_method_with_a_dataclass_is_identified() -> None:
 
 
 def class_from_text(amount: str) -> Any:
-    names: dict[str, Any] = {"dataclass": dataclass, "__name__": "builtins"}
+    names: dict[str, Any] = {"dataclass": dataclass, "__name__": __name__}
     exec(f"@dataclass(frozen=True)\nclass Made:\n    amount: float = {amount}\n", names)
     return names["Made"]
 
