@@ -144,13 +144,15 @@ if TYPE_CHECKING:
     from StaICC.methods.contract import MethodSpec as MethodSpec
     from StaICC.methods.contract import Predictions as Predictions
     from StaICC.methods.contract import Steps as Steps
-    from StaICC.methods.features import apply_present as apply_present
-    from StaICC.methods.features import without_failures as without_failures
     from StaICC.methods.label_scores import label_rows as label_rows
     from StaICC.methods.learned_state import learned as learned
     from StaICC.methods.learned_state import load_state as load_state
     from StaICC.methods.learned_state import save_state as save_state
+    from StaICC.methods.many_shot import run_many_shot as run_many_shot
     from StaICC.methods.options import option as option
+    from StaICC.methods.present_rows import apply_present as apply_present
+    from StaICC.methods.present_rows import without_failures as without_failures
+    from StaICC.methods.prompt_views import with_demonstrations as with_demonstrations
     from StaICC.methods.released.calibrations import ContextualCalibration as ContextualCalibration
     from StaICC.methods.released.calibrations import DomainCalibration as DomainCalibration
     from StaICC.methods.released.calibrations import DomainPMI as DomainPMI
@@ -167,8 +169,6 @@ if TYPE_CHECKING:
     from StaICC.methods.requests import generated_text as generated_text
     from StaICC.methods.run import Method as Method
     from StaICC.methods.run import run_all as run_all
-    from StaICC.methods.run import run_many_shot as run_many_shot
-    from StaICC.methods.specification import with_demonstrations as with_demonstrations
     from StaICC.methods.trained_calibration import Calibration as Calibration
     from StaICC.methods.trained_calibration import TrainingPrompts as TrainingPrompts
     from StaICC.methods.trained_calibration import TrainingRows as TrainingRows
@@ -310,13 +310,14 @@ _HOMES = {
     ),
     "StaICC.methods.catalogue": "METHODS",
     "StaICC.methods.contract": "MethodData MethodSpec Predictions Steps",
-    "StaICC.methods.features": "apply_present without_failures",
+    "StaICC.methods.present_rows": "apply_present without_failures",
     "StaICC.methods.options": "option",
     "StaICC.methods.requests": "Feature generated_text",
     "StaICC.methods.trained_calibration": "Calibration TrainingPrompts TrainingRows calibrate",
     "StaICC.methods.training_prompts": "LabelledPrompts content_free_prompts labelled_prompts",
-    "StaICC.methods.run": "Method run_all run_many_shot",
-    "StaICC.methods.specification": "with_demonstrations",
+    "StaICC.methods.run": "Method run_all",
+    "StaICC.methods.many_shot": "run_many_shot",
+    "StaICC.methods.prompt_views": "with_demonstrations",
     "StaICC.metrics.classification": (
         "accuracy averaged_truelabel_likelihood brier expected_calibration_error_1 macro_F1 nll normalise"
     ),

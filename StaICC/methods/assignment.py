@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from StaICC.methods.features import numpy
+from StaICC.methods.packed_features import numpy
 
 
 def assignment(costs: Sequence[Sequence[float]]) -> list[int]:

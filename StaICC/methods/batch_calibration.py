@@ -13,8 +13,8 @@ from typing import Any
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import apply_present
 from StaICC.methods.label_scores import divided, label_rows, mean_row, read_probabilities
+from StaICC.methods.present_rows import apply_present
 
 
 @dataclass(frozen=True, slots=True)

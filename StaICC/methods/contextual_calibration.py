@@ -1,4 +1,4 @@
-r"""Contextual calibration (Zhao, Wallace, Feng, Klein and Singh 2021, "Calibrate Before Use", section 5).
+r"""Contextual calibration (Zhao et al. 2021, "Calibrate Before Use", section 5).
 
 The mean prediction on content-free queries, :math:`\hat p_{cf}`, is the bias of the model. Predictions become
 :math:`\operatorname{softmax}(W p + b)` with :math:`W = \operatorname{diag}(\hat p_{cf})^{-1}` and :math:`b = 0`.

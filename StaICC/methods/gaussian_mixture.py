@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from StaICC.methods.features import numpy
+from StaICC.methods.packed_features import numpy
 
 MAX_STEPS = 100
 """Steps of a fit at most, as scikit-learn's default."""

@@ -1,4 +1,4 @@
-r"""k-nearest-neighbour prompting (Xu, Wang, Mao, Lyu, She and Zhang 2023, "kNN Prompting").
+r"""k-nearest-neighbour prompting (Xu et al. 2023, "kNN Prompting").
 
 The distributions over the full vocabulary that follow the calibration prompts are anchors. Of the anchors nearest to a
 prompt's distribution :math:`p` by :math:`D_{KL}(p_i \Vert p)`, each has one vote for its label. Probabilities are the
@@ -19,7 +19,6 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import numpy
 from StaICC.methods.hidden_calibration import SampleOptions, write_labelled
 from StaICC.methods.learned_state import ANY, Array, learned
 from StaICC.methods.nearness import (
@@ -30,6 +29,7 @@ from StaICC.methods.nearness import (
     labels_without_rows,
     nearest,
 )
+from StaICC.methods.packed_features import numpy
 from StaICC.methods.trained_calibration import Calibration, TrainingPrompts, TrainingRows, calibrate
 from StaICC.methods.training_prompts import SameDemonstrations, TrainingSource
 

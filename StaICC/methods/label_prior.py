@@ -14,7 +14,6 @@ from typing import Any
 from StaICC.errors import OutputError
 from StaICC.inference.replies import Failure
 from StaICC.methods.contract import MethodData, Steps
-from StaICC.methods.features import apply_present
 from StaICC.methods.label_scores import (
     ReadAs,
     divided,
@@ -25,6 +24,7 @@ from StaICC.methods.label_scores import (
     training_probabilities,
 )
 from StaICC.methods.learned_state import LABELS, learned
+from StaICC.methods.present_rows import apply_present
 
 Correct = Callable[[Sequence[float], Sequence[float]], list[float]]
 """Corrects the probabilities of one query by a prior."""

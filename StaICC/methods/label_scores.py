@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from StaICC.errors import OutputError
-from StaICC.methods.features import check_answered
+from StaICC.methods.present_rows import check_answered
 from StaICC.metrics.classification import Kind, normalise, numeric_rows
 
 ReadAs = Literal["probabilities", "logits"]

@@ -32,7 +32,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.files.json_reading import parse_json, refuse_device
 from StaICC.files.output import write_output
-from StaICC.methods.features import numpy
+from StaICC.methods.packed_features import numpy
 
 FORMAT = 1
 """Number of the format of these files."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from StaICC.errors import ArgumentError, OutputError
-from StaICC.methods.features import numpy
+from StaICC.methods.packed_features import numpy
 
 
 def finite_matrix(rows: Any, what: str) -> Any:

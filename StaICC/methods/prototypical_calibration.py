@@ -18,10 +18,10 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.methods.assignment import assignment
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import numpy
 from StaICC.methods.gaussian_mixture import fit_mixture, log_densities, shares_of_nearest
 from StaICC.methods.label_scores import ReadAs, logarithms, probabilities_as, training_probabilities
 from StaICC.methods.learned_state import LABELS, Array, learned
+from StaICC.methods.packed_features import numpy
 from StaICC.methods.trained_calibration import Calibration, TrainingPrompts, TrainingRows, calibrate
 from StaICC.methods.training_prompts import TrainingSource, labelled_prompts
 from StaICC.metrics.classification import softmax

@@ -1,4 +1,4 @@
-r"""Temperature scaling (Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks").
+r"""Temperature scaling (Guo et al. 2017, "On Calibration of Modern Neural Networks").
 
 Predictions become :math:`\operatorname{softmax}(\log p / T)` with the temperature :math:`T` in [0.05, 20] that
 minimises the negative log-likelihood of the labels of ``calibration_number`` prompts. The predicted label stays the

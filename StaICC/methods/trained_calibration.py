@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from StaICC.methods.contract import MethodData, Steps
-from StaICC.methods.features import AT_ONCE, apply_present, without_failures
+from StaICC.methods.features import AT_ONCE
+from StaICC.methods.present_rows import apply_present, without_failures
 from StaICC.methods.requests import Feature
 from StaICC.methods.training_prompts import TrainingSource
 

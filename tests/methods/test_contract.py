@@ -19,7 +19,8 @@ from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, Request, feature_keys
-from StaICC.methods.run import forecast_method
+from StaICC.methods.forecast import forecast_method
+from StaICC.methods.released.methods import RELEASED
 from StaICC.methods.specification import MethodSpec
 from tests.methods.fakes import Kernel, mini
 
@@ -89,8 +90,9 @@ class Counting(Kernel):
         return sum(map(len, self.ran)), len(self.ran)
 
 
-@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
-@pytest.mark.parametrize("name", list(ms.METHODS))
+@pytest.mark.parametrize(
+    ("name", "variant"), [*((name, "paper") for name in ms.METHODS), *((name, "0.1.1") for name in RELEASED)]
+)
 def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> None:
     """Not what a method says of itself: every prompt of training and test, samples and reasoning included."""
     options: dict[str, Any] = {"samples": 3, "reasoning": True} if name == "generate" else {}
@@ -258,7 +260,7 @@ def test_a_method_that_yields_no_requests_is_refused(yielded: Any) -> None:
         rows = yield yielded
         return rows
 
-    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of data\.queries"):
+    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of data\.ask"):
         ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
 
 

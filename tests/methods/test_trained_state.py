@@ -14,8 +14,6 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from StaICC.methods.calibration.neighbours import HiddenCalibration
-from StaICC.methods.calibration.prior import ContextualCalibration
 
 from StaICC import Dataset, Normal
 from StaICC.benchmarks.benchmark import Benchmark
@@ -27,8 +25,11 @@ from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, Request, feature_keys
+from StaICC.methods.model_caches import ModelCaches
+from StaICC.methods.released.calibrations import ContextualCalibration, HiddenCalibration
 from StaICC.methods.run import Method
 from StaICC.methods.specification import METHODS
+from StaICC.methods.training_prompts import GivenSource
 from StaICC.prompting.prompt_writer import TemplateWarning
 from StaICC.prompting.stable_random import StableRandom
 from tests.methods.fakes import Kernel
@@ -194,12 +195,12 @@ def needs_direct(name: str) -> bool:
 def test_no_other_benchmark_gets_what_was_learned(name: str) -> None:
     """One cache, one data set after the other: each has the result of a run of its own."""
     method = Method(name, Kernel(), calibration_number=12, **OPTIONS.get(name, {}))
-    cache = FeatureCache(method.kernel)
+    caches = ModelCaches(method.kernel)
     differ = set()
     for which in (*BENCHMARKS, "plain"):
         if which == "noisy channel" and needs_direct(name):
             continue
-        once: Any = method.run_on(cache, BENCHMARKS[which](), return_outputs=True)
+        once: Any = method.run_on(caches, BENCHMARKS[which](), return_outputs=True)
         again: Any = method.run(BENCHMARKS[which](), return_outputs=True)
         assert (once, once.outputs) == (again, again.outputs), which
         assert once.timing["training_prompts"] == again.timing["training_prompts"]
@@ -263,13 +264,14 @@ def test_calibrations_are_one_only_if_trained_on_the_same(first: Any, second: An
                 experimentor.prompt_former.write_prompt_from_dataline,
                 experimentor.calibration_set(),
             )
-            prompts, truths = calibration.samples(writer, calibration_set, 16, 1)
+            written = calibration.parts().write_prompts(GivenSource(writer, calibration_set, labels, 16, 1))
             try:
                 calibration.train(writer, kernel, calibration_set, 16, k=1)
             except ArgumentError:  # a label without a row
                 return
+            prompts = written.all
             own = kernel.hidden_states(prompts) if kind is HiddenCalibration else kernel.batch(prompts, labels)
-            trained.append([labels, prompts, truths, numpy.asarray(own).tolist()])
+            trained.append([labels, prompts, list(written.labels), numpy.asarray(own).tolist()])
             learned.append([labels, calibration.apply(numpy.eye(12) if kind is HiddenCalibration else [[0.3, 0.7]])])
             identities.append(calibration.identity().digest)
     for kind in (0, 1):

@@ -15,7 +15,6 @@ from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.methods import knn_prompt
-from StaICC.methods.features import numpy
 from StaICC.methods.hidden_calibration import CentroidState
 from StaICC.methods.knn_prompt import AnchorState
 from StaICC.methods.label_prior import PriorState
@@ -28,6 +27,7 @@ from StaICC.methods.nearness import (
     labels_without_rows,
     softmax_rows,
 )
+from StaICC.methods.packed_features import numpy
 from StaICC.methods.released import training_prompts
 from StaICC.methods.requests import Feature
 from StaICC.methods.trained_calibration import Calibration, TrainingPrompts, TrainingRows

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from StaICC.arguments import validate_integer
-from StaICC.errors import ArgumentError, SchemaError
+from StaICC.errors import ArgumentError, SchemaError, unknown_name
 from StaICC.inference.contract import Inference
 from StaICC.inference.identity import Identity
 from StaICC.methods import contextual_calibration as contextual
@@ -75,6 +75,8 @@ class TrainableCalibration:
     """The feature that it uses."""
     in_release: ClassVar[bool] = False
     """Whether 0.1.1 has it."""
+    training_options: ClassVar[Sequence[str]] = ()
+    """The options of ``train``: arguments of :meth:`parts`."""
 
     def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
         self.label_space = _distinct_texts(label_space)
@@ -150,6 +152,9 @@ class TrainableCalibration:
         """
         for released_name in ("feedforward_with_hidden_state", "feedforward_with_full_token_prob"):
             feedforward = options.pop(released_name, None) or feedforward
+        unknown = [option for option in options if option not in self.training_options]
+        if unknown:
+            raise unknown_name(f"option of {self.name}.train", unknown[0], self.training_options)
         if feedforward is None:
             raise ArgumentError("train needs feedforward, the function that returns the model's predictions")
         parts = self.parts(**options)
@@ -305,6 +310,7 @@ class DomainCalibration(_PriorCalibration):
 
     name: ClassVar[str] = "domain_calibration"
     in_release: ClassVar[bool] = True
+    training_options: ClassVar[Sequence[str]] = ("sample_length",)
 
     def train(  # type: ignore[override]  # the order of arguments is that of 0.1.1
         self,
@@ -331,6 +337,7 @@ class _NearnessCalibration(TrainableCalibration):
     """Learns from prompts whose label is known; the nearer they are, the more probable is their label."""
 
     in_release: ClassVar[bool] = True
+    training_options: ClassVar[Sequence[str]] = ("per_label",)
 
     @property
     def failed(self) -> bool:
@@ -486,6 +493,7 @@ class DomainPMI(_PriorCalibration):
     """Domain-conditional PMI (Holtzman et al. 2021); see ``methods/dc_pmi``."""
 
     name: ClassVar[str] = "dc_pmi"
+    training_options: ClassVar[Sequence[str]] = ("premise",)
 
     def parts(self, premise: str | None = None) -> Calibration:
         """Return the parts."""

@@ -8,9 +8,9 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import apply_present
 from StaICC.methods.knn_prompt import calibrate_with_anchors
 from StaICC.methods.label_scores import label_rows
+from StaICC.methods.present_rows import apply_present
 from StaICC.methods.released import calibration_arithmetic as arithmetic
 from StaICC.methods.trained_calibration import calibrate
 
@@ -77,6 +77,9 @@ CALIBRATIONS: Mapping[str, Callable[[MethodData], Steps]] = {
 OTHERS = ("vanilla", "noisy_channel", "ppl_icl", "topk", "sa_icl")
 """The other methods of the release."""
 
+RELEASED = (*CALIBRATIONS, *OTHERS)
+"""All methods of the release."""
+
 
 def steps_of(spec: MethodSpec, variant: str) -> Callable[[MethodData], Steps]:
     """Return the steps of a method in a variant.
@@ -88,6 +91,5 @@ def steps_of(spec: MethodSpec, variant: str) -> Callable[[MethodData], Steps]:
     if variant != "0.1.1" or not is_builtin or spec.name in OTHERS:
         return spec.steps
     if spec.name not in CALIBRATIONS:
-        names = ", ".join(sorted([*CALIBRATIONS, *OTHERS]))
-        raise ArgumentError(f"variant '0.1.1': the release has no method {spec.name!r}, only {names}")
+        raise ArgumentError(f"variant '0.1.1': the release has no method {spec.name!r}, only {', '.join(RELEASED)}")
     return CALIBRATIONS[spec.name]

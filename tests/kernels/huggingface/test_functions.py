@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 
 import pytest
-from StaICC.methods.calibration.prior import ContextualCalibration, DomainCalibration
 
+from StaICC import ContextualCalibration, DomainCalibration
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import identity_of
 from StaICC.prefabricate_inference import model_kernel
