@@ -68,9 +68,12 @@ def test_generated_texts_become_prompts() -> None:
 
 
 def test_texts_that_were_asked_without_labels_are_no_replies() -> None:
-    cut, complete = Text("A long", "length"), Text("Short.", "stop")
-    of_texts = ending_warnings("max_tokens=4", {("one", ()): cut, ("two", ()): complete})
+    prompts, labels = ["one", "two"], ("good", "bad")
+    without_labels = [(prompt, ()) for prompt in prompts]
+    with_labels = [(prompt, labels) for prompt in prompts]
+    cut, complete, named = Text("A long", "length"), Text("Short.", "stop"), Text("good", "length")
+
+    of_texts = ending_warnings("max_tokens=4", without_labels, [cut, complete])
     assert of_texts == ["1 of 2 texts stopped at max_tokens=4, so they may be incomplete; raise it"]
-    labels = ("good", "bad")
-    of_replies = ending_warnings("max_tokens=4", {("one", labels): cut, ("two", labels): Text("good", "length")})
+    of_replies = ending_warnings("max_tokens=4", with_labels, [cut, named])
     assert of_replies == ["1 of 2 replies stopped at max_tokens=4 without a label; raise it"]
