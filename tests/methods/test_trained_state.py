@@ -37,7 +37,7 @@ from tests.methods.fakes import mini as bench
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
-CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors")
+CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors", "in_context_vectors")
 REFUSED = {"ppl_icl": "Template_sens"} | dict.fromkeys(CHOOSE_DEMONSTRATIONS, "Demo_sens")
 """The member of a suite that sets what a method chooses."""
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -188,7 +188,14 @@ BENCHMARKS = {
 
 def needs_direct(name: str) -> bool:
     """Whether a method cannot run in the noisy channel with the made-up kernel."""
-    return name in ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "dc_pmi", "task_vectors")
+    return name in (
+        "knn_prompt",
+        "knn_prompt_centroid",
+        "hidden_calibration",
+        "dc_pmi",
+        "task_vectors",
+        "in_context_vectors",
+    )
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in METHODS if "generat" not in name])
