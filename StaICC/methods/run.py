@@ -176,7 +176,11 @@ class Method:
         """
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
+<<<<<<< HEAD
         return Started(data, StartedMethod(self.spec.title, self._steps(data), self.kernel))
+=======
+        return Started(data, StartedMethod(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
+>>>>>>> main
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
         """Return what the method asks first on a data set."""
