@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC import numerics
 from StaICC.arguments import validate_integer
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError
@@ -22,9 +23,14 @@ from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.methods import features, ppl_icl
 from StaICC.methods.contract import MethodData, Variant, check_variant
+from StaICC.methods.demonstration_orders import Order, first_orders, random_orders
+from StaICC.methods.nearest_demonstrations import SelectionOptions, nearest_demonstrations
 from StaICC.methods.options import NoOptions
 from StaICC.methods.prompt_views import clean_copy
-from StaICC.methods.run import Method
+from StaICC.methods.released import selection
+from StaICC.methods.sa_icl import surest_predictions
+from StaICC.metrics import released as released_metrics
+from StaICC.prompting.prompt_text import question_only
 
 CacheEmpty = Callable[[], Any] | None
 """Called without arguments when the model was run."""
@@ -131,12 +137,38 @@ class _CalibratedInDetail(features.KernelFunction):
         ]
 
 
+@dataclass
+class _SomeRows(MethodData):
+    """The data of some test rows, for which demonstrations are chosen."""
+
+    rows: Sequence[int] = ()
+    """Positions of the test set."""
+
+    @property
+    def test_texts(self) -> list[list[str]]:
+        """The input texts of the rows."""
+        test_set = self.experimentor.test_set()
+        return [list(test_set.texts(row)) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class _OrderSettings:
+    """How SA-ICL tries orders."""
+
+    k: int
+    """Demonstrations of a prompt."""
+    nearest_k: int
+    """Near demonstrations that are considered."""
+    orders: int
+    """Orders that are tried."""
+
+
 class SA_ICL:
     """TopK (Liu et al. 2022) and SA-ICL (Wu et al. 2023, "Self-Adaptive In-Context Learning").
 
     TopK gives each query the demonstrations whose encodings are nearest, nearest first. SA-ICL tries several orders of
-    them and keeps the prediction of the lowest entropy (its minimum description length). It predicts all queries of the
-    experimentor in its first call; make a new object after a change of the model or of the experimentor.
+    them and keeps the prediction of the lowest entropy (its minimum description length). Encodings and predictions are
+    computed once, when they are needed; make a new object after a change of the model or of the experimentor.
 
     ``variant="paper"``: all demonstrations; orders at random. ``variant="0.1.1"``: the first 512 demonstrations; the
     first ten orders in lexicographic order, its own entropy (:func:`~StaICC.metrics.released.entropy`).
@@ -145,7 +177,7 @@ class SA_ICL:
         model: A causal language model of ``transformers``, or a kernel with ``hidden_states`` and ``batch``.
         tokenizer: Its tokenizer (``None`` for a kernel).
         experimentor: Whose queries get demonstrations.
-        cache_empty: Called without arguments when the model was run.
+        cache_empty: Called without arguments once after each call that ran the model.
         calibrate_function: Called with (label probabilities, logits, hidden state) of each prediction.
         demonstration_set_cut: Choose from this many first demonstrations only.
         variant: ``"paper"`` or ``"0.1.1"``.
@@ -167,31 +199,86 @@ class SA_ICL:
     ) -> None:
         if experimentor is None:
             raise ArgumentError("experimentor is missing: its queries get the demonstrations")
-        self.experimentor, self.cache_empty = experimentor, cache_empty or (lambda: None)
+        self.model = model
+        self.tokenizer = tokenizer
+        self.experimentor = experimentor
+        self.cache_empty = cache_empty or (lambda: None)
+        self.calibrate_function = calibrate_function
+        self.demonstration_set_cut = demonstration_set_cut
+        self.variant: Variant = check_variant(variant)
         self.kernel = _kernel_of(model, tokenizer)
-        self._settings: dict[str, Any] = {"variant": variant, "demonstration_set_cut": demonstration_set_cut}
-        self._method("topk")  # refuses a kernel without hidden states
+        features.check_capabilities("TopK", self.kernel, frozenset({Capability.HIDDEN_STATES}))
         if calibrate_function is not None:
             self.kernel = _CalibratedInDetail(self.kernel, calibrate_function)
-        self._predicted: dict[tuple[int, ...], list[Any]] = {}
+        self._encodings: dict[Any, Any] = {}
+        self._predicted: dict[tuple[_OrderSettings, int], Any] = {}
+        self._orders: dict[_OrderSettings, list[list[Order]]] = {}
         self._rows: dict[Any, int] = {}
 
-    def _method(self, name: str, **options: Any) -> Method:
-        return Method(name, self.kernel, **self._settings, **options)
+    # -- attributes of 0.1.1
+
+    @property
+    def label_space(self) -> list[str]:
+        """The labels of the experimentor."""
+        return self.experimentor.get_label_space()
+
+    @property
+    def test_set(self) -> Any:
+        """The test set of the experimentor."""
+        return self.experimentor.test_set()
+
+    @property
+    def demonstration_set(self) -> list[Any]:
+        """The demonstrations that are chosen from, each its input texts and its label."""
+        cut = self.demonstration_set_cut
+        if cut is None and self.variant == "0.1.1":
+            cut = selection.CUT
+        return list(self.experimentor.demonstration_set())[:cut]
+
+    @property
+    def TopK_anchors(self) -> list[Any]:
+        """The encoding of each demonstration that has a text."""
+        texts = [" ".join(row[0]) for row in self.demonstration_set]
+        return self._encoded([question_only(text) for text in texts if text])
+
+    # -- nearest demonstrations
 
     def neighbours(self, rows: Sequence[int], count: int) -> list[list[int]]:
         """Return the demonstrations nearest to test rows.
 
         Args:
-            rows: Positions of the test set, within the experimentor's limit.
+            rows: Positions of the test set.
             count: How many.
 
         Returns:
             For each row, positions of the demonstration set, nearest first.
         """
-        lists = self._method("topk").prepare(_with_k(clean_copy(self.experimentor), count)).demonstration_lists()
+        near = self._near(rows, count)
         self.cache_empty()
-        return [list(lists[row]) for row in rows]
+        return near
+
+    def _near(self, rows: Sequence[int], count: int) -> list[list[int]]:
+        view = _with_k(clean_copy(self.experimentor), count)
+        options = SelectionOptions(self.demonstration_set_cut)
+        data = _SomeRows(view, self.variant, 1, options, rows=rows)
+        choose = selection.nearest_demonstrations if self.variant == "0.1.1" else nearest_demonstrations
+        steps = choose(data, count, options)
+        answers: Any = None
+        while True:
+            try:
+                requests = steps.send(answers)
+            except StopIteration as end:
+                near: list[list[int]] = end.value
+                return near
+            answers = [self._encoded([prompt for prompt, _ in request.keys]) for request in requests]
+
+    def _encoded(self, prompts: Sequence[Any]) -> list[Any]:
+        """Return the encodings of texts, each computed once."""
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._encodings]
+        if new:
+            states = features.features_of(self.kernel, new, (), "hidden")
+            self._encodings.update(zip(new, states, strict=True))
+        return [self._encodings[prompt] for prompt in prompts]
 
     def set_TopK_to_demonstration(self, k: int) -> None:
         """Give each query of the experimentor its ``k`` nearest demonstrations; each is used once then.
@@ -203,8 +290,12 @@ class SA_ICL:
             ArgumentError: ``k`` is no whole number of at least 1, or there are fewer demonstrations.
         """
         k = validate_integer("k, the number of nearest demonstrations,", k, 1)
-        lists = self.neighbours(range(len(self.experimentor.test_set())), k)
-        _with_k(self.experimentor, k).set_demonstration_sampler(lists)
+        within_limit = self.experimentor.row_count
+        lists = self.neighbours(range(within_limit), k)
+        beyond_limit = [list(range(k)) for _ in range(within_limit, len(self.test_set))]  # these rows are not queries
+        _with_k(self.experimentor, k).set_demonstration_sampler([*lists, *beyond_limit])
+
+    # -- orders
 
     def inference_interface(
         self,
@@ -232,20 +323,56 @@ class SA_ICL:
             ArgumentError: A number is unfit, or a prompt is not one of the experimentor's.
         """
         k = validate_integer("inference_demos_number", inference_demos_number, 1)
-        settings = k, validate_integer("nearest_k", nearest_k, k), validate_integer("return_length", return_length, 1)
+        nearest_k = validate_integer("nearest_k", nearest_k, k)
+        settings = _OrderSettings(k, nearest_k, validate_integer("return_length", return_length, 1))
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        rows = self._rows
-        if not rows.keys() >= {*prompts}:  # writing all prompts for each single one would take long
-            rows |= {query.prompt: query.row for query in self.experimentor.all_queries()}
+        rows = self._rows_of(prompts)
+
+        new_rows = [row for row in dict.fromkeys(rows) if (settings, row) not in self._predicted]
+        if new_rows:
+            for row, prediction in zip(new_rows, self._predict(new_rows, settings), strict=True):
+                self._predicted[settings, row] = prediction
+            self.cache_empty()
+        predictions = [self._predicted[settings, row] for row in rows]
+        return predictions[0] if isinstance(prompt, str) else predictions
+
+    def _rows_of(self, prompts: Sequence[Any]) -> list[int]:
+        """Return the test row of each prompt."""
+        if not self._rows.keys() >= set(prompts):  # writing all prompts for each single one would take long
+            for query in self.experimentor.all_queries():
+                self._rows[query.prompt] = query.row
         for number, text in enumerate(prompts):
-            if text not in rows:
+            if text not in self._rows:
                 raise ArgumentError(
                     f"prompt {number} is none of the experimentor's: got {text!r:.80}, expected one of its prompt_set()"
                 )
-        if settings not in self._predicted:
-            method = self._method("sa_icl", candidates=settings[1], orders=settings[2])
-            own = _with_k(clean_copy(self.experimentor), k)
-            self._predicted[settings] = list(method.predict(own).rows)
-            self.cache_empty()
-        predictions = [self._predicted[settings][rows[text]] for text in prompts]
-        return predictions[0] if isinstance(prompt, str) else predictions
+        return [self._rows[text] for text in prompts]
+
+    def _predict(self, rows: Sequence[int], settings: _OrderSettings) -> list[Any]:
+        """Return the surest prediction of each test row."""
+        near = self._near(rows, settings.nearest_k)
+        orders_of_rows = self._orders_of_rows(settings)
+        writer = _with_k(clean_copy(self.experimentor), settings.k).prompt_former
+        prompts = []
+        for row, positions in zip(rows, near, strict=True):
+            for order in orders_of_rows[row]:
+                prompts.append(writer.write_prompt([positions[place] for place in order], row))
+        answers = features.features_of(self.kernel, prompts, self.label_space, "probabilities")
+        answers = features.check_answered(answers, "SA-ICL: prompt")
+
+        count = len(orders_of_rows[0])
+        answers_of_orders = [answers[number::count] for number in range(count)]
+        entropy = released_metrics.entropy if self.variant == "0.1.1" else numerics.entropy
+        return surest_predictions(answers_of_orders, entropy)
+
+    def _orders_of_rows(self, settings: _OrderSettings) -> list[list[Order]]:
+        """Return the orders of each test row: those of a run of the method on all rows."""
+        if settings not in self._orders:
+            count = self.experimentor.row_count
+            if self.variant == "0.1.1":
+                orders = [first_orders(settings.nearest_k, settings.k, settings.orders)] * count
+            else:
+                is_paper = self.variant == "paper"
+                orders = random_orders(count, settings.nearest_k, settings.k, settings.orders, nearest_last=is_paper)
+            self._orders[settings] = orders
+        return self._orders[settings]
