@@ -21,8 +21,8 @@ from StaICC.inference.runner import RunOptions
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.text_inference import ReplySettings
 from StaICC.long_icl.experiments import Experiment
+from StaICC.methods.options import _accepts, make_options
 from StaICC.methods.run import Method
-from StaICC.methods.specification import _accepts, make_options
 from StaICC.metrics.classification import expected_calibration_error_1
 
 ROWS = [(f"text {row}", f"kind {row % 20}") for row in range(400)]

@@ -19,12 +19,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.benchmarks.context import RunContext
-from StaICC.errors import ArgumentError, OutputError, unknown_name
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference import forecast
 from StaICC.inference.claims import Claims
 from StaICC.inference.contract import Answer, Features, Inference, batch_form, check_answer, check_batch, tokens_used
@@ -38,27 +36,18 @@ from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.requests import CAPABILITIES as CAPABILITIES
+from StaICC.methods.requests import OF_TEXTS as OF_TEXTS
+from StaICC.methods.requests import VECTORS, prompt_keys
+from StaICC.methods.requests import Feature as Feature
+from StaICC.methods.requests import Request as Request
 from StaICC.optional import Package
 from StaICC.prompting.prompt_writer import Query
 
 numpy = Package("numpy", "hf", "this method")
 
-Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
-"""Label probabilities; log-probabilities of the labels over the vocabulary; logits over the full vocabulary; the last
-hidden state; the states of all layers; the mean loss of a text."""
-
 AT_ONCE = 256
 """Maximum number of prompts whose features are in memory: full-vocabulary logits are large."""
-
-CAPABILITIES: dict[Feature, Capability] = {
-    "probabilities": Capability.LABEL_SCORES,
-    "log_probabilities": Capability.LABEL_SCORES,
-    "vocabulary": Capability.FULL_VOCABULARY,
-    "hidden": Capability.HIDDEN_STATES,
-    "layers": Capability.LAYER_STATES,
-    "losses": Capability.LOSSES,
-}
-"""The capability that computes a feature. Its value names the feature in messages."""
 
 
 def features_of(function: Inference, prompts: Sequence[Any], label_space: Sequence[str], feature: Feature) -> Any:
@@ -181,11 +170,6 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
     return predictions
 
 
-"""A prompt and its label space."""
-
-_VECTORS = frozenset({"hidden", "vocabulary"})
-OF_TEXTS = _VECTORS | {"layers", "losses"}
-"""The features that do not depend on labels."""
 _MEMORY = 1 << 30
 """Bytes of full-vocabulary logits that are kept in memory; a store keeps them all."""
 
@@ -208,7 +192,7 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
         return check_answer(row, label_space)
     if feature == "layers":
         return [packed_row("hidden", state, label_space) for state in row]
-    if feature in _VECTORS:
+    if feature in VECTORS:
         array = numpy.asarray(row)
         if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu" or not numpy.isfinite(array).all():
             raise OutputError(f"{CAPABILITIES[feature].value} must be a row of finite numbers, not NaN or infinite")
@@ -222,7 +206,7 @@ def packed_row(feature: Feature, row: Any, label_space: Sequence[str]) -> Any:
 def _unpacked(feature: Any, value: Any) -> Any:
     if feature == "layers":
         return numpy.stack([_unpacked("hidden", state) for state in value])
-    if feature in _VECTORS:
+    if feature in VECTORS:
         return numpy.frombuffer(base64.b64decode(value[3:]), dtype=value[:3])
     return value
 
@@ -421,38 +405,6 @@ def extra_features(kernel: Any) -> frozenset[str]:
     """
     names = ("noisy_channel", "patched")
     return protocol.joint_features_of(kernel).union(name for name in names if protocol.can_call_directly(kernel, name))
-
-
-@dataclass(frozen=True)
-class Request:
-    """Prompts of which a method needs a feature of the model."""
-
-    feature: Any
-    """A :data:`Feature`; a ``TextInference`` or another dataclass with a field ``kernel``, which is ``None`` here; or a
-    function that returns a vector for each text of a list."""
-    prompts: Sequence[PromptKey] | BaseExperimentor
-    """Prompts with their label spaces, or all queries of a data set."""
-    phase: str = ""
-    """What the prompts are for: empty for test queries; everything else is a cost of training."""
-    ahead: bool = False
-    """The method will request this when it has learned something: computed now only if other methods run too."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.feature, str) and self.feature not in CAPABILITIES:
-            raise unknown_name("feature", self.feature, CAPABILITIES)
-
-    @cached_property
-    def conditions(self) -> list[list[PromptKey]]:
-        """The prompts of each condition."""
-        if isinstance(self.prompts, BaseExperimentor):
-            conditions = self.prompts.conditions()
-            return [[(query.prompt, query.label_space) for query in condition.queries] for condition in conditions]
-        return [list(self.prompts)]
-
-    @property
-    def keys(self) -> list[PromptKey]:
-        """All prompts with their label spaces."""
-        return [key for condition in self.conditions for key in condition]
 
 
 def of_kernel(feature: Any) -> bool:
@@ -661,9 +613,5 @@ def _sums(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
     return first[0] + second[0], first[1] + second[1]
 
 
-def feature_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[PromptKey]:
-    """Return prompts with their label space, as a :class:`Request` takes them."""
-    labels = tuple(label_space)
-    if isinstance(prompts, str) or not all(isinstance(prompt, (str, tuple, list)) for prompt in prompts):
-        raise ArgumentError(f"prompts: got {prompts!r:.80}, expected a list of texts")
-    return [(prompt if isinstance(prompt, str) else tuple(prompt), labels) for prompt in prompts]
+feature_keys = prompt_keys
+"""Until all methods ask through their data."""

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
@@ -143,7 +143,7 @@ def generation_calibration(data: MethodData) -> Steps:
     """Divide the share of samples that name each label by its mean; queries without a label stay unparsed."""
     options = replace(data.options, samples=validate_integer("samples", data.options.samples, 2))
     rows = yield from generate(replace(data, options=options))
-    return data.by_condition(rows, [partial(_calibrated, data)])
+    return data.by_condition(cast("Sequence[Any]", rows), [partial(_calibrated, data)])
 
 
 def _calibrated(data: MethodData, rows: Sequence[Any]) -> list[Any]:

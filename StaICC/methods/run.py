@@ -50,11 +50,11 @@ from StaICC.kernels.text_inference import TextInference
 from StaICC.layout import Block, Line, TextTable
 from StaICC.methods import features, specification
 from StaICC.methods.calibration.base import calibrated as calibrated
+from StaICC.methods.contract import MethodData, Predictions, Steps
 from StaICC.methods.features import FeatureCache, Request
 from StaICC.methods.outputs import as_probabilities, as_stated
 from StaICC.methods.specification import METHODS as METHODS
 from StaICC.methods.specification import TABLE_2 as TABLE_2
-from StaICC.methods.specification import MethodData, Steps
 from StaICC.methods.specification import MethodSpec as MethodSpec
 from StaICC.metrics.classification import Kind
 from StaICC.progress import drawn_progress, within
@@ -275,7 +275,7 @@ class Method:
     ) -> Result:
         runs: dict[str, DatasetRun] = {}
         predictors: dict[str, Inference] = {}
-        views, cost = [], Cost(cache)
+        views, cost, trained = [], Cost(cache), False
         with RunContext(False, **run) as running:
             running.logged = cache.logged
             running.warn(*benchmark.data_warnings())  # the method may change k
@@ -316,7 +316,11 @@ class Method:
                     counter.counts.update(computed=cache.computed, reused=cache.reused, retried=again)
                 predictors[experimentor.name] = predictor
                 cost.add(reused_prompts=cache.reused, **data.notes)
-                views.append(data.experimentor.with_labels_of(cast("Experimentor", experimentor)))
+                trained = trained or self._trained(data)
+                view = data.experimentor
+                if isinstance(predictions, Predictions):
+                    view, predictions = predictions.data.experimentor, predictions.rows
+                views.append(view.with_labels_of(cast("Experimentor", experimentor)))
                 scored = self._scored(views[-1], predictions, running.options_for(predictor), part)
                 scored = replace(scored, model_warnings=method_warnings(data, cache, answers))
                 runs[experimentor.name] = scored
@@ -326,7 +330,7 @@ class Method:
         changed = benchmark.copy_with(experimentor=views)
         result = changed.collect(runs, running.predictions(predictors), return_outputs)
         result.timing.update({name: value for name, value in cost.timing.items() if not math.isnan(value)})
-        result.signature = self._signed(result.signature, _ks_of(benchmark))
+        result.signature = self._signed(result.signature, trained, _ks_of(benchmark))
         result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
         return running.deliver(result)
 
@@ -337,7 +341,7 @@ class Method:
         part: Part,
         cost: Cost | None = None,
         stop: bool = False,
-    ) -> tuple[MethodData, Sequence[Any], list[Request], ModelAnswers]:
+    ) -> tuple[MethodData, Any, list[Request], ModelAnswers]:
         """Return the predictions, what was requested, and its answers; charge what they cost to training and test.
 
         With ``stop``, end when the method has its prompts, before the test queries.
@@ -349,14 +353,15 @@ class Method:
         data, steps, requests, predictions = self.begin(experimentor)
         phase = "test"
         while requests is not None:
-            phase = "training" if any(request.phase for request in requests) else "test"
+            phase = "training" if any(request.role == "train" for request in requests) else "test"
             if stop and phase == "test":
                 break
             answers: dict[int, list[Any]] = {}
             for name, keys in prompts.items():
-                chosen = [r for r in requests if bool(r.phase) is (name == "training") and not r.ahead]
+                role = "train" if name == "training" else "test"
+                chosen = [request for request in requests if request.role == role and not request.ahead]
                 if chosen:
-                    computed = cache.rows(chosen, replace(part, phase=chosen[0].phase))
+                    computed = cache.rows(chosen, replace(part, phase="training" if role == "train" else ""))
                     for request, rows in zip(chosen, computed, strict=True):
                         answers[id(request)] = self._read(request, rows, experimentor.outputs)
                         _keep_answers(model_answers, request, rows)
@@ -373,8 +378,11 @@ class Method:
             requests, predictions = self._next(steps, [answers.get(id(request), []) for request in requests])
             cost.charge(phase)
         cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
-        if not self._passes_predictions_on and hasattr(predictions, "__len__"):
-            predictions = as_stated(predictions, experimentor.outputs)
+        if not self._passes_predictions_on:
+            if isinstance(predictions, Predictions):
+                predictions = replace(predictions, rows=as_stated(predictions.rows, experimentor.outputs))
+            elif hasattr(predictions, "__len__"):
+                predictions = as_stated(predictions, experimentor.outputs)
         return data, predictions, requested, model_answers
 
     @property
@@ -403,8 +411,19 @@ class Method:
         collector.refuse_failures({key: number for number, key in enumerate(taken)})
         return view.assemble(view.conditions(), [*collector.answers.values()], part.name)
 
-    def _signed(self, signature: Signature, benchmark_ks: Set[str | None] = frozenset({None})) -> Signature:
+    def _trained(self, data: MethodData) -> bool:
+        """Return whether the number of calibration samples affects the results."""
+        trains = self.spec.trains
+        if trains is None:
+            return data.record.calibration_number_read
+        return trains if isinstance(trains, bool) else trains(self.options, self.variant)
+
+    def _signed(
+        self, signature: Signature, trained: bool, benchmark_ks: Set[str | None] = frozenset({None})
+    ) -> Signature:
         """Return the signature with the method and its settings; vanilla inference adds nothing.
+
+        It has ``calibration_number`` if the method read it (``trained``).
 
         The ``k`` of the benchmark is named where test prompts have another one.
         """
@@ -414,8 +433,7 @@ class Method:
         plugin = origin_of(self.spec.steps)
         own = not builtin and not plugin
         name = labelled(self.spec.name, code_mark(self.spec.steps) if own else plugin)
-        counts = self.spec.counts(self.options, self.variant)
-        parts = [name, self.variant, *([f"n={self.calibration_number}"] if counts else [])]
+        parts = [name, self.variant, *([f"n={self.calibration_number}"] if trained else [])]
         signed = getattr(self.options, "signed", {})
         for fact in options_of(self.spec.options):
             value = getattr(self.options, fact.name)

@@ -30,8 +30,8 @@ from StaICC.prompting.demonstrations import sample_demonstrations
 
 def vanilla(data: spec.MethodData) -> spec.Steps:
     """Predict what the model predicts."""
-    (rows,) = yield [data.queries()]
-    return rows
+    (rows,) = yield [data.ask()]
+    return data.predictions(rows)
 
 
 VANILLA = spec.MethodSpec("vanilla", "Vanilla", vanilla, frozenset())

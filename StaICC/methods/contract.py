@@ -1,0 +1,446 @@
+"""The contract of methods: what a method gets, asks, returns.
+
+A method is a generator function. It asks for features of prompts, gets their rows, and returns predictions::
+
+    def vanilla(data):
+        (rows,) = yield [data.ask()]
+        return data.predictions(rows)
+
+It may ask again, where prompts depend on what it has learned. It gets the training rows with their labels and the test
+queries without (:class:`MethodData`), never the model. The harness computes each feature once for all methods, counts
+prompts, tokens, seconds and labelled examples, and scores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from StaICC.arguments import known_name
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.task import Condition
+from StaICC.benchmarks.tasks.label_noise import L9
+from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivityTask, TemplateSensitivityTask
+from StaICC.datasets.catalogue import Template
+from StaICC.errors import ArgumentError
+from StaICC.inference.contract import Answer, Inference
+from StaICC.inference.replies import Failure
+from StaICC.kernels.protocol import Capability
+from StaICC.methods import prompt_views
+from StaICC.methods.features import apply_present, of_kernel
+from StaICC.methods.labelled_rows import LabelledRows
+from StaICC.methods.options import NoOptions, make_options
+from StaICC.methods.requests import Request, Role, prompt_keys
+from StaICC.prompting.prompt_writer import Query
+
+if TYPE_CHECKING:
+    from StaICC.prompting.prompt_writer import PromptSettings
+
+Variant = Literal["paper", "staicc", "0.1.1"]
+"""``"paper"``: as the method's own paper defines it; ``"staicc"``: the protocol of StaICC's Table 2, the same number of
+calibration samples for all methods; ``"0.1.1"``: as the release computes it."""
+
+
+def check_variant(variant: str) -> Variant:
+    """Return a variant, or refuse it."""
+    return cast(Variant, known_name("variant", variant, get_args(Variant)))
+
+
+@dataclass
+class MethodRecord:
+    """What is recorded while a method runs on a data set: what it says of itself, and what it read."""
+
+    warnings: list[str] = field(default_factory=list)
+    """Where the method did something else than its name says."""
+    notes: dict[str, float] = field(default_factory=dict)
+    """Numbers for the result's ``timing``, such as the number of duplicates."""
+    facts: dict[str, str] = field(default_factory=dict)
+    """What the identity of the predictions says in addition to that of the model."""
+    labels_read: dict[str, set[int]] = field(default_factory=dict)
+    """For each set, the positions of the rows whose labels were read."""
+    calibration_number_read: bool = False
+    """Whether the number of calibration samples was read, so that results depend on it."""
+
+
+class TestQueries(list[Query]):
+    """The queries of a data set. Until all methods ask through their data, calling it makes a request, too."""
+
+    __test__ = False  # pytest looks for classes of this name
+
+    def __init__(self, data: MethodData) -> None:
+        super().__init__(data.experimentor.all_queries())
+        self._experimentor = data.experimentor
+
+    def __call__(
+        self, feature: Any = "probabilities", view: BaseExperimentor | None = None, ahead: bool = False
+    ) -> Request:
+        """Return the request of a feature of all queries."""
+        return Request(feature, self._experimentor if view is None else view, ahead=ahead)
+
+
+@dataclass
+class MethodData:
+    """What a method knows about a data set. Nothing here has the label of a test row, and nothing can be changed.
+
+    :meth:`on` returns the same test rows with other prompts: other demonstrations, another template.
+    """
+
+    experimentor: Experimentor
+    variant: Variant
+    _calibration_number: int
+    options: Any
+    """The record of the method's options (:attr:`MethodSpec.options`)."""
+    provides: frozenset[str] = frozenset()
+    """What the model computes beyond the capabilities that all methods may ask for: features of one prompt from one run
+    of the model, such as ``"log_probabilities"``; ``"noisy_channel"`` in two variants; ``"patched"``."""
+    record: MethodRecord = field(default_factory=MethodRecord, repr=False)
+    """What the harness reads; a method writes it with :meth:`warn`, :meth:`note` and :meth:`fact`."""
+
+    # -- the data set
+
+    @property
+    def name(self) -> str:
+        """The name of the data set."""
+        return self.experimentor.name
+
+    @property
+    def benchmark(self) -> str:
+        """The name of the benchmark."""
+        return self.experimentor.task.name
+
+    @property
+    def label_space(self) -> list[str]:
+        """The label names that the model gets."""
+        return self.experimentor.get_label_space()
+
+    @property
+    def k(self) -> int:
+        """The number of demonstrations per prompt."""
+        return self.experimentor.get_k()
+
+    @property
+    def text_count(self) -> int:
+        """The number of input texts of a row."""
+        return self.experimentor.text_count
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the prompts are those of the noisy channel: for each query one text for each label."""
+        return self.experimentor.is_noisy
+
+    @property
+    def calibration_number(self) -> int:
+        """The number of calibration samples. The signature of the results has it if the method reads it."""
+        self.record.calibration_number_read = True
+        return self._calibration_number
+
+    @property
+    def calibration_set(self) -> LabelledRows:
+        """The rows that a method learns from, with their labels."""
+        return LabelledRows(self.experimentor.calibration_set(), self._labels_read("calibration"))
+
+    @property
+    def demonstration_set(self) -> LabelledRows:
+        """The rows that demonstrations are chosen from, with their labels."""
+        return LabelledRows(self.experimentor.demonstration_set(), self._labels_read("demonstration"))
+
+    def _labels_read(self, of_set: str) -> set[int]:
+        return self.record.labels_read.setdefault(of_set, set())
+
+    # -- the test rows and their prompts
+
+    @property
+    def test_texts(self) -> list[list[str]]:
+        """The input texts of each test row within the limit."""
+        rows = self.experimentor.test_set()
+        return [list(rows.texts(position)) for position in range(self.experimentor.row_count)]
+
+    @property
+    def test_size(self) -> int:
+        """The number of test rows without the limit: what is drawn for them does not depend on the limit."""
+        return len(self.experimentor.test_set())
+
+    @property
+    def conditions(self) -> Sequence[Condition]:
+        """The conditions: named lists of queries. The label of each query is 0."""
+        return self.experimentor.conditions()
+
+    @property
+    def queries(self) -> TestQueries:
+        """The queries of all conditions, in order: what predictions are returned for. The label of each is 0."""
+        return TestQueries(self)
+
+    @property
+    def demonstrations(self) -> list[list[int]]:
+        """For each test row within the limit, the demonstrations of its first prompt: positions of their set."""
+        lists = self.experimentor.demonstration_lists()[: self.experimentor.row_count]
+        return [list(positions) for positions in lists]
+
+    @property
+    def settings(self) -> PromptSettings:
+        """Template, label space, channel and label noise of the prompts."""
+        return self.experimentor.prompt_former.settings
+
+    def write(self, demonstrations: Sequence[Any], texts: Sequence[str]) -> Any:
+        """Return a prompt with the template of this data.
+
+        Args:
+            demonstrations: Rows of a set, or other pairs of input texts and a label (its index or its name).
+            texts: The input texts of the query.
+
+        Returns:
+            The prompt; in the noisy channel a list of texts, one for each label.
+        """
+        return self.experimentor.prompt_former.write_prompt_from_dataline(demonstrations, list(texts))
+
+    # -- the same test rows with other prompts
+
+    def on(
+        self,
+        *,
+        demonstrations: Sequence[Sequence[int]] | None = None,
+        template: Template | str | None = None,
+        instruction: str | None = None,
+        query_texts: Sequence[str] | None = None,
+        noisy_channel: bool = False,
+        options: Any = None,
+    ) -> MethodData:
+        """Return the data with other prompts for the same test rows; this one stays as it is.
+
+        Args:
+            demonstrations: For each test row within the limit, positions of the demonstration set, equally many in each
+                list. Each test row is used once then.
+            template: The template, or the levels of one of template sensitivity, such as ``"1012"``.
+            instruction: The text before all demonstrations.
+            query_texts: Input texts that take the place of those of every query; the demonstrations stay.
+            noisy_channel: Whether to change to the prompts of the noisy channel.
+            options: The record of options of another method, which this data is for.
+
+        Raises:
+            ArgumentError: The data set does not allow it.
+        """
+        changed = self.experimentor
+        if isinstance(template, str):
+            changed = prompt_views.with_template(changed, template)
+        elif template is not None:
+            changed = prompt_views.with_settings(changed, **dataclasses.asdict(template))
+        if instruction is not None:
+            changed = prompt_views.with_settings(changed, instruction=instruction)
+        if noisy_channel:
+            changed = prompt_views.clean_copy(changed, noisy_channel=True)
+        if demonstrations is not None:
+            prompt_views.refuse_several_lists(changed)
+            changed = prompt_views.with_demonstrations(changed, demonstrations)
+        if query_texts is not None:
+            changed = changed.with_query(tuple(query_texts))
+        return dataclasses.replace(self, experimentor=changed, options=self.options if options is None else options)
+
+    def templates(self) -> list[MethodData]:
+        """Return the data with each template that its conditions have, for training prompts (:meth:`write`).
+
+        Returns:
+            One for each condition if their templates differ, otherwise this data alone.
+        """
+        if not self.sets_template:
+            return [self]
+        return [self.on(template=levels) for levels in L9]
+
+    @property
+    def sets_template(self) -> bool:
+        """Whether the benchmark sets the template of each condition itself (template sensitivity)."""
+        return isinstance(self.experimentor.task, TemplateSensitivityTask)
+
+    def refuse_several_lists(self) -> None:
+        """Refuse a benchmark that needs several demonstration lists for each query: a method that chooses sets one.
+
+        Raises:
+            ArgumentError: It is demonstration sensitivity.
+        """
+        prompt_views.refuse_several_lists(self.experimentor)
+
+    @property
+    def has_several_lists(self) -> bool:
+        """Whether the benchmark shows each query several lists of demonstrations (demonstration sensitivity)."""
+        return isinstance(self.experimentor.task, DemonstrationSensitivityTask)
+
+    # -- what a method asks and returns
+
+    def ask(
+        self,
+        feature: Any = "probabilities",
+        prompts: Sequence[Any] | None = None,
+        role: Role = "test",
+        *,
+        ahead: bool = False,
+        kernel: Inference | None = None,
+    ) -> Request:
+        """Return a request for a feature of prompts; the method gets a row for each of them when it yields the request.
+
+        Args:
+            feature: ``"probabilities"`` or another :data:`~StaICC.methods.requests.Feature`; an inference function
+                without its kernel, such as a :class:`~StaICC.kernels.text_inference.TextInference`; or a function that
+                returns a vector for each text of a list.
+            prompts: Prompts that the method wrote, or queries; ``None`` for all queries of this data.
+            role: ``"train"`` for prompts that the method learns from; ``"test"`` for those about test queries.
+            ahead: The method will ask this when it has learned something. It gets no rows now; they are computed now
+                only if other methods run too, together with what these ask.
+            kernel: Another model than that of the method.
+
+        Returns:
+            The request.
+        """
+        if prompts is None:
+            return Request(feature, self.experimentor, role, ahead, kernel)
+        depends_on_labels = of_kernel(feature) and feature != "losses" and not _writes_text(feature)
+        labels = self.label_space if depends_on_labels else ()
+        return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel)
+
+    def predictions(self, rows: Sequence[Any]) -> Predictions:
+        """Return predictions for the queries of this data, which the method returns.
+
+        Args:
+            rows: One prediction for each query of this data.
+        """
+        return Predictions(rows, self)
+
+    def rows_by_condition(self, rows: Sequence[Any]) -> list[list[Any]]:
+        """Return the rows of each condition.
+
+        Args:
+            rows: One row for each query of this data.
+        """
+        remaining = iter(rows)
+        return [[next(remaining) for _ in condition.queries] for condition in self.conditions]
+
+    # -- what is recorded
+
+    def warn(self, sentence: str) -> None:
+        """Add a warning to the result, where the method does something else than its name says, such as a fallback."""
+        self.record.warnings.append(sentence)
+
+    def note(self, name: str, number: float) -> None:
+        """Record a number in the result's ``timing``, such as the number of duplicates; it is summed over data sets."""
+        self.record.notes[name] = float(number)
+
+    def fact(self, name: str, value: object) -> None:
+        """Add a fact to the identity of the predictions: what determines them besides the model."""
+        self.record.facts[name] = str(value)
+
+    # -- until all methods ask through their data
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings."""
+        return self.record.warnings
+
+    @warnings.setter
+    def warnings(self, warnings: list[str]) -> None:
+        self.record.warnings = warnings
+
+    @property
+    def notes(self) -> dict[str, float]:
+        """The notes."""
+        return self.record.notes
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The facts."""
+        return self.record.facts
+
+    def by_condition(self, rows: Sequence[Any], functions: Sequence[Callable[[list[Any]], Sequence[Any]]]) -> list[Any]:
+        """Return what functions, one for each condition or one for all, make of its rows; failures keep their places.
+
+        Args:
+            rows: A row for each query.
+            functions: Each returns a row for each row.
+        """
+        pairs = zip(self.rows_by_condition(rows), itertools.cycle(functions))
+        return [row for part, function in pairs for row in apply_present(part, function)]
+
+    def training(self, feature: Any, prompts: Sequence[Any], phase: str = "training") -> Request:
+        """Return the request of a feature of training prompts (or of texts)."""
+        labels = () if feature == "losses" or phase != "training" else self.label_space
+        return Request(feature, prompt_keys(prompts, labels), "train")
+
+
+def _writes_text(feature: Any) -> bool:
+    """Return whether a feature is a text that the model generates."""
+    from StaICC.kernels.text_inference import TextInference
+
+    return isinstance(feature, TextInference)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a method returns: a prediction for each query of some data."""
+
+    rows: Sequence[Any]
+    """Label probabilities, logits, label indexes, generated texts or failures, one for each query."""
+    data: MethodData
+    """The data whose queries they answer: with the prompts that are recorded and scored."""
+
+
+Steps = Generator[Sequence[Request], list[list[Any]], "Predictions | Sequence[Answer | Failure]"]
+"""What a method returns: it yields lists of requests, gets a list of rows for each request, and returns predictions. A
+plain list of predictions is for the queries of the data that the method got."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSpec:
+    """A method: its name, its generator function and its options.
+
+    Methods compose: a record is called with data inside another method, with options by name::
+
+        def nearest_then_calibrated(data):
+            nearest = yield from nearest_demonstrations(data, count=data.k)
+            return (yield from BATCH_CALIBRATION(data.on(demonstrations=nearest), batch_size=64))
+    """
+
+    name: str
+    title: str
+    """As in Table 2."""
+    steps: Callable[[MethodData], Steps]
+    """The method: a generator function without side effects. What it refuses before its first ``yield``, or asks there
+    of a model that cannot compute it, is refused before the first query of a run."""
+    requires: frozenset[Capability] = frozenset({Capability.LABEL_SCORES})
+    """A hint for lists of methods, and for a refusal before there are data: the capabilities that the method needs with
+    its default options. It need not be complete. What the first step asks is found without it; what a later step asks
+    could only be found by a run of all steps with made-up features, whose learning takes as long as the run's own."""
+    trains: bool | Callable[[Any, str], bool] | None = None
+    """Until all methods ask through their data: whether ``calibration_number`` is signed; ``None``: if it is read."""
+    options: type[Any] = NoOptions
+    """The record of its options: a frozen dataclass whose fields are made by :func:`~StaICC.methods.options.option`.
+    ``data.options`` is an instance. Values other than the defaults are part of the signature."""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.options, type) and dataclasses.is_dataclass(self.options)):
+            raise ArgumentError(f"method {self.name!r}: got the options {self.options!r}, expected a dataclass")
+        if not (isinstance(self.requires, frozenset) and all(isinstance(item, Capability) for item in self.requires)):
+            raise ArgumentError(
+                f"method {self.name!r}: got requires={self.requires!r}, expected a frozenset of Capability"
+            )
+
+    def __call__(self, data: MethodData, **options: Any) -> Generator[Sequence[Request], list[list[Any]], Predictions]:
+        """Run the method inside another one.
+
+        Args:
+            data: The data, with the prompts that the method shall answer.
+            **options: Options of this method; the others have their defaults.
+
+        Returns:
+            Its predictions.
+        """
+        own_data = data.on(options=make_options(self.name, self.options, options))
+        predictions = yield from self.steps(own_data)
+        if isinstance(predictions, Predictions):
+            return predictions
+        return own_data.predictions(predictions)
+
+    @property
+    def needs(self) -> str:
+        """The required capabilities in words."""
+        return ", ".join(item.value for item in Capability if item in self.requires) or "nothing but predictions"

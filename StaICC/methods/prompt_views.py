@@ -1,0 +1,68 @@
+"""Copies of a data set whose prompts are others, for methods."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivityTask, template_of_levels
+from StaICC.errors import ArgumentError
+from StaICC.prompting.prompt_writer import PromptWriter
+
+_SHARED_SETTINGS = ("instruction", "input_text_prefixes", "label_prefix", "query_prefix", "label_space")
+"""The settings that are the same in the noisy channel, whose affixes are others."""
+
+
+def clean_copy(experimentor: Experimentor, noisy_channel: bool = False) -> Experimentor:
+    """Return a copy of an experimentor with all settings; changes to the copy do not affect the original.
+
+    Args:
+        experimentor: The experimentor.
+        noisy_channel: Change to the noisy channel, with the affixes of the benchmark; the other changes of the template
+            are kept.
+    """
+    writer = copy.copy(experimentor.prompt_former)
+    if noisy_channel and not writer.settings.noisy_channel:
+        settings, changed = writer.get_config_dict(), writer.changed
+        writer = PromptWriter(experimentor.card, experimentor.triplet_dataset, noisy_channel)
+        if changed:
+            writer.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
+    return experimentor.copy_with(_writer=writer)
+
+
+def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
+    """Return a copy of an experimentor with other demonstrations; each test row is used once then.
+
+    Args:
+        experimentor: The experimentor.
+        lists: For each test row within the limit, positions of the demonstration set, equally many in each list.
+    """
+    copied = clean_copy(experimentor)
+    if lists and len(lists[0]) != copied.get_k():
+        copied.set_k(len(lists[0]))
+    beyond = [list(range(copied.get_k()))] * (len(copied.test_set()) - len(lists))
+    copied.set_demonstration_sampler([*map(list, lists), *beyond])
+    return copied
+
+
+def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
+    """Return a copy of an experimentor with other settings of its prompts; no warning, since the signature says it."""
+    writer = experimentor.prompt_former.copy_with(_warned=True)
+    writer.set_config_dict(settings)
+    return experimentor.copy_with(_writer=writer)
+
+
+def with_template(experimentor: Experimentor, levels: str) -> Experimentor:
+    """Return a copy of an experimentor with a template of template sensitivity (a row of ``L9``)."""
+    template = template_of_levels(experimentor.task_input(), levels).template
+    return with_settings(experimentor, **{part.name: getattr(template, part.name) for part in fields(template)})
+
+
+def refuse_several_lists(experimentor: Experimentor) -> None:
+    """Refuse a benchmark that needs several demonstration lists for each query."""
+    if isinstance(experimentor.task, DemonstrationSensitivityTask):
+        name = experimentor.task.name
+        raise ArgumentError(f"{name} needs several demonstration lists for each query; this method sets one")

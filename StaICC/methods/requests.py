@@ -1,0 +1,109 @@
+"""What a method asks of a model: a feature of some prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.errors import ArgumentError, unknown_name
+from StaICC.inference.contract import Inference
+from StaICC.inference.prompt_key import PromptKey
+from StaICC.kernels.protocol import Capability
+from StaICC.prompting.prompt_writer import Query
+
+Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
+"""Label probabilities; log-probabilities of the labels over the vocabulary; logits over the full vocabulary; the last
+hidden state; the states of all layers; the mean loss of a text."""
+
+CAPABILITIES: dict[Feature, Capability] = {
+    "probabilities": Capability.LABEL_SCORES,
+    "log_probabilities": Capability.LABEL_SCORES,
+    "vocabulary": Capability.FULL_VOCABULARY,
+    "hidden": Capability.HIDDEN_STATES,
+    "layers": Capability.LAYER_STATES,
+    "losses": Capability.LOSSES,
+}
+"""The capability that computes a feature. Its value names the feature in messages."""
+
+VECTORS = frozenset({"hidden", "vocabulary"})
+"""The features that are a vector of numbers for each prompt."""
+
+OF_TEXTS = VECTORS | {"layers", "losses"}
+"""The features that do not depend on labels."""
+
+Role = Literal["train", "test"]
+"""What prompts are for: ``"train"`` if the method learns from them, ``"test"`` if they are about the test queries. The
+costs of a result are counted by role."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Prompts of which a method needs a feature. :meth:`~StaICC.methods.contract.MethodData.ask` makes one.
+
+    Raises:
+        UnknownNameError: There is no such feature or role.
+    """
+
+    feature: Any
+    """A :data:`Feature`; an inference function without its kernel, such as a
+    :class:`~StaICC.kernels.text_inference.TextInference`; or a function that returns a vector for each text of a
+    list."""
+    prompts: Sequence[PromptKey] | BaseExperimentor
+    """Prompts with their label spaces, or all queries of a data set."""
+    role: Role = "test"
+    """What the prompts are for."""
+    ahead: bool = False
+    """The method will ask this when it has learned something. It gets no rows now; they are computed now only if other
+    methods run too, together with what these ask."""
+    kernel: Inference | None = None
+    """Another model than that of the method; ``None`` for that of the method."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.feature, str) and self.feature not in CAPABILITIES:
+            raise unknown_name("feature", self.feature, CAPABILITIES)
+        if self.role not in get_args(Role):
+            raise unknown_name("role", self.role, get_args(Role))
+
+    @cached_property
+    def conditions(self) -> list[list[PromptKey]]:
+        """The prompts of each condition."""
+        if not isinstance(self.prompts, BaseExperimentor):
+            return [list(self.prompts)]
+        keys_of_conditions = []
+        for condition in self.prompts.conditions():
+            keys_of_conditions.append([(query.prompt, query.label_space) for query in condition.queries])
+        return keys_of_conditions
+
+    @property
+    def keys(self) -> list[PromptKey]:
+        """All prompts with their label spaces."""
+        return [key for condition in self.conditions for key in condition]
+
+
+def prompt_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[PromptKey]:
+    """Return prompts with their label spaces, as a :class:`Request` takes them.
+
+    Args:
+        prompts: Texts; in the noisy channel, lists with one text for each label; or queries, which have a label space.
+        label_space: The labels of the prompts that are no queries.
+
+    Raises:
+        ArgumentError: A prompt is none of these.
+    """
+    if isinstance(prompts, str):
+        raise ArgumentError(f"prompts: got the text {prompts!r:.80}, expected a list of texts")
+    labels = tuple(label_space)
+    keys: list[PromptKey] = []
+    for prompt in prompts:
+        if isinstance(prompt, Query):
+            keys.append((prompt.prompt, prompt.label_space))
+        elif isinstance(prompt, str):
+            keys.append((prompt, labels))
+        elif isinstance(prompt, (tuple, list)):
+            keys.append((tuple(prompt), labels))
+        else:
+            raise ArgumentError(f"prompts: got {prompts!r:.80}, expected a list of texts")
+    return keys
