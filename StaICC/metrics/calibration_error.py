@@ -149,9 +149,10 @@ def _signs(errors_by_bin: Sequence[Sequence[float]]) -> list[float]:
     A bin whose error is more than two standard deviations from 0 has its own sign. The other bins have the sign of the
     sum of all errors, because most models are too confident in all bins, or in none.
 
-    With a sign of its own for each bin, a calibrated model could be called worse than one that is always right and sure
-    in .064 of many rows instead of .05, because the errors of each half decide on the signs of the other one: the sum
-    of both then varies more than its rows do. With one sign, this is at most .05 for any number of bins.
+    With a sign of its own for each bin, the test would call a calibrated model worse than one that is always right and
+    sure with a probability of up to 0.064 (normal errors, many bins). The errors of each half decide on the signs of
+    the other one, so that the sum of both varies more than its rows do. With this rule, it is at most 0.049 for 1 to 20
+    bins.
 
     Args:
         errors_by_bin: For each bin the error of each row.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.scores import STATISTICS
@@ -236,3 +237,28 @@ def test_equal_calibration_errors_of_noise_are_called_different_in_at_most_one_o
         found = of_pair(both(ECE, sample, run, sure))
         called += paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05
     assert called <= 14  # 0.05 has more with a probability of 0.01
+
+
+@pytest.mark.parametrize(("rows", "wrong"), [(100, 0.05), (128, 0.1), (100, 0.2), (256, 0.05)])
+def test_equal_calibration_errors_of_rare_errors_are_called_different_in_at_most_55_of_1000_samples(
+    rows: int, wrong: float
+) -> None:
+    """The exact size: confidence 1 or 1 - 2 * wrong, so that both errors are the share of wrong rows.
+
+    What a sample says depends on the number of wrong rows in each half.
+    """
+    half = rows // 2
+    likely = stats.binom.ppf([1e-5, 1 - 1e-5], half, wrong).astype(int)
+    size = 0.0
+    for first, second in product(range(likely[0], likely[1] + 1), repeat=2):
+        if first > second:  # the same p-value as with the halves exchanged
+            continue
+        truth = [0] * rows
+        truth[0 : 2 * first : 2] = [1] * first
+        truth[1 : 2 * second : 2] = [1] * second
+        runs = [[[1.0, 0.0]] * rows, [[1 - 2 * wrong, 2 * wrong]] * rows]
+        found = of_pair(both(ECE, Sample(truth, range(rows), rows, 2), *runs))
+        if paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05:
+            chance = stats.binom.pmf(first, half, wrong) * stats.binom.pmf(second, half, wrong)
+            size += float(chance if first == second else 2 * chance)
+    assert 0.01 < size <= 0.055
