@@ -155,16 +155,16 @@ if TYPE_CHECKING:
     from StaICC.methods.calibration.prior import LinearCalibration as LinearCalibration
     from StaICC.methods.calibration.prior import TemperatureScaling as TemperatureScaling
     from StaICC.methods.calibration.prior import batch_calibration as batch_calibration
-    from StaICC.methods.features import Feature as Feature
+    from StaICC.methods.catalogue import METHODS as METHODS
+    from StaICC.methods.contract import MethodData as MethodData
+    from StaICC.methods.contract import MethodSpec as MethodSpec
+    from StaICC.methods.contract import Steps as Steps
+    from StaICC.methods.many_shot import run_many_shot as run_many_shot
+    from StaICC.methods.options import option as option
+    from StaICC.methods.prompt_views import with_demonstrations as with_demonstrations
+    from StaICC.methods.requests import Feature as Feature
     from StaICC.methods.run import Method as Method
     from StaICC.methods.run import run_all as run_all
-    from StaICC.methods.run import run_many_shot as run_many_shot
-    from StaICC.methods.specification import METHODS as METHODS
-    from StaICC.methods.specification import MethodData as MethodData
-    from StaICC.methods.specification import MethodSpec as MethodSpec
-    from StaICC.methods.specification import Steps as Steps
-    from StaICC.methods.specification import option as option
-    from StaICC.methods.specification import with_demonstrations as with_demonstrations
     from StaICC.metrics.classification import accuracy as accuracy
     from StaICC.metrics.classification import averaged_truelabel_likelihood as averaged_truelabel_likelihood
     from StaICC.metrics.classification import brier as brier
@@ -298,9 +298,13 @@ _HOMES = {
     "StaICC.methods.calibration.prior": (
         "ContextualCalibration DomainCalibration DomainPMI LinearCalibration TemperatureScaling batch_calibration"
     ),
-    "StaICC.methods.features": "Feature",
-    "StaICC.methods.run": "Method run_all run_many_shot",
-    "StaICC.methods.specification": "METHODS MethodData MethodSpec Steps option with_demonstrations",
+    "StaICC.methods.catalogue": "METHODS",
+    "StaICC.methods.contract": "MethodData MethodSpec Steps",
+    "StaICC.methods.many_shot": "run_many_shot",
+    "StaICC.methods.options": "option",
+    "StaICC.methods.prompt_views": "with_demonstrations",
+    "StaICC.methods.requests": "Feature",
+    "StaICC.methods.run": "Method run_all",
     "StaICC.metrics.classification": (
         "accuracy averaged_truelabel_likelihood brier expected_calibration_error_1 macro_F1 nll normalise"
     ),

@@ -7,6 +7,7 @@ demonstration sampler; those of :class:`~StaICC.long_icl.experimentor.LongICLExp
 
 from __future__ import annotations
 
+import bisect
 import functools
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from StaICC.errors import ArgumentError, OutputError
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import check_answer, check_batch
 from StaICC.inference.replies import Failure
+from StaICC.lazy_sequence import LazySequence
 from StaICC.prompting.prompt_writer import as_argument
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ class BaseExperimentor(FixedAttributes):
 
     def all_queries(self) -> list[Query]:
         """Return the queries of all conditions, in order."""
-        return [query for condition in self.conditions() for query in condition.queries]
+        return list(queries_of_conditions(self.conditions()))
 
     def __len__(self) -> int:
         return sum(len(condition.queries) for condition in self.conditions())
@@ -358,6 +360,22 @@ class BaseExperimentor(FixedAttributes):
 # -- experimentors that are run together
 
 
+def queries_of_conditions(conditions: Sequence[Condition]) -> Sequence[Query]:
+    """Return the queries of all conditions, in order. Each is taken from its condition when it is read."""
+    first_numbers = []
+    query_count = 0
+    for condition in conditions:
+        first_numbers.append(query_count)
+        query_count += len(condition.queries)
+
+    def query_at(number: int) -> Query:
+        condition_number = bisect.bisect_right(first_numbers, number) - 1
+        position = number - first_numbers[condition_number]
+        return conditions[condition_number].queries[position]
+
+    return LazySequence(query_at, query_count)
+
+
 def strictest_policy(experimentors: Iterable[BaseExperimentor]) -> Unparsed:
     """Return how replies without a label are treated while several experimentors share their predictions.
 
@@ -381,14 +399,12 @@ class _PreparedRun:
     settings: Mapping[str, str | None]
     """The settings with which the queries were written, as text by field of the signature."""
     conditions: Sequence[Condition]
-    queries: Sequence[Query]
-    """The queries of all conditions, in order."""
 
     @classmethod
     def of(cls, name: str, experimentor: BaseExperimentor) -> _PreparedRun:
-        """Return an experimentor with its queries, which are written now, and with a record of its settings.
+        """Return an experimentor with its conditions, and with a record of its settings.
 
-        The record is made before the queries. :meth:`refuse_changes` compares it with the settings after the run.
+        The record is made before the conditions. :meth:`refuse_changes` compares it with the settings after the run.
 
         Args:
             name: The name of the run of the experimentor, for messages.
@@ -396,10 +412,16 @@ class _PreparedRun:
         """
         settings = experimentor.settings_for_signature()
         conditions = experimentor.conditions()
-        queries: list[Query] = []
-        for condition in conditions:
-            queries += condition.queries
-        return cls(name, experimentor, settings, conditions, queries)
+        return cls(name, experimentor, settings, conditions)
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """The queries of all conditions, in order.
+
+        Long prompts of a million tokens take 4 MiB each. So they are not listed here: a query of an experimentor that
+        writes its queries when they are read is written again each time.
+        """
+        return queries_of_conditions(self.conditions)
 
     def refuse_changes(self) -> None:
         """Raise an error if a setting was changed after the queries were written.
@@ -539,12 +561,14 @@ def _report_statistics(
     """
     from StaICC.progress import Progress
 
-    answer_by_prompt = {}
+    answer_by_hash: dict[int, Answer | Failure] = {}  # prompts as keys would all stay in memory
     for run, predictions in zip(prepared, predicted, strict=True):
         for query, answer in zip(run.queries, predictions.answers, strict=True):
-            answer_by_prompt[query.prompt, query.label_space] = answer
-    n_distinct = len(answer_by_prompt)
-    n_failed = sum(isinstance(answer, Failure) for answer in answer_by_prompt.values())
+            # A hash has 64 bits. Two of them that are equal by chance would only change the count that is shown.
+            hash_of_key = hash((query.prompt, query.label_space))
+            answer_by_hash[hash_of_key] = answer
+    n_distinct = len(answer_by_hash)
+    n_failed = sum(isinstance(answer, Failure) for answer in answer_by_hash.values())
     report(
         Progress(
             done=n_distinct,
@@ -569,14 +593,13 @@ def _score_in_turn(
         predicted: The predictions of each experimentor.
         options: Options of the run.
     """
-    from StaICC.benchmarks.result_warnings import answers_by_key, log_dataset_warnings, with_model_warnings
+    from StaICC.benchmarks.result_warnings import log_dataset_warnings, with_model_warnings
 
     runs = []
     for prepared_run, predictions in zip(prepared, predicted, strict=True):
         experimentor, answers = prepared_run.experimentor, predictions.answers
         run = experimentor.assemble(prepared_run.conditions, answers, prepared_run.name)
         run = with_model_warnings(run, function, prepared_run.queries, answers)
-        predictions_by_key = answers_by_key(prepared_run.queries, answers)
-        log_dataset_warnings(experimentor.name, run, function, predictions_by_key, options.log)
+        log_dataset_warnings(experimentor.name, run, function, prepared_run.queries, answers, options.log)
         runs.append(replace(run, timing={**run.timing, **predictions.timing}))
     return runs

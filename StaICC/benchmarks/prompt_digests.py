@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from StaICC.benchmarks.records import MARK_BYTES, Written
+from StaICC.inference.prompt_key import LONE_SURROGATES, prompt_digest
 from StaICC.prompting.prompt_writer import Query, as_argument
 from StaICC.results.details import DatasetDetails
 
-_LONE_SURROGATES = "surrogatepass"
-"""The error handler with which texts are encoded. A text may have lone surrogates (halves of a character in UTF-16),
-which UTF-8 refuses by default."""
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -43,26 +41,15 @@ def digest_prompts(queries: Iterable[Query], seen: list[Written] | None = None) 
     separator = b""
     for query in queries:
         item = _encode_json(as_argument(query.prompt))
-        digest_of_list.update(separator + item.encode("utf-8", _LONE_SURROGATES))
+        digest_of_list.update(separator + item.encode("utf-8", LONE_SURROGATES))
         separator = b","
 
-        text = _prompt_text(query)
-        prompt_digest = hashlib.sha256(text.encode("utf-8", _LONE_SURROGATES)).digest()
-        marks += prompt_digest[:MARK_BYTES]
+        digest = prompt_digest(query.prompt)
+        marks += digest[:MARK_BYTES]
         if seen is not None:
-            seen.append(Written(prompt_digest, query.label_space, query.label, query.row))
+            seen.append(Written(digest, query.label_space, query.label, query.row))
     digest_of_list.update(b"]")
     return PromptDigests(digest_of_list.hexdigest(), base64.b64encode(marks).decode())
-
-
-def _prompt_text(query: Query) -> str:
-    """Return the prompt of a query as one text.
-
-    In the noisy channel a prompt has one text for each label. They are joined by a separator.
-    """
-    if isinstance(query.prompt, str):
-        return query.prompt
-    return "\x1e".join(query.prompt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.inference.called_kernels import warning_methods
 from StaICC.inference.contract import Answer, Inference
-from StaICC.inference.label_mass import likely_tokens_hint
-from StaICC.inference.model_warnings import model_warnings, prompt_warnings
+from StaICC.inference.distinct_queries import DistinctQueries
+from StaICC.inference.label_mass import likely_tokens_hint, mean_label_mass
+from StaICC.inference.model_warnings import may_warn, model_warnings, prompt_warnings
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure
 from StaICC.prompting.prompt_writer import Query
@@ -62,8 +64,11 @@ def with_model_warnings(
         queries: The queries of the run.
         answers: The prediction of each query.
     """
-    predicted = answers_by_key(queries, answers)
-    return replace(run, model_warnings=(*run.model_warnings, *model_warnings(function, predicted)))
+    if not may_warn(function, answers):
+        return run  # its prompts, which may be long, are not read again
+    distinct = DistinctQueries(queries)
+    warnings = model_warnings(function, distinct.keys, distinct.answers(answers))
+    return replace(run, model_warnings=(*run.model_warnings, *warnings))
 
 
 def answers_by_key(queries: Sequence[Query], answers: Sequence[Answer | Failure]) -> dict[PromptKey, Answer | Failure]:
@@ -90,15 +95,19 @@ def log_prompt_warnings(name: str, function: Inference, queries: Sequence[Query]
         queries: The queries of the data set.
         log: Logs a warning; ``None`` for a run that logs nothing.
     """
-    if log is None:
+    if log is None or not warning_methods(function, "prompt_warnings"):
         return
-    keys = [(query.prompt, query.label_space) for query in queries]
-    for warning in prompt_warnings(function, keys):
+    for warning in prompt_warnings(function, DistinctQueries(queries).keys):
         log(f"{name}: {warning}")
 
 
 def log_dataset_warnings(
-    name: str, run: DatasetRun, function: Inference, answers: Mapping[PromptKey, Answer | Failure], log: Log | None
+    name: str,
+    run: DatasetRun,
+    function: Inference,
+    queries: Sequence[Query],
+    answers: Sequence[Answer | Failure],
+    log: Log | None,
 ) -> None:
     """Log the warnings of a data set, with a hint to the tokens that the model finds more likely than the labels.
 
@@ -106,13 +115,17 @@ def log_dataset_warnings(
         name: The name of the data set.
         run: The run over the data set.
         function: The inference function.
-        answers: The prediction of each prompt.
+        queries: The queries of the run.
+        answers: The prediction of each query.
         log: Logs a warning; ``None`` for a run that logs nothing.
     """
     if log is None:
         return
     for warning in dataset_warnings(name, run):
         log(warning)
-    hint = likely_tokens_hint(function, answers)
+    if mean_label_mass(answers) is None:
+        return  # no hint is possible, and the prompts are not read again
+    distinct = DistinctQueries(queries)
+    hint = likely_tokens_hint(function, distinct.keys, distinct.answers(answers))
     if hint is not None:
         log(f"{name}: {hint}")

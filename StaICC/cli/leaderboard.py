@@ -81,7 +81,8 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     Results that are recomputed as a whole are ranked with those that are comparable; the others are listed with status
     and reason. Results with the same predictions share one place, with the names of all. To add or remove a run, add or
     remove its file and repeat the command: files that did not change, and whose data did not change, are not verified
-    again. The site is index.html with copies of the results, and needs no server. Of more than 20 runs it has the
+    again. Results of LongICL and HELMET are verified with their data, which have to be installed (data install
+    long-icl). The site is index.html with copies of the results, and needs no server. Of more than 20 runs it has the
     leaderboards only.
 
     exit status: 0 if every file is recomputed, 1 if one is not

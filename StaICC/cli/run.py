@@ -19,8 +19,11 @@ from StaICC.comparing.published_comparison import compare_with_published, displa
 from StaICC.errors import ArgumentError
 from StaICC.kernels.registry import DESCRIPTIONS
 from StaICC.layout import Block, Line
-from StaICC.methods.run import Method, different, display_methods, forecast_method, run_all, run_many_shot
+from StaICC.methods.forecast import forecast_method
+from StaICC.methods.many_shot import different, run_many_shot
+from StaICC.methods.run import Method, run_all
 from StaICC.methods.specification import read_options
+from StaICC.methods.table import display_methods
 
 _FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
 """The options that only a forecast reads."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from StaICC.metrics.scores import BASELINE_KEYS, HEADLINE
@@ -53,6 +53,16 @@ def scores_not_chosen(result: Result) -> tuple[str, ...]:
     if is_experiment(result) or HEADLINE.get(result.benchmark) in metrics_of(result):
         return ()
     return tuple(metrics_of(result)[1:])
+
+
+def first_score_note(other_metrics: Sequence[str]) -> str:
+    """Return the sentence that runs are compared by the first score of a benchmark without a main one.
+
+    Args:
+        other_metrics: The names of its other scores (:func:`scores_not_chosen`).
+    """
+    others = f"others (--metric; in Python metric): {', '.join(other_metrics)}"
+    return f"this is the first score of the benchmark, which has no main one; {others}"
 
 
 def saved_value(scores: Mapping[str, Any], metric: str) -> float | None:

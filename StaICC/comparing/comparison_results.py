@@ -10,6 +10,7 @@ from typing import Any
 from StaICC.comparing.alignment import (
     MOST_RUNS,
 )
+from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.ranking import Rank, rank_table
 from StaICC.comparing.setting_differences import Difference, shown_value
@@ -311,10 +312,7 @@ class Comparison(Displayed):
         first_model, second_model = self.models
         texts = [f"metric: {self.metric} ({direction} is better)"]
         if self.other_metrics:
-            texts.append(
-                "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
-                f"{', '.join(self.other_metrics)}"
-            )
+            texts.append(first_score_note(self.other_metrics))
         texts += [f"first: {first_model}", f"second: {second_model}"]
         only_first: list[str] = []
         only_second: list[str] = []

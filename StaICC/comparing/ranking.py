@@ -29,6 +29,7 @@ from StaICC.comparing.alignment import (
     corrected,
     corrected_for_conditions,
 )
+from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.rank_bounds import p_value_bounds
 from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
@@ -163,6 +164,9 @@ class Ranking(Displayed):
     """Runs, data sets and queries that are not ranked, with the reason."""
     log_notes: tuple[str, ...] = ()
     """What is unusual in the logs from which the runs were read, each with the name of its run."""
+    other_metrics: tuple[str, ...] = ()
+    """The names of the other scores, if no metric was given and the benchmark has no main score: the metric is then its
+    first score."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -175,6 +179,10 @@ class Ranking(Displayed):
         blocks: list[Block] = [
             Line(f"{self.benchmark}: {len(self.runs)} runs", "title"),
             Line(f"{self.metric} ({direction} is better), {datasets}, {self.rows} test rows"),
+        ]
+        if self.other_metrics:
+            blocks.append(Line(f"note: {first_score_note(self.other_metrics)}"))
+        blocks += [
             rank_table(self.runs, self.metric),
             Line(
                 "95 %: all intervals of ranks together have the true ranks with probability 0.95 (paired tests, Holm "
@@ -452,6 +460,7 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
         runs=tuple(ranks),
         left_out=aligned.left_out,
         log_notes=aligned.log_notes(aligned.runs),
+        other_metrics=aligned.other_metrics,
     )
 
 

@@ -8,7 +8,7 @@ record the label mass (:class:`~StaICC.inference.contract.ScoredLabels`); of oth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from StaICC.inference.contract import ScoredLabels, loading_kernel, own_attribute
@@ -54,28 +54,32 @@ def low_mass_warning(predictions: Iterable[object]) -> str | None:
     )
 
 
-def likely_tokens_hint(function: object, answers: Mapping[PromptKey, object]) -> str | None:
+def likely_tokens_hint(function: object, keys: Sequence[PromptKey], answers: Sequence[object]) -> str | None:
     """Return what the model would rather write than a label, after the prompt with the least label mass.
 
     It is for the log only: it needs the model, so a run whose predictions are all stored could not say it.
 
     Args:
         function: The inference function.
+        keys: Distinct prompts with their label spaces. They may be written when they are read.
         answers: The prediction of each prompt.
 
     Returns:
         The sentence; ``None`` if the label mass is not low, or the model is not loaded or cannot name tokens.
     """
     kernel = _kernel_with_tokens(function)
-    if kernel is None or low_mass_warning(answers.values()) is None:
+    if kernel is None or low_mass_warning(answers) is None:
         return None
-    mass_by_prompt: dict[str, float] = {}
-    for (prompt, _), answer in answers.items():
-        if isinstance(prompt, str) and isinstance(answer, ScoredLabels) and answer.label_mass is not None:
-            mass_by_prompt[prompt] = answer.label_mass
-    if not mass_by_prompt:
+    least_mass = math.inf
+    least_mass_prompt = None
+    for (prompt, _), answer in zip(keys, answers, strict=True):
+        if not isinstance(prompt, str) or not isinstance(answer, ScoredLabels) or answer.label_mass is None:
+            continue
+        if answer.label_mass < least_mass:
+            least_mass = answer.label_mass
+            least_mass_prompt = prompt
+    if least_mass_prompt is None:
         return None
-    least_mass_prompt = min(mass_by_prompt, key=mass_by_prompt.__getitem__)
     tokens = kernel.likely_tokens(least_mass_prompt, LIKELY_TOKENS)
     listed = ", ".join(f"{token!r} ({probability:.2g})" for token, probability in tokens)
     return f"after one of the prompts, the model would rather write {listed} than a label"

@@ -9,17 +9,33 @@ such as how a reply ended, is a fact of the prediction (:class:`~StaICC.inferenc
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from StaICC.inference.called_kernels import declarations, warning_methods
 from StaICC.inference.contract import Answer, Text
-from StaICC.inference.label_mass import low_mass_warning
+from StaICC.inference.label_mass import low_mass_warning, mean_label_mass
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.replies import Failure, read_reply
+from StaICC.lazy_sequence import LazySequence
 from StaICC.prompting.prompt_writer import Prompt, Query
 
 FIRST_QUERIES = 50
 """How many first queries of a data set are looked at for a model that predicts one label only."""
+
+
+def may_warn(function: object, answers: Iterable[object]) -> bool:
+    """Return whether :func:`model_warnings` can have a warning: a plain function warns of nothing.
+
+    Args:
+        function: The inference function.
+        answers: Its predictions.
+    """
+    for name in ("prompt_warnings", "answer_warnings"):
+        if warning_methods(function, name):
+            return True
+    if declarations(function, "reply_limit"):
+        return True
+    return mean_label_mass(answers) is not None
 
 
 def prompt_warnings(function: object, keys: Sequence[PromptKey]) -> list[str]:
@@ -28,34 +44,46 @@ def prompt_warnings(function: object, keys: Sequence[PromptKey]) -> list[str]:
     Args:
         function: An inference function. Warnings come from its own method ``prompt_warnings``, or from those of the
             kernels that it calls.
-        keys: Prompts with their label spaces.
+        keys: Distinct prompts with their label spaces. They may be written when they are read.
     """
     methods = warning_methods(function, "prompt_warnings")
     if not methods:
         return []
-    prompts_by_label_space: defaultdict[tuple[str, ...], list[Prompt]] = defaultdict(list)
-    for prompt, label_space in dict.fromkeys(keys):
-        prompts_by_label_space[label_space].append(prompt)
+    positions_by_label_space: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for position, (_, label_space) in enumerate(keys):
+        positions_by_label_space[label_space].append(position)
     warnings: list[str] = []
-    for label_space, prompts in prompts_by_label_space.items():
+    for label_space, positions in positions_by_label_space.items():
+        prompts = _prompts_at(positions, keys)
         for warnings_of in methods:
             warnings += warnings_of(prompts, list(label_space))
     return _without_duplicates(warnings)
 
 
-def model_warnings(function: object, answers: Mapping[PromptKey, Answer | Failure]) -> list[str]:
+def _prompts_at(positions: Sequence[int], keys: Sequence[PromptKey]) -> Sequence[Prompt]:
+    """Return the prompts at some positions; each is taken from its key when it is read."""
+
+    def prompt_at(number: int) -> Prompt:
+        prompt, _ = keys[positions[number]]
+        return prompt
+
+    return LazySequence(prompt_at, len(positions))
+
+
+def model_warnings(function: object, keys: Sequence[PromptKey], answers: Sequence[Answer | Failure]) -> list[str]:
     """Return all warnings about prompts and what an inference function predicted for them.
 
     Args:
         function: The inference function.
+        keys: Distinct prompts with their label spaces. They may be written when they are read.
         answers: The prediction of each prompt, or why there is none.
     """
-    warnings = prompt_warnings(function, list(answers))
+    warnings = prompt_warnings(function, keys)
     for reply_limit in declarations(function, "reply_limit"):
-        warnings += ending_warnings(reply_limit, answers)
+        warnings += ending_warnings(reply_limit, keys, answers)
     for answer_warnings in warning_methods(function, "answer_warnings"):
-        warnings += answer_warnings(list(answers.values()))
-    low_mass = low_mass_warning(answers.values())
+        warnings += answer_warnings(list(answers))
+    low_mass = low_mass_warning(answers)
     if low_mass is not None:
         warnings.append(low_mass)
     return _without_duplicates(warnings)
@@ -66,15 +94,16 @@ def _without_duplicates(warnings: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
-def ending_warnings(limit: str, answers: Mapping[PromptKey, Answer | Failure]) -> list[str]:
+def ending_warnings(limit: str, keys: Sequence[PromptKey], answers: Sequence[Answer | Failure]) -> list[str]:
     """Return warnings about replies without a label that are cut, or of which it is unknown how they ended.
 
     Args:
         limit: The option that limits the tokens of a reply, with its value.
+        keys: The prompts with their label spaces.
         answers: The predictions.
     """
     endings: Counter[str | None] = Counter()
-    for (prompt, label_space), answer in answers.items():
+    for (prompt, label_space), answer in zip(keys, answers, strict=True):
         reply = unlabelled_reply(answer, label_space, prompt)
         if reply is not None:
             endings[reply.finish_reason] += 1

@@ -6,6 +6,7 @@ forecasts and features of methods all use this key.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 
@@ -53,6 +54,19 @@ def refuse_other_parts(queries: Iterable[Query]) -> None:
                 f"query {query_index} has the same text as an earlier one, divided into other parts. A kernel that "
                 "reads the parts would need two predictions; change the template so that the texts differ"
             )
+
+
+LONE_SURROGATES = "surrogatepass"
+"""The error handler with which texts are encoded. A text may have lone surrogates (halves of a character in UTF-16),
+which UTF-8 refuses by default."""
+
+
+def prompt_digest(prompt: Prompt) -> bytes:
+    """Return the SHA-256 of a prompt. In the noisy channel, it is that of the texts of all labels with separators."""
+    text = prompt
+    if not isinstance(text, str):
+        text = "\x1e".join(text)
+    return hashlib.sha256(text.encode("utf-8", LONE_SURROGATES)).digest()
 
 
 def characters(prompt: Prompt) -> int:

@@ -24,6 +24,7 @@ from StaICC.kernels.protocol import Capability, capabilities_of, check_generatio
 from StaICC.kernels.registry import check_types, load_kernel, names_option
 from StaICC.kernels.server.tool_calls import choice_ending, tool_call_text
 from StaICC.kernels.server.transport import EndpointError, clip, only_choice, token_counts
+from StaICC.lazy_sequence import LazySequence
 from StaICC.prompting.prompt_text import parts_of
 
 Value = TypeVar("Value")
@@ -441,9 +442,15 @@ class TextInference:
 
     def prompt_warnings(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[str]:
         """Return the warnings of the kernel about what it reads of prompts; no label is scored here."""
+
+        def read_prompt_at(position: int) -> Any:
+            (read_prompt,) = self._read([prompts[position]])
+            return read_prompt
+
         warnings: list[str] = []
         for warnings_of in warning_methods(self.kernel, "prompt_warnings"):
-            warnings += warnings_of(self._read(prompts), label_space, new_tokens=self.max_new_tokens)
+            read_prompts = LazySequence(read_prompt_at, len(prompts))  # they may be long
+            warnings += warnings_of(read_prompts, label_space, new_tokens=self.max_new_tokens)
         return warnings
 
     def _read(self, prompts: Sequence[Any]) -> list[Any]:

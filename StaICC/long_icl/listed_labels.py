@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from StaICC.inference.reply_parser import parse_reply, reply_text
 from StaICC.long_icl.cards import AnswerFormat
@@ -30,7 +31,7 @@ _MARKS = " .\"'\u201c\u201d\u2018\u2019`*[]\u3002"
 """Marks around a label that do not belong to it, unless the label has them itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _LineReading:
     """What a line of a reply names."""
 
@@ -40,6 +41,17 @@ class _LineReading:
     """Whether the line consists of labels only."""
     has_alternatives: bool = False
     """Whether the line has labels with "or" between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PartReading:
+    """What a part of a line names: the text between two separators."""
+
+    labels: list[str]
+    """The labels, in their order; empty if there are none, or alternatives."""
+    kind: Literal["labels", "sentence", "alternatives"]
+    """``"labels"``: nothing but labels, such as "late and refund". ``"sentence"``: other text, which may assert labels.
+    ``"alternatives"``: labels with "or" between them, none of which is asserted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,36 +119,42 @@ class ListReader:
         return text
 
     def _read_line(self, line: str) -> _LineReading:
-        """Return which labels a line names.
-
-        The whole line may be a label. Otherwise it is read part by part, between separators. A part is a list of labels
-        (one, or several with "and" between them), a sentence that asserts labels, or a list of alternatives.
-        """
+        """Return which labels a line names: the whole line is a label, or each part between separators is read."""
         content = line.strip()
-        label = self._label_named(content)
-        if label is not None:
-            return _LineReading([label], is_list=True)
-        # In "1. Late, 2. Refund", the first number may be a part of the label.
+        for candidate in (content, self._without_marks(content)):
+            label = self._label_named(candidate)
+            if label is not None:
+                return _LineReading([label], is_list=True)
+
+        line_reading = _LineReading([], is_list=True)
+        for part in self._separated_parts(self._without_marks(content)):
+            part_reading = self._read_part(part)
+            if part_reading.kind == "alternatives":
+                return _LineReading([], line_reading.is_list, has_alternatives=True)
+            if part_reading.kind == "sentence":
+                line_reading.is_list = False
+            line_reading.labels += part_reading.labels
+        return line_reading
+
+    def _without_marks(self, content: str) -> str:
+        """Return a line without the mark of a list at its beginning, and without asterisks around bold words.
+
+        The mark remains if it may belong to a label: a data set may have labels such as "1. Late".
+        """
         if _list_mark_of(content) not in self._list_marks_of_labels:
             content = _LIST_MARK.sub("", content)
-        content = content.replace("**", "")
-        label = self._label_named(content)
-        if label is not None:
-            return _LineReading([label], is_list=True)
-        labels: list[str] = []
-        is_list = True
-        for part in self._separated_parts(content):
-            labels_of_part = self._labels_between_ands(part)
-            if labels_of_part:
-                labels += labels_of_part
-                continue
-            labels_after_introduction = self._labels_after_introduction(part)
-            if not labels_after_introduction and self._has_alternatives(part):
-                # "late or refund" alone is a list of alternatives; after "The label is" it is a sentence.
-                return _LineReading([], is_list=is_list, has_alternatives=True)
-            is_list = False
-            labels += labels_after_introduction
-        return _LineReading(labels, is_list=is_list)
+        return content.replace("**", "")
+
+    def _read_part(self, part: str) -> _PartReading:
+        """Return which labels a part of a line names."""
+        labels = self._labels_between_ands(part)
+        if labels:
+            return _PartReading(labels, "labels")
+        # Assertions are read first: a sentence may assert a label, and name alternatives that it excludes.
+        asserted_labels = self._labels_after_introduction(part)
+        if not asserted_labels and self._has_alternatives(part):
+            return _PartReading([], "alternatives")
+        return _PartReading(asserted_labels, "sentence")
 
     def _separated_parts(self, content: str) -> list[str]:
         """Return the parts of a line between separators, without blank ones."""

@@ -241,16 +241,19 @@ class LongICLData:
 
 
 def _labels_of(row: FileRow) -> tuple[str, ...]:
-    """Return all labels of a training row.
+    """Return the labels of a training row that the rules of selection count.
 
-    The readers state the label of a row that has one. Sentences with entities, and texts of users' data sets with
-    several labels, have theirs in the item. A row of GoEmotions with several labels counts as one without a label,
-    because the rule of turns does not select it.
+    They are, depending on the data set:
+
+    - the one label of the row, which its reader states (most data sets);
+    - the true labels of its item (sentences with entities; texts with several labels of users' data sets);
+    - none (rows of GoEmotions with several labels, which the benchmark leaves out).
     """
     if row.label is not None:
         return (row.label,)
     item = row.item()
-    if item.kind in ("entities", "labels"):
+    counts_all_labels = item.kind in ("entities", "labels")
+    if counts_all_labels:
         return item.gold
     return ()
 
@@ -283,7 +286,8 @@ def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tu
         path: The file.
         card: Card of the data set.
         split: ``train`` or ``test``.
-        verify: Refuse a file that is not the published one (:func:`_refuse_or_warn`).
+        verify: Refuse a file that is not the published one. If the published digest is not known, the number of rows is
+            compared, and another one is a warning.
 
     Returns:
         The rows that the rule of the card can select, and the record of the file.
@@ -326,7 +330,8 @@ def _load_file(path: Path, card: TaskCard, split: str, verify: bool) -> tuple[tu
         verified = rows_digest.hexdigest() == spec.rows_sha256
     file = LoadedFile(path=path, spec=spec, sha256=sha256, verified=verified)
     if verify and not verified:
-        _refuse_or_warn(file, card, row_count)
+        _refuse_known_difference(file, card, row_count)
+        _warn_of_row_count(file, card, row_count)
     return tuple(selectable_rows), file
 
 
@@ -340,34 +345,45 @@ def _has_turn(row: FileRow, number_in_label: int) -> bool:
     return row.label is not None and number_in_label <= MOST_TURNS
 
 
-def _refuse_or_warn(file: LoadedFile, card: TaskCard, row_count: int) -> None:
-    """Refuse a file whose digest is not the published one.
-
-    Without a known digest, nothing is refused. Then a warning says that the number of rows is not the published one.
+def _refuse_known_difference(file: LoadedFile, card: TaskCard, row_count: int) -> None:
+    """Refuse a file that is not the published one, if the digest of the published one is known.
 
     Args:
-        file: The file, which is not verified.
+        file: The file, which is not verified: neither it nor its rows have a published digest.
         card: Card of the data set.
-        row_count: Number of rows of the file.
+        row_count: Number of rows of the file, for the message.
 
     Raises:
-        DataDamagedError: The published digest is known, and the file has another one.
+        DataDamagedError: The published digest is known.
     """
-    spec = file.spec
-    if spec.sha256:
-        raise DataDamagedError(
-            f"{file.path}: not the published file of {card.title}: SHA-256 {file.sha256} ({row_count} rows), expected "
-            f"{' or '.join(spec.sha256)} ({spec.rows} rows). {card.obtain} "
-            "To use it as it is (the results will not be comparable), pass verify=False"
-        )
-    if row_count != spec.rows:
-        _log.warning(
-            "%s: %s has %d rows, the published file %s; the results will not be comparable",
-            card.title,
-            file.path,
-            row_count,
-            spec.rows,
-        )
+    published = file.spec
+    if not published.sha256:
+        return
+    raise DataDamagedError(
+        f"{file.path}: not the published file of {card.title}: SHA-256 {file.sha256} ({row_count} rows), expected "
+        f"{' or '.join(published.sha256)} ({published.rows} rows). {card.obtain} "
+        "To use it as it is (the results will not be comparable), pass verify=False"
+    )
+
+
+def _warn_of_row_count(file: LoadedFile, card: TaskCard, row_count: int) -> None:
+    """Log a warning if a file has another number of rows than the published one, whose digest is not known.
+
+    Args:
+        file: The file.
+        card: Card of the data set.
+        row_count: Number of rows of the file.
+    """
+    published = file.spec
+    if row_count == published.rows:
+        return
+    _log.warning(
+        "%s: %s has %d rows, the published file %s; the results will not be comparable",
+        card.title,
+        file.path,
+        row_count,
+        published.rows,
+    )
 
 
 def find(dataset: str, data_dir: str | Path) -> dict[str, Path]:

@@ -133,32 +133,52 @@ def _spread(
 def _noise(influences: Sequence[Sequence[float]], deviations: Sequence[float]) -> _Noise:
     """Return the trace of the centred covariance C of the noise, and the scale g of the sum of squares.
 
+    The scale is ``k / 4 / n^2 + max(trace(C^2) / trace(C), d' C d / d' d)``, with k orders and n units; the beginning
+    of this file says why. A quotient whose denominator is 0 is left out.
+
     Args:
         influences: For each order the influence of each unit.
         deviations: The deviation d of the score of each order from their mean.
     """
-    unit_count = len(influences[0])
     order_count = len(influences)
+    unit_count = len(influences[0])
     covariance = _centred_covariance(influences)
-    trace = 0.0
-    trace_of_square = 0.0
-    along_deviations = 0.0  # d' C d
-    for first in range(order_count):
-        trace += covariance[first][first]
-        for second in range(order_count):
-            trace_of_square += covariance[first][second] * covariance[first][second]
-            along_deviations += deviations[first] * covariance[first][second] * deviations[second]
-
-    # The largest squared influence that one item can have, for an item that the sample lacks.
-    scale = order_count / 4.0 / unit_count**2
+    trace = _trace(covariance)
+    influence_of_missing_item = order_count / 4.0 / unit_count**2
     if trace <= _NEGLIGIBLE:
-        return _Noise(trace, scale)
-    variance_of_noise = trace_of_square / trace
-    variance_along_deviations = 0.0
-    squared_deviations = math.fsum(deviation * deviation for deviation in deviations)
-    if squared_deviations > _NEGLIGIBLE:
-        variance_along_deviations = along_deviations / squared_deviations
-    return _Noise(trace, scale + max(variance_of_noise, variance_along_deviations))
+        return _Noise(trace, scale=influence_of_missing_item)
+    variance_of_noise = _trace_of_square(covariance) / trace
+    variance_along_deviations = _variance_along(deviations, covariance)
+    return _Noise(trace, scale=influence_of_missing_item + max(variance_of_noise, variance_along_deviations))
+
+
+def _trace(matrix: Sequence[Sequence[float]]) -> float:
+    """Return the sum of the diagonal of a matrix."""
+    trace = 0.0
+    for index in range(len(matrix)):
+        trace += matrix[index][index]
+    return trace
+
+
+def _trace_of_square(symmetric_matrix: Sequence[Sequence[float]]) -> float:
+    """Return the trace of the square of a symmetric matrix, which is the sum of its squared elements."""
+    total = 0.0
+    for row in symmetric_matrix:
+        for element in row:
+            total += element * element
+    return total
+
+
+def _variance_along(direction: Sequence[float], covariance: Sequence[Sequence[float]]) -> float:
+    """Return the variance ``d' C d / d' d`` in a direction d; 0 if the direction has no length."""
+    squared_length = math.fsum(component * component for component in direction)
+    if squared_length <= _NEGLIGIBLE:
+        return 0.0
+    product = 0.0  # d' C d
+    for first_component, row in zip(direction, covariance, strict=True):
+        for element, second_component in zip(row, direction, strict=True):
+            product += first_component * element * second_component
+    return product / squared_length
 
 
 def _centred_covariance(influences: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -181,20 +181,24 @@ def _demonstrations(dataset: Dataset, split: TripletSplit) -> SubsetView:
 
 
 def _demonstrations_of_rounds(demonstrations: SubsetView, card: Card) -> tuple[int, ...]:
-    """Return the number of demonstrations of each round, if every label has enough.
+    """Return the number of demonstrations of each round, if every label has enough rows.
 
-    Round n shows every label n times. If a text has one label, these are n demonstrations for each label. If texts have
-    several labels, fewer texts show every label n times, and the number is that of the rows of n turns.
+    Each round has one turn more than the round before, and a turn shows every label once. If a text has one label, a
+    turn has as many demonstrations as there are labels. A text with several labels shows all of them, so turns of such
+    texts have fewer demonstrations.
+
+    Returns:
+        The numbers of round 1, 2 and so on, such as 77, 154, 231, 308, 385 for 77 labels.
     """
-    rounds = range(1, ROUNDS + 1)
-    if not card.labels_in_lists:
-        label_count = len(card.label_space)
-        return tuple(label_count * number for number in rounds)
-    labels_of_rows = []
-    for position in range(len(demonstrations)):
-        labels_of_rows.append(labels_of_name(demonstrations.get_label(position)))
-    turn_sizes = [len(turn) for turn in turns_by_need(labels_of_rows, turns=ROUNDS)]
-    return tuple(sum(turn_sizes[:number]) for number in rounds)
+    if card.labels_in_lists:
+        labels_of_rows = []
+        for position in range(len(demonstrations)):
+            labels_of_rows.append(labels_of_name(demonstrations.get_label(position)))
+        turns = turns_by_need(labels_of_rows, turns=ROUNDS)
+        turn_sizes = [len(turn) for turn in turns]
+    else:
+        turn_sizes = [len(card.label_space)] * ROUNDS
+    return tuple(sum(turn_sizes[:number]) for number in range(1, ROUNDS + 1))
 
 
 def _refuse_demonstrations_as_test_texts(demonstrations: SubsetView, test: SubsetView, where: str) -> None:

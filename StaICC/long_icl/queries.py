@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import ArgumentError
+from StaICC.lazy_sequence import LazySequence
 from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.contexts import Contexts, UnavailableCondition
 from StaICC.long_icl.loading import LongICLData
@@ -30,28 +30,6 @@ def round_name(number: int | str) -> str:
     if isinstance(number, int):
         return f"{number}R"
     return number
-
-
-class LazyQueries(Sequence[Query]):
-    """The queries of a condition. Each is written when it is read: 500 long prompts would take 100 MB.
-
-    Args:
-        write: Writes the query of a test item, given its position.
-        count: The number of test items.
-    """
-
-    def __init__(self, write: Callable[[int], Query], count: int) -> None:
-        self._write = write
-        self._positions = range(count)
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def __getitem__(self, index: Any) -> Any:
-        positions = self._positions[index]
-        if isinstance(positions, int):
-            return self._write(positions)
-        return [self._write(position) for position in positions]
 
 
 class LongICLQueries:
@@ -154,8 +132,8 @@ class LongICLQueries:
         return Query(prompt, self.label_names(number, position), true_label_index, item.row, repeat=0)
 
     def of_round(self, number: int | str) -> Sequence[Query]:
-        """Return the queries of a round, each written when it is read."""
-        return LazyQueries(functools.partial(self.write, number), len(self.test_items))
+        """Return the queries of a round, each written when it is read: 500 long prompts would take 100 MB."""
+        return LazySequence(functools.partial(self.write, number), len(self.test_items))
 
     def without_labels(self) -> LongICLQueries:
         """Return a copy in which each test item has the first label of the card. Its prompts are the same."""

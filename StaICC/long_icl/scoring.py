@@ -38,24 +38,25 @@ class Tally(NamedTuple):
 def tally_answer(
     card: TaskCard, answer: Parsed, item: Item, parsing: str = "published", names: tuple[str, ...] = ()
 ) -> Tally:
-    """Compare a parsed answer to the true labels of an item.
+    """Compare a parsed answer to the true labels of an item. How depends on what an answer to this kind of item is.
 
     Args:
         card: Card of the data set.
-        answer: The parsed answer.
+        answer: The parsed answer: of a sentence with entities, the type of each entity; otherwise a text.
         item: The test item.
         parsing: How the answer was parsed, a value of :data:`~StaICC.long_icl.parsing.PARSINGS`.
-        names: As for :func:`tally_prediction`.
+        names: What the prompt calls the labels (:func:`tally_prediction`). Only the prompts of items with one label, or
+            with a list of labels, can have other names than the card.
     """
     is_published = parsing == "published"
     if not isinstance(answer, str):
         return _tally_entities(answer, item, is_published=is_published)
-    named_card = _with_label_names(card, names)
-    if item.kind == "labels":
-        return _tally_labels(card, named_card, answer, item)
     if item.kind == "dialogue":
         return _tally_relations(card, answer, item, is_published=is_published)
-    return _tally_one_label(card, named_card, answer, item, is_published=is_published)
+    card_with_names = _with_label_names(card, names)
+    if item.kind == "labels":
+        return _tally_labels(card, card_with_names, answer, item)
+    return _tally_one_label(card, card_with_names, answer, item, is_published=is_published)
 
 
 def _with_label_names(card: TaskCard, names: tuple[str, ...]) -> TaskCard:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from StaICC.arguments import whole_number
@@ -12,14 +12,31 @@ from StaICC.errors import ArgumentError, unknown_name
 from StaICC.kernels.registry import options_of, read_json_or_text
 
 
-def option(default: Any, help_text: str) -> Any:
+def option(default: Any, help_text: str, signature: Callable[[Any], str | None] | None = None) -> Any:
     """Declare a field of an options record: its default, and what a listing says about it.
 
     Args:
         default: The value if none is given.
         help_text: One sentence, for the listing of methods.
+        signature: Returns what the signature of a result says of a value, such as the digest of a file that it names;
+            ``None`` for the value itself.
     """
-    return field(default=default, metadata={"help": help_text})
+    return field(default=default, metadata={"help": help_text, "signature": signature})
+
+
+def signature_texts(options: Any) -> dict[str, str]:
+    """Return what the signature of a result says of options in the place of their values, by name.
+
+    Args:
+        options: A record of options.
+    """
+    texts: dict[str, str] = dict(getattr(options, "signed", {}))  # until all records declare it by option()
+    for fact in fields(options):
+        text_of = fact.metadata.get("signature")
+        text = None if text_of is None else text_of(getattr(options, fact.name))
+        if text is not None:
+            texts[fact.name] = text
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +49,18 @@ class OptionText(str):
 
 
 def _accepts(hint: Any, value: Any) -> bool:
+    """Return whether a value has the type of an option; other types than those of JSON are checked by the method."""
     if get_origin(hint) is Literal:
-        return (isinstance(value, str) or type(value) in map(type, get_args(hint))) and value in get_args(hint)
-    if hint is float and not isinstance(value, bool):
-        return isinstance(value, (int, float))
+        choices = get_args(hint)
+        is_of_a_type = isinstance(value, str) or type(value) in [type(choice) for choice in choices]
+        return is_of_a_type and value in choices
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is int:
         return whole_number(value) is not None
     if hint in (bool, str, type(None)):
         return isinstance(value, hint)
-    return hint is not float and value is not None and not isinstance(value, str)  # the method checks other values
+    return value is not None and not isinstance(value, str)
 
 
 def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any:
@@ -56,24 +76,40 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
     """
     facts = {fact.name: fact for fact in options_of(record)}
     hints = get_type_hints(record)
-    checked = {}
+    values = {}
     for name, value in given.items():
         if name not in facts:
             raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
-        is_union = get_origin(hints[name]) in (Union, types.UnionType)
-        choices = get_args(hints[name]) if is_union else (hints[name],)
-        words = {"none": None, "true": True, "false": False}
-        readings = [value]
-        if isinstance(value, OptionText):
-            readings = [words.get(value.casefold(), read_json_or_text(value)), str(value)]
+        hint = hints[name]
+        is_union = get_origin(hint) in (Union, types.UnionType)
+        choices = get_args(hint) if is_union else (hint,)
+        readings = _readings(value)
         fitting = [reading for choice in choices for reading in readings if _accepts(choice, reading)]
         if not fitting:
             raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")
-        whole = whole_number(fitting[0])
-        if whole is not None:
-            fitting[0] = float(whole) if float in choices and int not in choices else whole
-        checked[name] = fitting[0]
-    return record(**checked)
+        values[name] = _one_value(fitting[0], choices)
+    return record(**values)
+
+
+def _readings(value: Any) -> list[Any]:
+    """Return what a value can mean: a text of the command line is a word, a JSON value, or the text itself."""
+    if not isinstance(value, OptionText):
+        return [value]
+    words = {"none": None, "true": True, "false": False}
+    text = str(value)
+    if text.casefold() in words:
+        return [words[text.casefold()], text]
+    return [read_json_or_text(value), text]
+
+
+def _one_value(value: Any, choices: Sequence[Any]) -> Any:
+    """Return a whole number as one type, so that 3 and 3.0 are signed alike: a float where only floats are expected."""
+    whole = whole_number(value)
+    if whole is None:
+        return value
+    if float in choices and int not in choices:
+        return float(whole)
+    return whole
 
 
 def read_options(texts: Iterable[str]) -> dict[str, Any]:

@@ -1,16 +1,8 @@
-"""Methods run on a benchmark: one method, a table of all, one at several numbers of demonstrations.
+"""Methods run on a benchmark.
 
 ``Method("hidden_calibration", kernel).run(benchmark)`` trains on each data set's calibration set and evaluates;
-:func:`run_all` runs all ten: one model's row of the table. ``result.timing`` and the table contain the cost of training
-(prompts, seconds).
-
-A method is a record (:class:`MethodSpec`) with a generator function: it yields requests for features of prompts, and
-returns predictions. docs/adding_a_method.md shows how to add one; docs/methods.md compares the ten.
-
-A forecast of methods: they write their prompts with random features in the place of those of the model.
-
-The prompts of most methods do not depend on what the model computes, so their number and tokens are exact. To find out,
-methods write them twice, with different features: where the prompts differ, the forecast is an estimate.
+:func:`run_all` runs all ten: one model's row of the table. ``result.timing`` and the table contain the costs
+(:mod:`StaICC.methods.costs`). docs/adding_a_method.md shows how to add a method; docs/methods.md compares them.
 """
 
 from __future__ import annotations
@@ -18,11 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import random
-import time
-from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from StaICC.arguments import validate_integer
@@ -31,58 +20,36 @@ from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import RunContext
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.forecast import ForecastOptions, Tasks
 from StaICC.benchmarks.group import BenchmarkGroup, members
 from StaICC.benchmarks.result_warnings import answers_by_key, dataset_warnings, log_prompt_warnings
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError, OutputError, PromptError, StaICCError, unknown_name
-from StaICC.inference.contract import Answer, Features, Inference, ReplyLabel, Text, own_attribute, retried, tokens_used
-from StaICC.inference.forecast import Forecast
-from StaICC.inference.identity import Identity, code_mark
-from StaICC.inference.model_warnings import model_warnings
-from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.contract import Inference, ReplyLabel, own_attribute, retried
 from StaICC.inference.replies import Failure, checked, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
-from StaICC.kernels.huggingface.token_trie import distinct_positions
 from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
-from StaICC.kernels.text_inference import TextInference
-from StaICC.layout import Block, Line, TextTable
-from StaICC.methods import features, specification
+from StaICC.methods.asked_prompts import AskedPrompts
 from StaICC.methods.calibration.base import calibrated as calibrated
-from StaICC.methods.contract import MethodData, Predictions, Steps
-from StaICC.methods.features import FeatureCache, Request
-from StaICC.methods.outputs import as_probabilities, as_stated
-from StaICC.methods.specification import METHODS as METHODS
-from StaICC.methods.specification import TABLE_2 as TABLE_2
-from StaICC.methods.specification import MethodSpec as MethodSpec
-from StaICC.metrics.classification import Kind
+from StaICC.methods.capabilities import check_capabilities, extra_features
+from StaICC.methods.catalogue import METHODS as METHODS
+from StaICC.methods.catalogue import TABLE_2 as TABLE_2
+from StaICC.methods.contract import MethodData, Predictions, check_variant
+from StaICC.methods.contract import MethodSpec as MethodSpec
+from StaICC.methods.costs import Costs
+from StaICC.methods.harness import Reading, StartedMethod, prompts_of_method, serve
+from StaICC.methods.kernel_functions import StatedFacts
+from StaICC.methods.method_signature import method_field, with_method
+from StaICC.methods.model_caches import ModelCaches
+from StaICC.methods.options import make_options
+from StaICC.methods.requests import Request
+from StaICC.methods.shared_features import SharedFeatures
+from StaICC.methods.table import OF_METHODS, MethodTable
 from StaICC.progress import drawn_progress, within
-from StaICC.prompting.prompt_writer import Query
-from StaICC.registry import labelled, origin_of
-from StaICC.results.remarks import bracket_note
 from StaICC.results.result import Result, ResultGroup
-from StaICC.results.runs import Sweep
-from StaICC.results.signature import Signature, short_digest
-from StaICC.results.table import result_rows, shared_warning_lines
 from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)
-
-OF_METHODS = Sweep(
-    "Methods",
-    lambda part, result: result.method == part or result.method.startswith((f"{part} ", f"{part}@")),
-    ("method", "channel", "repeats", "demonstrations", "template", "scoring", "prompts", "failed"),
-    ("skipped", "shared"),
-)
-"""The results of several methods with one model (:func:`run_all`)."""
-OF_SHOTS = Sweep(
-    "Many-shot",
-    lambda part, result: part == f"k={result.signature.fields.get('k')}",
-    ("k", "demonstrations", "template", "prompts", "failed"),
-    ("skipped", "shared"),
-)
-"""The results of a method at several ``k`` (:func:`run_many_shot`)."""
 
 
 def _find(name: str | MethodSpec) -> MethodSpec:
@@ -98,6 +65,56 @@ def _as_kernel(kernel: Inference) -> Inference:
         kernel_for = own_attribute(kernel.func, "kernel_for")
         return kernel if kernel_for is None else kernel_for(**kernel.keywords)
     return kernel
+
+
+@dataclass(frozen=True)
+class Started:
+    """A method that has begun on a data set."""
+
+    data: MethodData
+    """What it knows."""
+    method: StartedMethod
+    """What it asks."""
+
+
+@dataclass(frozen=True)
+class MethodOutcome:
+    """What a method returned on a data set."""
+
+    data: MethodData
+    """What it knew, with the record of what it read and said."""
+    predictions: Predictions
+    """Its predictions, with the data whose queries they answer."""
+    asked: AskedPrompts
+    """What it asked."""
+
+
+@dataclass
+class _BenchmarkRun:
+    """A run of a method on a benchmark: what it uses, and what is collected over the data sets."""
+
+    caches: ModelCaches
+    """Compute the features."""
+    context: RunContext
+    """The context of the run."""
+    costs: Costs
+    """What the method costs."""
+    shared: SharedFeatures | None
+    """Computes what other methods ask, too; ``None`` if the method is run alone."""
+    collects_failures: bool
+    """Whether the run goes on if a data set has no predictions."""
+    scored: dict[str, DatasetRun] = field(default_factory=dict)
+    """The scores by data set."""
+    predictors: dict[str, Inference] = field(default_factory=dict)
+    """By data set, whose predictions they are."""
+    views: list[BaseExperimentor] = field(default_factory=list)
+    """The data sets with the prompts of the method and the true labels."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """By data set, the digest of what the method asked."""
+    further_models: dict[str, list[Inference]] = field(default_factory=dict)
+    """By data set, the further models that the method asked."""
+    calibration_number_read: bool = False
+    """Whether the method read the number of calibration samples on any data set."""
 
 
 class Method:
@@ -139,48 +156,66 @@ class Method:
         if not callable(kernel):
             raise ArgumentError(f"kernel: got {type(kernel).__name__}, expected an inference function")
         self.kernel = _as_kernel(kernel)
-        self.variant = specification.check_variant(variant)
+        self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
-        self.options = specification.make_options(self.spec.name, self.spec.options, options)
-        required = self.spec.requires - getattr(self.options, "not_required", frozenset())
-        features.check_capabilities(self.spec.title, self.kernel, required)
+        self.options = make_options(self.spec.name, self.spec.options, options)
+        if self.options == self.spec.options():  # what other options need is found at the first step
+            check_capabilities(self.spec.title, self.kernel, self.spec.requires)
 
     def __repr__(self) -> str:
         return one_line(f"<{self.spec.title} ({self.variant}) on {self.kernel!r}>")
 
-    def begin(self, experimentor: BaseExperimentor) -> tuple[MethodData, Steps, Sequence[Request] | None, Any]:
-        """Return what the method gets to know about a data set, without labels of test rows, and its first step."""
-        experimentor.refuse_function(self.kernel)
-        data = self._data_of(experimentor)
-        steps = self.spec.steps(data)
-        if not isinstance(steps, Generator):
-            got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
-            raise ArgumentError(got)
-        return data, steps, *self._next(steps)
+    # -- on a data set
 
-    def _data_of(self, experimentor: BaseExperimentor) -> MethodData:
-        """Return what the method gets to know about a data set, without labels of test rows."""
-        # A data set that lacks something which a method uses, such as a calibration set, raises an ArgumentError.
-        unlabelled = cast("Experimentor", experimentor.without_labels())
-        extra = features.extra_features(self.kernel)
-        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, extra)
-
-    def _next(self, steps: Steps, rows: Any = None) -> tuple[Sequence[Request] | None, Any]:
-        """Return the next requests of a method, or ``None`` and its predictions.
+    def started(self, experimentor: BaseExperimentor) -> Started:
+        """Begin the method on a data set, without labels of test rows; nothing is computed.
 
         Raises:
-            ArgumentError: The kernel counted tokens meanwhile, which no request says.
+            ArgumentError: The method cannot be applied to the data set, or the kernel lacks what it asks first.
         """
-        before = tokens_used(self.kernel)
-        try:
-            requests = steps.send(rows)
-        except StopIteration as end:
-            return None, end.value
-        finally:
-            if tokens_used(self.kernel) != before:
-                raise ArgumentError("the method calls the kernel by itself; it must request features")
-        features.check_requests(self.spec.title, self.kernel, requests)
-        return requests, None
+        experimentor.refuse_function(self.kernel)
+        data = self._data_of(experimentor)
+        return Started(data, StartedMethod(self.spec.title, self.spec.steps(data), self.kernel))
+
+    def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
+        """Return what the method asks first on a data set."""
+        return self.started(experimentor).method.requests or ()
+
+    def _data_of(self, experimentor: BaseExperimentor) -> MethodData:
+        """Return what the method gets to know about a data set."""
+        # A data set that lacks something which a method uses, such as a calibration set, raises an ArgumentError.
+        unlabelled = cast("Experimentor", experimentor.without_labels())
+        provides = extra_features(self.kernel)
+        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides)
+
+    def outcome(
+        self, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs | None = None
+    ) -> MethodOutcome:
+        """Return the predictions for a data set, with what the method asked; nothing is scored.
+
+        Args:
+            experimentor: The data set.
+            caches: Compute the features.
+            part: For messages and progress.
+            costs: Get the seconds and tokens of each phase.
+        """
+        started = self.started(experimentor)
+        reading = Reading(experimentor.outputs, self._is_model_itself)
+        asked = serve(started.method, started.data, caches, part, costs or Costs(caches), reading)
+        return MethodOutcome(started.data, reading.predictions(started.method.returned, started.data), asked)
+
+    def predict(self, experimentor: BaseExperimentor) -> Predictions:
+        """Return the predictions for a data set, with the data whose queries they answer.
+
+        Args:
+            experimentor: The data set; it is not changed.
+
+        Raises:
+            ArgumentError: The method cannot be applied to the data set.
+            OutputError: The kernel has no features of a prompt.
+        """
+        with self._named(experimentor):
+            return self.outcome(experimentor, ModelCaches(self.kernel), Part(self.spec.title)).predictions
 
     def prepare(self, experimentor: BaseExperimentor) -> BaseExperimentor:
         """Return a data set with the prompts of the method: its instruction, its demonstrations.
@@ -192,17 +227,23 @@ class Method:
             ArgumentError: The method cannot be applied to the data set.
             OutputError: The kernel has no features of a training prompt.
         """
-        cache = FeatureCache(self.kernel)
         with self._named(experimentor):
-            data, *_ = self.predict(experimentor, cache, Part("prompts"), stop=True)
-        return data.experimentor.with_labels_of(cast("Experimentor", experimentor))
+            started = self.started(experimentor)
+            chosen = prompts_of_method(started.method, ModelCaches(self.kernel), Part("prompts"))
+        prepared = cast("Experimentor", chosen or started.data.experimentor)
+        return prepared.with_labels_of(cast("Experimentor", experimentor))
+
+    @property
+    def _is_model_itself(self) -> bool:
+        """Whether the method is vanilla inference, so that the benchmark reads the outputs of the model as they are."""
+        return self.spec.name == "vanilla" and METHODS.get("vanilla") == self.spec
 
     def refusal(self, benchmark: BaseBenchmark[Any]) -> Exception | None:
         """Return why the method cannot run on a benchmark, before anything is computed; ``None`` if it can."""
         try:
             for experimentor in benchmark:
                 with self._named(experimentor):
-                    self.begin(experimentor)
+                    self.started(experimentor)
         except Exception as error:
             return error
         return None
@@ -220,6 +261,8 @@ class Method:
                 raise PromptError(message, error.index) from error
             raise type(error)(message) from error
 
+    # -- on a benchmark
+
     def run(
         self, benchmark: Benchmark | BenchmarkGroup, *, return_outputs: bool = False, **run: Any
     ) -> Result | ResultGroup:
@@ -236,180 +279,153 @@ class Method:
             The result, with the method in its signature. ``timing`` contains, summed over the data sets,
             ``loading_seconds`` (identity of the kernel, data, prompts), ``training_prompts`` and ``training_seconds``,
             ``test_prompts`` and ``seconds`` (of the evaluation alone), and ``reused_prompts``: how many of the prompts
-            were computed before, by another method or run, and so took no time. Prompts are the distinct ones that were
-            requested of the kernel. Where methods run together, ``tokens_alone`` are those that the method alone reads,
-            and generates at most. For kernels that count tokens, such as a server, also ``training_tokens_read``,
-            ``training_tokens_generated`` and the same for ``test``.
+            were computed before, by another method or run, and so took no time. Prompts are the distinct texts that
+            were requested of the kernel, one for each label in the noisy channel. ``labelled_per_query`` is the mean
+            number of distinct demonstrations that the model was shown for a query, ``labelled_in_training`` the number
+            of rows whose labels the method read. Where methods run together, ``tokens_alone`` are those that the method
+            alone reads, and generates at most. For kernels that count tokens, such as a server, also
+            ``training_tokens_read``, ``training_tokens_generated`` and the same for ``test``; those of further models
+            that the method asks begin with ``further_``.
 
         Raises:
             ArgumentError: The method cannot be applied to a data set; nothing was computed.
             OutputError: A prediction is invalid.
         """
-        return self.run_on(FeatureCache(self.kernel), benchmark, return_outputs=return_outputs, **run)
+        return self.run_on(ModelCaches(self.kernel), benchmark, return_outputs=return_outputs, **run)
 
     __call__ = run
 
-    def run_on(self, cache: FeatureCache, benchmark: Any, **run: Any) -> Result | ResultGroup:
-        """As :meth:`run`, with a cache that may contain features."""
+    def run_on(
+        self, caches: ModelCaches, benchmark: Any, shared: SharedFeatures | None = None, **run: Any
+    ) -> Result | ResultGroup:
+        """As :meth:`run`, with features that may be known.
+
+        Args:
+            caches: The features of other runs.
+            benchmark: The benchmark, or a group.
+            shared: Computes the features that other methods of the same run ask, too.
+            **run: As for :meth:`run`.
+        """
         check_benchmark(benchmark)
-        single = members(benchmark)
-        refusals = {name: error for name, member in single.items() if (error := self.refusal(member)) is not None}
-        for name, error in refusals.items():
-            if len(refusals) == len(single) or not isinstance(error, ArgumentError):
-                raise error
-            _log.warning("left out: %s: %s", name, error)
         if isinstance(benchmark, BaseBenchmark):
-            return self._run(cache, benchmark, **run)
-        parts = {}
+            refusal = self.refusal(benchmark)
+            if refusal is not None:
+                raise refusal
+            return self._run(caches, benchmark, shared, **run)
+        return self._run_group(caches, benchmark, shared, **run)
+
+    def _run_group(
+        self, caches: ModelCaches, group: BenchmarkGroup, shared: SharedFeatures | None, **run: Any
+    ) -> ResultGroup:
+        """Run the members of a group on which the method can run."""
+        benchmarks = members(group)
+        refusals = {}
+        for name, benchmark in benchmarks.items():
+            refusal = self.refusal(benchmark)
+            if refusal is not None:
+                refusals[name] = refusal
+        for refusal in refusals.values():
+            if len(refusals) == len(benchmarks) or not isinstance(refusal, ArgumentError):
+                raise refusal
+        skipped = {name: str(refusal) for name, refusal in refusals.items()}
+        for name, reason in skipped.items():
+            _log.warning("left out: %s: %s", name, reason)
+        results = {}
         with drawn_progress(run.get("progress")) as shown:
-            for place, (name, member) in enumerate(single.items()):
-                if name not in refusals:
-                    run["progress"] = within(shown, place, len(single))
-                    parts[name] = self._run(cache, member, **run)
-        reasons = {name: str(error) for name, error in refusals.items()}
-        titles = dict.fromkeys(parts, self.spec.title)
-        return MethodTable(benchmark.name, parts, titles, reasons) if reasons else ResultGroup(benchmark.name, parts)
+            for number, (name, benchmark) in enumerate(benchmarks.items()):
+                if name in skipped:
+                    continue
+                run["progress"] = within(shown, number, len(benchmarks))
+                results[name] = self._run(caches, benchmark, shared, **run)
+        if not skipped:
+            return ResultGroup(group.name, results)
+        return MethodTable(group.name, results, dict.fromkeys(results, self.spec.title), skipped)
 
     def _run(
-        self, cache: FeatureCache, benchmark: BaseBenchmark[Any], return_outputs: bool = False, **run: Any
-    ) -> Result:
-        runs: dict[str, DatasetRun] = {}
-        predictors: dict[str, Inference] = {}
-        views, cost, trained = [], Cost(cache), False
-        with RunContext(False, **run) as running:
-            running.logged = cache.logged
-            running.warn(*benchmark.data_warnings())  # the method may change k
-            for number, experimentor in enumerate(benchmark):
-                part = Part(
-                    f"{self.spec.title}: {benchmark.benchmark_name}, {experimentor.name}", number, len(benchmark)
-                )
-                running.start([cache.kernel])
-                queries = experimentor.all_queries()  # reads the data
-                log_prompt_warnings(experimentor.name, cache.kernel, queries, running.log)
-                cost.charge("loading")
-                cache.start(running, run.get("recheck"), experimentor.unparsed)
-                if isinstance(cache, SharedFeatures):
-                    cache.compute(experimentor, part)
-                cache.computed = cache.reused = 0
-                cost.start()
-                before = retried(cache.kernel)
-                try:
-                    with self._named(experimentor):
-                        data, predictions, requests, answers = self.predict(experimentor, cache, part, cost)
-                    if isinstance(cache, SharedFeatures):
-                        cost.add(tokens_alone=_tokens_of(requests, cache.kernel))
-                except OutputError as error:
-                    if run.get("on_error") != "collect":
-                        raise
-                    _log.warning("%s", error)  # no query of this data set has a prediction
-                    cost.add(tokens_alone=math.nan)
-                    data = MethodData(
-                        experimentor.without_labels(), self.variant, self.calibration_number, self.options
-                    )
-                    predictions = [failure_of_error(error, str(error))] * len(queries)
-                    answers = {OF_KERNEL: answers_by_key(queries, predictions)}
-                predictor = cache.predictor
-                if data.facts:
-                    predictor = features.KernelCall(self.spec.name, "", (), Identity({}, data.facts), cache.kernel)
-                    counter = running.options_for(predictor).counter
-                    again = retried(cache.kernel) - before
-                    counter.counts.update(computed=cache.computed, reused=cache.reused, retried=again)
-                predictors[experimentor.name] = predictor
-                cost.add(reused_prompts=cache.reused, **data.notes)
-                trained = trained or self._trained(data)
-                view = data.experimentor
-                if isinstance(predictions, Predictions):
-                    view, predictions = predictions.data.experimentor, predictions.rows
-                views.append(view.with_labels_of(cast("Experimentor", experimentor)))
-                scored = self._scored(views[-1], predictions, running.options_for(predictor), part)
-                scored = replace(scored, model_warnings=method_warnings(data, cache, answers))
-                runs[experimentor.name] = scored
-                running.log(*dataset_warnings(experimentor.name, scored))
-                running.checkpoint()
-                cost.start()
-        changed = benchmark.copy_with(experimentor=views)
-        result = changed.collect(runs, running.predictions(predictors), return_outputs)
-        result.timing.update({name: value for name, value in cost.timing.items() if not math.isnan(value)})
-        result.signature = self._signed(result.signature, trained, _ks_of(benchmark))
-        result.provenance = replace(result.provenance, method=result.signature.fields.get("method"))
-        return running.deliver(result)
-
-    def predict(
         self,
-        experimentor: BaseExperimentor,
-        cache: FeatureCache,
-        part: Part,
-        cost: Cost | None = None,
-        stop: bool = False,
-    ) -> tuple[MethodData, Any, list[Request], ModelAnswers]:
-        """Return the predictions, what was requested, and its answers; charge what they cost to training and test.
+        caches: ModelCaches,
+        benchmark: BaseBenchmark[Any],
+        shared: SharedFeatures | None,
+        return_outputs: bool = False,
+        **run: Any,
+    ) -> Result:
+        """Run the data sets of a benchmark one after the other."""
+        with RunContext(False, **run) as context:
+            context.logged = caches.main.logged
+            context.warn(*benchmark.data_warnings())  # the method may change k
+            collects_failures = run.get("on_error") == "collect"
+            running = _BenchmarkRun(caches, context, Costs(caches), shared, collects_failures)
+            for number, experimentor in enumerate(benchmark):
+                title = f"{self.spec.title}: {benchmark.benchmark_name}, {experimentor.name}"
+                part = Part(title, number, len(benchmark))
+                context.start([caches.kernel])
+                log_prompt_warnings(experimentor.name, caches.kernel, experimentor.all_queries(), context.log)
+                running.costs.charge("loading")
+                caches.start(context, run.get("recheck"), experimentor.unparsed)
+                if shared is not None:
+                    shared.compute(experimentor, part)
+                running.costs.start()
+                self._run_data_set(experimentor, part, running)
+                context.checkpoint()
+                running.costs.start()
+        changed = benchmark.copy_with(experimentor=running.views)
+        result = changed.collect(running.scored, context.predictions(running.predictors), return_outputs)
+        result.timing.update(running.costs.timing())
+        if not self._is_model_itself:  # vanilla inference adds nothing
+            number_read = self.calibration_number if running.calibration_number_read else None
+            words = method_field(self.spec, self.variant, self.options, number_read)
+            result.signature = with_method(result.signature, words, benchmark)
+            result.provenance = replace(result.provenance, method=result.signature.fields["method"])
+        return context.deliver(result)
 
-        With ``stop``, end when the method has its prompts, before the test queries.
-        """
-        cost = cost or Cost(cache)
-        prompts: dict[str, set[Any]] = {"training": set(), "test": set()}
-        requested: list[Request] = []
-        model_answers: ModelAnswers = {}
-        data, steps, requests, predictions = self.begin(experimentor)
-        phase = "test"
-        while requests is not None:
-            phase = "training" if any(request.role == "train" for request in requests) else "test"
-            if stop and phase == "test":
-                break
-            answers: dict[int, list[Any]] = {}
-            for name, keys in prompts.items():
-                role = "train" if name == "training" else "test"
-                chosen = [request for request in requests if request.role == role and not request.ahead]
-                if chosen:
-                    computed = cache.rows(chosen, replace(part, phase="training" if role == "train" else ""))
-                    for request, rows in zip(chosen, computed, strict=True):
-                        answers[id(request)] = self._read(request, rows, experimentor.outputs)
-                        _keep_answers(model_answers, request, rows)
-                        lost = sum(isinstance(row, Failure) for row in rows)
-                        if name == "training" and 0 < lost < len(rows):
-                            data.warnings.append(
-                                f"{lost} of {len(rows)} training prompts have no prediction and are left out"
-                            )
-                    requested += chosen
-                    # Features of one prompt come from one run of the model.
-                    kinds = [(r, "" if isinstance(r.feature, str) else r.feature) for r in chosen]
-                    keys.update((kind, key) for request, kind in kinds for key in request.keys)
-                    cost.charge(name)
-            requests, predictions = self._next(steps, [answers.get(id(request), []) for request in requests])
-            cost.charge(phase)
-        cost.add(**{f"{name}_prompts": len(keys) for name, keys in prompts.items()})
-        if not self._passes_predictions_on:
-            if isinstance(predictions, Predictions):
-                predictions = replace(predictions, rows=as_stated(predictions.rows, experimentor.outputs))
-            elif hasattr(predictions, "__len__"):
-                predictions = as_stated(predictions, experimentor.outputs)
-        return data, predictions, requested, model_answers
+    def _run_data_set(self, experimentor: BaseExperimentor, part: Part, running: _BenchmarkRun) -> None:
+        """Run the method on a data set, and add what comes out of it to the run of the benchmark."""
+        caches, costs, name = running.caches, running.costs, experimentor.name
+        reused_before = caches.reused
+        computed_before = caches.computed
+        retried_before = retried(caches.kernel)
+        try:
+            with self._named(experimentor):
+                outcome = self.outcome(experimentor, caches, part, costs)
+        except OutputError as error:
+            if not running.collects_failures:
+                raise
+            _log.warning("%s", error)  # no query of this data set has a prediction
+            outcome = self._failed_outcome(experimentor, caches, error)
+            tokens_alone = math.nan
+        else:
+            tokens_alone = math.nan if running.shared is None else outcome.asked.tokens_alone(caches)
+        if running.shared is not None:
+            costs.add("tokens_alone", tokens_alone)
+        record, view = outcome.data.record, outcome.predictions.data.experimentor
+        costs.add("reused_prompts", caches.reused - reused_before)
+        costs.add_data_set(outcome.asked, record, view)
+        running.calibration_number_read |= self._trained(outcome.data)
 
-    @property
-    def _passes_predictions_on(self) -> bool:
-        """Whether the method is the model itself, so that the benchmark reads its outputs as they are."""
-        return METHODS.get(self.spec.name) == self.spec and self.spec.name == "vanilla"
+        predictor = caches.main.predictor
+        if record.facts:
+            predictor = StatedFacts(self.spec.name, record.facts, caches.kernel)
+            running.context.options_for(predictor).counter.counts.update(
+                computed=caches.computed - computed_before,
+                reused=caches.reused - reused_before,
+                retried=retried(caches.kernel) - retried_before,
+            )
+        running.predictors[name] = predictor
 
-    def _read(self, request: Request, rows: list[Any], outputs: Kind) -> list[Any]:
-        """Return rows as the method reads them."""
-        if request.feature != "probabilities" or self._passes_predictions_on:
-            return rows
-        return as_probabilities(rows, outputs)
+        labelled = view.with_labels_of(cast("Experimentor", experimentor))
+        scored = _scored(labelled, outcome.predictions.rows, running.context.options_for(predictor), part)
+        scored = replace(scored, model_warnings=_warnings_of(outcome))
+        running.views.append(labelled)
+        running.scored[name] = scored
+        running.context.log(*dataset_warnings(name, scored))
 
-    def _scored(self, view: BaseExperimentor, answers: Sequence[Any], options: RunOptions, part: Part) -> DatasetRun:
-        """Return scores and details of the predictions for the queries of a view."""
-        queries = view.all_queries()
-        if not hasattr(answers, "__len__") or len(answers) != len(queries):
-            given = len(answers) if hasattr(answers, "__len__") else type(answers).__name__
-            raise ArgumentError(f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query")
-        known, rows = (Failure, ReplyLabel), zip(queries, answers, strict=True)
-        read = [row if isinstance(row, known) else checked(row, query.label_space) for query, row in rows]
-        taken: dict[Any, Any] = {(str(n), query.label_space): read[n] for n, query in enumerate(queries)}
-        options = replace(options, store=None, progress=None, unparsed=view.unparsed)
-        prompt_of = dict(zip(taken, (query.prompt for query in queries), strict=True))
-        collector = AnswerCollector(options, part, len(queries), taken, prompts=prompt_of)
-        collector.refuse_failures({key: number for number, key in enumerate(taken)})
-        return view.assemble(view.conditions(), [*collector.answers.values()], part.name)
+    def _failed_outcome(self, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError) -> MethodOutcome:
+        """Return a failure for each query of a data set on which the method could not finish."""
+        data = self._data_of(experimentor)
+        queries = experimentor.all_queries()
+        failures = [failure_of_error(error, str(error))] * len(queries)
+        asked = AskedPrompts(predicted={(caches.main, None): answers_by_key(queries, failures)})
+        return MethodOutcome(data, data.predictions(failures), asked)
 
     def _trained(self, data: MethodData) -> bool:
         """Return whether the number of calibration samples affects the results."""
@@ -418,145 +434,51 @@ class Method:
             return data.record.calibration_number_read
         return trains if isinstance(trains, bool) else trains(self.options, self.variant)
 
-    def _signed(
-        self, signature: Signature, trained: bool, benchmark_ks: Set[str | None] = frozenset({None})
-    ) -> Signature:
-        """Return the signature with the method and its settings; vanilla inference adds nothing.
 
-        It has ``calibration_number`` if the method read it (``trained``).
-
-        The ``k`` of the benchmark is named where test prompts have another one.
-        """
-        if self._passes_predictions_on:
-            return signature
-        builtin = METHODS.get(self.spec.name) == self.spec
-        plugin = origin_of(self.spec.steps)
-        own = not builtin and not plugin
-        name = labelled(self.spec.name, code_mark(self.spec.steps) if own else plugin)
-        parts = [name, self.variant, *([f"n={self.calibration_number}"] if trained else [])]
-        signed = getattr(self.options, "signed", {})
-        for fact in options_of(self.spec.options):
-            value = getattr(self.options, fact.name)
-            if own or value != fact.default:
-                parts.append(f"{fact.name}={signed.get(fact.name) or _signed_value(value)}")
-        if signature.fields.get("k") not in benchmark_ks:
-            parts.append(f"k={','.join(sorted(map(str, benchmark_ks)))}")
-        return Signature({**signature.fields, "method": " ".join(parts)})
-
-
-def _ks_of(benchmark: BaseBenchmark[Any]) -> set[str | None]:
-    """Return the number of demonstrations per prompt of each data set; ``None`` if a data set has no single one."""
-    ks: set[str | None] = set()
-    for experimentor in benchmark:
-        k = experimentor.get_k()
-        ks.add(None if k is None else str(k))
-    return ks
-
-
-OF_KERNEL = "kernel"
-"""Stands for all features that the kernel itself computes."""
-
-ModelAnswers = dict[Any, dict[PromptKey, Any]]
-"""For each feature that is an inference function of its own, and for the kernel (:data:`OF_KERNEL`): the prompts that a
-method requested, with their predictions."""
-
-
-def _keep_answers(answers: ModelAnswers, request: Request, rows: Sequence[Any]) -> None:
-    """Keep the prompts of a request, and its rows where they are predictions: other features are large.
+def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part: Part) -> DatasetRun:
+    """Return scores and details of the predictions for the queries of a data set.
 
     Args:
-        answers: Where they are kept.
-        request: The request.
-        rows: Its rows.
+        view: The data set with the prompts that the predictions answer.
+        predictions: What the method returned.
+        options: The options of the run, which say what happens to failures.
+        part: Name and number of the data set.
+
+    Raises:
+        ArgumentError: There is not one prediction for each query.
+        OutputError: A prediction cannot be used.
     """
-    if not features.of_kernel(request.feature):
-        return
-    by_kernel = isinstance(request.feature, str)
-    known = answers.setdefault(OF_KERNEL if by_kernel else request.feature, {})
-    for key, row in zip(request.keys, rows, strict=True):
-        if by_kernel and request.feature != "probabilities":
-            known.setdefault(key, None)
-        else:
-            known[key] = row
+    queries = view.all_queries()
+    if not hasattr(predictions, "__len__") or len(predictions) != len(queries):
+        given = len(predictions) if hasattr(predictions, "__len__") else type(predictions).__name__
+        raise ArgumentError(f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query")
+    # The collector knows predictions by prompt. Those of a method may differ for equal prompts, so a number stands in
+    # the place of each prompt.
+    answers: dict[Any, Any] = {}
+    prompts: dict[Any, Any] = {}
+    for number, (query, prediction) in enumerate(zip(queries, predictions, strict=True)):
+        key = (str(number), query.label_space)
+        is_read = isinstance(prediction, (Failure, ReplyLabel))
+        answers[key] = prediction if is_read else checked(prediction, query.label_space)
+        prompts[key] = query.prompt
+    options = replace(options, store=None, progress=None, unparsed=view.unparsed)
+    collector = AnswerCollector(options, part, len(queries), answers, prompts=prompts)
+    collector.refuse_failures({key: number for number, key in enumerate(answers)})
+    return view.assemble(view.conditions(), [*collector.answers.values()], part.name)
 
 
-def method_warnings(data: MethodData, cache: FeatureCache, answers: ModelAnswers) -> tuple[str, ...]:
-    """Return what a method warns of on a data set, and what the model warns of for the prompts that it requested.
-
-    Args:
-        data: The method's data set.
-        cache: Knows the inference function of each feature.
-        answers: The prompts with their predictions.
-    """
-    warnings = list(data.warnings)
-    duplicates = data.notes.get("duplicates")
+def _warnings_of(outcome: MethodOutcome) -> tuple[str, ...]:
+    """Return what a method warns of on a data set, and what the model warns of for the prompts that it asked."""
+    record = outcome.data.record
+    warnings = list(record.warnings)
+    duplicates = record.notes.get("duplicates")
     if duplicates:
         warnings.append(
             f"{duplicates:.0f} test examples are shown a demonstration of exactly their text; the option "
             "exclude_duplicates leaves these out"
         )
-    for feature, predicted in answers.items():
-        function = cache.kernel if feature == OF_KERNEL else cache.function(feature)
-        warnings += model_warnings(function, predicted)
+    warnings += outcome.asked.warnings()
     return tuple(dict.fromkeys(warnings))
-
-
-class Cost:
-    """What a method costs: prompts, and by phase the seconds and the tokens that the kernel counted.
-
-    Args:
-        cache: Computes the features.
-
-    Attributes:
-        timing: The costs by name.
-    """
-
-    def __init__(self, cache: FeatureCache) -> None:
-        names = ["loading_seconds", "training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts"]
-        if cache.tokens is not None:
-            names += [f"{phase}_tokens_{kind}" for phase in ("training", "test") for kind in ("read", "generated")]
-        self.timing = dict.fromkeys(names, 0.0)
-        self._cache = cache
-        self.start()
-
-    def start(self) -> None:
-        """Measure from now on."""
-        self._marked, self._tokens = time.monotonic(), self._cache.tokens
-
-    def add(self, **values: float) -> None:
-        """Add to costs."""
-        for name, value in values.items():
-            self.timing[name] = self.timing.get(name, 0.0) + value
-
-    def charge(self, phase: str) -> None:
-        """Charge what was spent since the last call to ``"loading"``, ``"training"`` or ``"test"``."""
-        marked, tokens = self._marked, self._tokens
-        self.start()
-        self.add(**{"seconds" if phase == "test" else f"{phase}_seconds": self._marked - marked})
-        if tokens is not None and self._tokens is not None and phase != "loading":
-            used = zip(("read", "generated"), tokens, self._tokens, strict=True)
-            self.add(**{f"{phase}_tokens_{kind}": after - before for kind, before, after in used})
-
-
-def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
-    """Return the tokens that all requests read, and generate at most, if nothing is cached; NaN if that is unknown."""
-    tasks = Tasks(kernel)
-
-    def count(function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Failure]:
-        tasks.add(function, queries, options)
-        return [Failure("it is only counted")] * len(queries)
-
-    FeatureCache(kernel, count).rows([request for request in requests if features.of_kernel(request.feature)])
-    try:
-        forecast = tasks.forecast(ForecastOptions(probe_seconds=0))
-    except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
-        return math.nan
-    if (
-        forecast.tokenizer is not None
-    ):  # an estimate of a served model's tokens, which would not compare with its counts
-        return math.nan
-    tokens = forecast.tokens, forecast.output_tokens
-    return math.nan if None in tokens else sum(filter(None, tokens))
 
 
 def check_benchmark(benchmark: object) -> None:
@@ -565,56 +487,7 @@ def check_benchmark(benchmark: object) -> None:
         raise ArgumentError(f"benchmark: got {type(benchmark).__name__}, expected a Benchmark or BenchmarkGroup")
 
 
-class SharedFeatures(FeatureCache):
-    """A cache that computes together, for each data set, what several methods request before any of them has run.
-
-    Args:
-        kernel: The kernel of all methods.
-        runs: The methods with their benchmarks.
-        same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
-        **more: As for any cache.
-
-    Attributes:
-        cost: What computing took, without the methods' own costs.
-    """
-
-    def __init__(self, kernel: Inference, runs: Sequence[tuple[Method, Any]], same_data: bool, **more: Any) -> None:
-        super().__init__(kernel, **more)
-        self.cost: dict[str, float] = defaultdict(float, prompts=0)
-        self._runs, self._same_data = runs, same_data
-        self._done: list[BaseExperimentor] = []
-
-    def compute(self, experimentor: BaseExperimentor, part: Part) -> None:
-        """Compute the features of one data set, unless that was done; failures are left to the methods."""
-        if experimentor in self._done or len(self._runs) < 2:
-            return
-        name, same = experimentor.name, self._same_data
-        runs = [(method, experimentor if same else benchmark[name]) for method, benchmark in self._runs]
-        self._done += [own for _, own in runs]
-        cost, computed = Cost(self), self.computed
-        requests: list[Request] = []
-        for method, own in runs:
-            with contextlib.suppress(Exception):  # the run of the method reports it
-                requests += method.begin(own)[2] or ()
-        requests = [request for request in requests if isinstance(request.feature, str)]
-        try:
-            self.rows(
-                requests, replace(part, name=f"features of {len(runs)} runs: {name}"), None if same else "collect"
-            )
-        except Exception as error:
-            _log.warning("%s: features could not be computed for all runs together: %s", name, error)
-        cost.charge("test")
-        self.cost["prompts"] += self.computed - computed
-        for kind in {"seconds", "test_tokens_read", "test_tokens_generated"} & cost.timing.keys():
-            self.cost[kind.removeprefix("test_")] += cost.timing[kind]
-
-
-def _signed_value(value: Any) -> str:
-    """Return an option's value without blanks: numbers and words verbatim, all else as a digest."""
-    if callable(value):
-        return code_mark(value)
-    plain = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace("-", "").isalnum())
-    return str(value) if plain else short_digest(value)
+# -- several methods
 
 
 def chosen_methods(
@@ -626,7 +499,7 @@ def chosen_methods(
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
     if names is None:
-        k_nn = "knn_prompt" if specification.check_variant(variant) == "paper" else "knn_prompt_centroid"
+        k_nn = "knn_prompt" if check_variant(variant) == "paper" else "knn_prompt_centroid"
         names = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
     specs = [_find(name) for name in names]
     declared = {spec.name: {fact.name for fact in options_of(spec.options)} for spec in specs}
@@ -687,13 +560,25 @@ def run_all(
     methods = [methods] if isinstance(methods, str) else methods
     made, skipped = chosen_methods(kernel, methods, options or {}, variant, calibration_number)
     table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
-    runs = {method.spec.name: (method.spec.title, method, benchmark) for method in made}
-    return _run_each(table, runs, finished, **run)
+    runs = {method.spec.name: MethodRun(method.spec.title, method, benchmark) for method in made}
+    return run_each(table, runs, finished, **run)
 
 
-def _run_each(
+@dataclass(frozen=True)
+class MethodRun:
+    """A run of a method on a benchmark, as a part of several."""
+
+    title: str
+    """What it is called in messages and tables."""
+    method: Method
+    """The method."""
+    benchmark: Any
+    """The benchmark, or a group."""
+
+
+def run_each(
     table: MethodTable,
-    runs: Mapping[str, tuple[str, Method, Any]],
+    runs: Mapping[str, MethodRun],
     finished: Callable[[MethodTable], None] | None,
     same_data: bool = True,
     **run: Any,
@@ -702,7 +587,7 @@ def _run_each(
 
     Args:
         table: The table.
-        runs: The title, the method and the benchmark of each run.
+        runs: The runs by the names of their results.
         finished: Called with the table after each run.
         same_data: Whether all have one benchmark; else prompts that fail do not stop the others.
         **run: Options of the run.
@@ -710,342 +595,38 @@ def _run_each(
     Raises:
         ArgumentError: None could be run.
     """
-    pairs = [(method, benchmark) for _, method, benchmark in runs.values()]
-    fitting = [pair for pair in pairs if isinstance(pair[1], BenchmarkGroup) or pair[0].refusal(pair[1]) is None]
-    cache = SharedFeatures(pairs[0][0].kernel, fitting, same_data)
+    fitting = []
+    for planned in runs.values():
+        is_group = isinstance(planned.benchmark, BenchmarkGroup)
+        if is_group or planned.method.refusal(planned.benchmark) is None:
+            fitting.append((planned.method.first_requests, planned.benchmark))
+    first_run = next(iter(runs.values()))
+    caches = ModelCaches(first_run.method.kernel)
+    shared = SharedFeatures(caches, fitting, same_data)
     errors: list[Exception] = []
     with drawn_progress(run.get("progress")) as shown:
-        for place, (name, (title, method, benchmark)) in enumerate(runs.items()):
-            run["progress"] = within(shown, place, len(runs))
+        for number, (name, planned) in enumerate(runs.items()):
+            run["progress"] = within(shown, number, len(runs))
             try:
-                table[name] = method.run_on(cache, benchmark, **run)
+                table[name] = planned.method.run_on(caches, planned.benchmark, shared, **run)
             except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other results are not lost
-                expected = isinstance(error, StaICCError)
-                reason = str(error) if expected else f"{type(error).__name__}: {error}"
-                table.skipped[name] = reason if reason.startswith(title) else f"{title}: {reason}"
+                table.skipped[name] = _reason(planned.title, error)
                 errors.append(error)
-                _log.warning("left out: %s", table.skipped[name], exc_info=None if expected else error)
+                traceback_of = None if isinstance(error, StaICCError) else error
+                _log.warning("left out: %s", table.skipped[name], exc_info=traceback_of)
                 continue
-            table.shared = dict(cache.cost)
+            table.shared = dict(shared.cost)
             if finished is not None:
                 finished(table)
     if not table:
-        reasons = [str(errors[0])] if len({str(error) for error in errors}) == 1 else table.skipped.values()
+        reasons = list(table.skipped.values())
+        if len({str(error) for error in errors}) == 1:
+            reasons = [str(errors[0])]
         raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(reasons)}") from errors[0]
     return table
 
 
-_SAME_FOR_ALL = ("random", "majority")
-"""Columns of a result's own table that are equal for all methods."""
-
-_COSTS = {
-    "training_prompts": "train prompts",
-    "training_seconds": "train s",
-    "test_prompts": "test prompts",
-    "seconds": "test s",
-    "reused_prompts": "reused",
-    "loading_seconds": "load s",
-}
-
-
-def _cost(result: Result, key: str) -> str:
-    value, digits = result.timing.get(key), 0 if key.endswith("prompts") else 1
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _figures(result: Result) -> dict[str, str]:
-    """Return the last row of a result's own table (the mean, or the only data set) by column."""
-    head, rows = result_rows(result)
-    figures = zip(head[1:], rows[-1][1:], strict=True)
-    return {column: cell for column, cell in figures if cell and column not in _SAME_FOR_ALL}
-
-
-def display_methods(results: Result | ResultGroup) -> list[Block]:
-    """Return what a run with a method prints: its tables and its cost.
-
-    Args:
-        results: The results of several methods, or of one, on one benchmark or on a group.
-    """
-    if isinstance(results, MethodTable):
-        return results.display_blocks()
-    blocks = results.display_blocks()
-    for result in results.results():
-        costs = ", ".join(f"{head} {_cost(result, key)}" for key, head in _COSTS.items())
-        blocks.append(Line(costs if isinstance(results, Result) else f"{result.benchmark}: {costs}"))
-    return blocks
-
-
-def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[TextTable]:
-    """Return the methods with their figures and costs, and their accuracies by data set."""
-    figures = {name: _figures(result) for name, result in results.items()}
-    columns = list(dict.fromkeys(column for row in figures.values() for column in row))
-    rows = []
-    for name, result in results.items():
-        cells = [figures[name].get(column, "-") for column in columns]
-        rows.append([titles.get(name, name), *cells, *(_cost(result, key) for key in _COSTS)])
-    tables = [TextTable(["method", *columns, *_COSTS.values()], rows)]
-    scores = [scores for result in results.values() for scores in result.divided.values()]
-    datasets = list(dict.fromkeys(dataset for result in results.values() for dataset in result.divided))
-    if len(datasets) > 1 and all("accuracy" in own for own in scores):
-        rows = []
-        for name, result in results.items():
-            values = [result.divided.get(dataset, {}).get("accuracy") for dataset in datasets]
-            rows.append([titles.get(name, name), *("-" if value is None else f"{value:.4f}" for value in values)])
-        tables.append(TextTable(["accuracy", *datasets], rows))
-    return tables
-
-
-class MethodTable(ResultGroup):
-    """Results of several methods on the same prompts, by method.
-
-    Args:
-        name: Name of the group.
-        parts: The results by method.
-        titles: Display names of the methods.
-        skipped: The reasons of the methods that could not be run.
-    """
-
-    def __init__(self, name: str, parts: Mapping[str, Any], titles: dict[str, str], skipped: dict[str, str]) -> None:
-        super().__init__(name, parts)
-        self.titles, self.skipped = titles, skipped
-        self.shared: dict[str, float] = {}
-        """Prompts that were computed for several methods together, and the seconds that this took."""
-
-    def curve(self, score: str = "accuracy") -> list[dict[str, Any]]:
-        """Return a score against the tokens that it costs.
-
-        Args:
-            score: Name of the score; its mean over the data sets counts.
-
-        Returns:
-            A row for each result: ``method``, ``benchmark``, ``prompts`` (distinct ones, training and test), ``tokens``
-            (those that a run of the method alone reads, and generates at most; ``None`` where the kernel cannot count
-            them), the score by its name, and the ends of its interval, ``low`` and ``high`` (``None`` without one).
-        """
-        rows = []
-        for name, part in self.items():
-            for result in part.results():
-                interval = result.means.intervals.get(score)
-                rows.append(
-                    {
-                        "method": self.titles.get(name, name),
-                        "benchmark": result.benchmark,
-                        "prompts": result.timing.get("training_prompts", 0) + result.timing.get("test_prompts", 0),
-                        "tokens": result.timing.get("tokens_alone"),
-                        score: result.averaged[score],
-                        "low": None if interval is None else interval.low,
-                        "high": None if interval is None else interval.high,
-                    }
-                )
-        return rows
-
-    def display_blocks(self) -> list[Block]:
-        """Return the tables, what was left out, the models and the signatures."""
-        tables = [self, *(part for part in self.values() if isinstance(part, MethodTable))]
-        skipped = [f"left out: {reason}" for table in tables for reason in table.skipped.values()]
-        notes = [*bracket_note(self.results()), *skipped]
-        if self.shared.get("prompts"):
-            shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
-            notes.insert(0, shared.format(**self.shared))
-        notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
-        warnings = shared_warning_lines(
-            {self.titles.get(name, name): tuple(part.warnings) for name, part in self.items()}
-        )
-        signatures = dict.fromkeys(str(result.signature) for result in self.results())
-        parts: dict[str, dict[str, Result]] = {}  # by benchmark
-        for name, part in self.items():
-            for member, result in part.items() if isinstance(part, ResultGroup) else [(part.benchmark, part)]:
-                parts.setdefault(member, {})[name] = result
-        blocks: list[Block] = []
-        for member, results in parts.items():
-            blocks += [Line(member, "title")] * (len(parts) > 1)
-            blocks += [block for table in _tables(results, self.titles) for block in (table, Line(""))]
-        signed = [Line(signature, "code") for signature in signatures]
-        return [*blocks[:-1], *map(Line, notes), *signed, *warnings]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values; a saved table is read back as a group of results."""
-        return super().to_dict() | {"skipped": self.skipped, "shared": self.shared}
-
-
-def refuse_groups(benchmarks: Sequence[Any]) -> None:
-    """Refuse groups where several ``k`` are compared."""
-    if not all(isinstance(benchmark, Benchmark) for benchmark in benchmarks):
-        raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
-
-
-def different(ks: Iterable[int]) -> list[int]:
-    """Return numbers of demonstrations in order.
-
-    Raises:
-        ArgumentError: There is none, or one is given twice.
-    """
-    numbers = sorted(ks)
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise ArgumentError(f"k: got {numbers}, expected different numbers, at least one")
-    return numbers
-
-
-def run_many_shot(
-    method: Method,
-    make_benchmark: Callable[[int], Benchmark],
-    ks: Iterable[int],
-    finished: Callable[[MethodTable], None] | None = None,
-    **run: Any,
-) -> MethodTable:
-    """Return the results of a method for several numbers of demonstrations.
-
-    Args:
-        method: The method with its kernel.
-        make_benchmark: Returns the benchmark for a ``k``, such as ``lambda k: Normal(k, sampler="nested")``.
-        ks: The numbers of demonstrations; the smallest is run first.
-        finished: Called with the table so far after each ``k``.
-        **run: Options of the run; see :meth:`~StaICC.methods.run.Method.run`.
-
-    Returns:
-        The results by ``"k=4"``; it prints as a table. ``skipped`` has the reasons of those that failed, such as
-        prompts that are longer than the context of the model. ``timing`` of each result has ``prompt_characters`` (of
-        the distinct test prompts) and ``new_characters`` (without the prefixes that they share with each other and with
-        the prompts of a smaller ``k``).
-
-    Raises:
-        ArgumentError: No ``k`` is given, one is given twice, the benchmark is a group, or none could be run.
-
-    Example:
-        >>> from StaICC import Normal
-        >>> from StaICC.kernels.ppm import PPMKernel
-        >>> mini = lambda k: Normal(k, datasets=["mini"], limit=2, sampler="nested")
-        >>> list(run_many_shot(Method("vanilla", PPMKernel()), mini, [2, 8]))
-        ['k=2', 'k=8']
-    """
-    numbers = different(ks)
-    runs = {f"k={k}": (f"k = {k}", method, make_benchmark(k)) for k in numbers}
-    refuse_groups([benchmark for _, _, benchmark in runs.values()])
-    texts: set[str] = set()
-
-    def measured(table: MethodTable) -> None:
-        name = [*table][-1]
-        prompts = [query.prompt for experimentor in runs[name][2] for query in experimentor.all_queries()]
-        own = {prompt if isinstance(prompt, str) else "\0".join(prompt) for prompt in prompts}
-        before = distinct_positions([*texts])
-        texts.update(own)
-        table[name].timing["prompt_characters"] = float(sum(map(len, own)))
-        table[name].timing["new_characters"] = float(distinct_positions([*texts]) - before)
-        if finished is not None:
-            finished(table)
-
-    table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers}, {})
-    return _run_each(table, runs, measured, same_data=False, **run)
-
-
-_WIDTH = 8
-"""Of made-up hidden states and logits of the full vocabulary."""
-
-
-def forecast_method(
-    name: str,
-    kernel: Inference,
-    benchmarks: Sequence[Benchmark | BenchmarkGroup],
-    variant: str = "paper",
-    calibration_number: int = 128,
-    options: Sequence[str] = (),
-    **how: Any,
-) -> Forecast:
-    """Forecast the run of a method; the model computes the probe, and for task vectors the states of one prompt.
-
-    Args:
-        name: A method, or ``"all"`` for the ten of Table 2.
-        kernel: Any inference function.
-        benchmarks: One benchmark, or one for each ``k``, smallest first.
-        variant: As for a run.
-        calibration_number: As for a run.
-        options: Options of the method as ``NAME=VALUE``.
-        **how: Those of :class:`~StaICC.benchmarks.forecast.ForecastOptions`.
-
-    Returns:
-        The forecast. ``exact`` is false where the prompts depend on what the model computes.
-
-    Raises:
-        ArgumentError: An argument is invalid, or the kernel lacks a required capability.
-        OutputError: A prediction of the probe failed.
-
-    Example:
-        >>> from StaICC import Normal
-        >>> from StaICC.kernels.ppm import PPMKernel
-        >>> mini = Normal(datasets=["mini"], limit=4)
-        >>> forecast_method("batch-calibration", PPMKernel(), [mini], probe_seconds=0).distinct
-        8
-    """
-    chosen, given = ForecastOptions(**how), specification.read_options(options)
-    methods, _ = chosen_methods(kernel, None if name == "all" else [name], given, variant, calibration_number)
-    for benchmark in benchmarks:
-        check_benchmark(benchmark)
-    if len(methods) > 1 < len(benchmarks):
-        raise ArgumentError(f"got {len(benchmarks)} benchmarks for all methods, expected one")
-    if len(benchmarks) > 1:
-        refuse_groups(benchmarks)
-    runs = [(method, benchmark) for method in methods for benchmark in benchmarks]
-    parts = [(method, member) for method, benchmark in runs for member in members(benchmark).values()]
-    refusals = [method.refusal(member) for method, member in parts]
-    if isinstance(refusals[0], Exception) and None not in refusals:
-        raise refusals[0]
-    fitting = [part for part, refusal in zip(parts, refusals, strict=True) if refusal is None]
-    first, second = (_tasks_of(runs, fitting, seed, chosen) for seed in (0, 1))
-    certain = [call.chunk for call in first.new_calls] == [call.chunk for call in second.new_calls]
-    return first.forecast(chosen, certain)
-
-
-def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: ForecastOptions) -> Tasks:
-    """Return what methods compute on benchmarks (the members of groups), with made-up features of one seed."""
-    kernel = runs[0][0].kernel
-    made_up = _MadeUp(kernel, seed)
-    cache = SharedFeatures(kernel, runs, runs[0][1] is runs[-1][1], compute=made_up)
-    with options.context() as context:
-        context.start([kernel])
-        for method, benchmark in fitting:
-            for number, experimentor in enumerate(benchmark):
-                part = Part(f"{method.spec.title}, {experimentor.name}", number, len(benchmark))
-                made_up.tasks.query_count += len(experimentor)
-                cache.start(context, options.recheck)
-                cache.compute(experimentor, part)
-                method.predict(experimentor, cache, part)
-    return made_up.tasks
-
-
-class _MadeUp:
-    """Predictions in the place of those of a model: what the store has, and random features for all else."""
-
-    def __init__(self, kernel: Inference, seed: int) -> None:
-        self.kernel, self.tasks = kernel, Tasks(kernel)
-        self._random = random.Random(seed)
-        self._losses, self._sign = 0, 1 - 2 * seed  # in the second forecast, another text has the lowest loss
-        self._layers: Any = None
-
-    def __call__(
-        self, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
-    ) -> list[Answer | Failure]:
-        """Count the queries, and make up predictions of them."""
-        stored = self.tasks.add(function, queries, options, part.parts - part.number)
-        keys = [(query.prompt, query.label_space) for query in queries]
-        return [stored[key] if key in stored else self._prediction(function, key) for key in keys]
-
-    def _prediction(self, function: Inference, key: PromptKey) -> Answer:
-        if isinstance(function, features.FeatureFunction):
-            rows = {name: self._row(name, key) for name in function.features(*key)}
-            return Features({name: features.packed_row(name, row, key[1]) for name, row in rows.items()})
-        if isinstance(function, TextInference):
-            return Text(" ".join(str(self._random.randrange(10)) for _ in range(function.max_new_tokens)))
-        row: list[float] = self._row("probabilities", key)
-        return row
-
-    def _row(self, feature: features.Feature, key: PromptKey) -> Any:
-        if feature == "losses":
-            self._losses += 1
-            return 1.0 + self._sign * self._losses * 1e-6
-        if feature == "layers":  # whose number decides how many prompts follow
-            kernel: Any = self.kernel
-            self._layers = kernel.layer_states([key[0]])[0] if self._layers is None else self._layers
-            return self._layers
-        size = _WIDTH if feature in ("hidden", "vocabulary") else len(key[1])
-        row = [self._random.uniform(-1.0, -0.01) for _ in range(size)]
-        return [value / sum(row) for value in row] if feature == "probabilities" else row
+def _reason(title: str, error: Exception) -> str:
+    """Return why a run is left out, beginning with its title."""
+    text = str(error) if isinstance(error, StaICCError) else f"{type(error).__name__}: {error}"
+    return text if text.startswith(title) else f"{title}: {text}"

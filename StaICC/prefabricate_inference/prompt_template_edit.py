@@ -19,7 +19,6 @@ from StaICC.arguments import validate_integer
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.inference.runner import Part
 from StaICC.kernels.protocol import Capability, capabilities_of
 from StaICC.methods import features, retrieval
 from StaICC.methods.run import Method
@@ -228,8 +227,8 @@ class SA_ICL:
                 )
         if settings not in self._predicted:
             method = self._method("sa_icl", candidates=settings[1], orders=settings[2])
-            own, cache = _with_k(clean_copy(self.experimentor), k), features.FeatureCache(self.kernel)
-            self._predicted[settings] = list(method.predict(own, cache, Part("SA-ICL"))[1])
+            own = _with_k(clean_copy(self.experimentor), k)
+            self._predicted[settings] = list(method.predict(own).rows)
             self.cache_empty()
         predictions = [self._predicted[settings][rows[text]] for text in prompts]
         return predictions[0] if isinstance(prompt, str) else predictions

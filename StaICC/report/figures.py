@@ -696,7 +696,7 @@ def shots_chart(given: Given) -> Figure:
 
     Args:
         given: Results with different ``k``, by the name of their run, such as those of
-            :func:`~StaICC.methods.run.run_many_shot`.
+            :func:`~StaICC.methods.many_shot.run_many_shot`.
 
     Raises:
         ArgumentError: No two results differ in ``k`` only.

@@ -34,8 +34,8 @@ class Sweep:
 
 SWEEPS = {
     "Race": "StaICC.benchmarks.race:RACE",
-    "Methods": "StaICC.methods.run:OF_METHODS",
-    "Many-shot": "StaICC.methods.run:OF_SHOTS",
+    "Methods": "StaICC.methods.table:OF_METHODS",
+    "Many-shot": "StaICC.methods.table:OF_SHOTS",
 }
 """The sweeps of this library by the name of their group, loaded by name: results know neither races nor methods."""
 

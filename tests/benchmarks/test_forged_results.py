@@ -21,7 +21,8 @@ from StaICC.benchmarks.race import race
 from StaICC.cli import main
 from StaICC.datasets.dataset import Dataset
 from StaICC.inference.identity import Identity
-from StaICC.methods.run import Method, run_all, run_many_shot
+from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.run import Method, run_all
 from StaICC.results.files import with_digests
 from tests import result_edits
 from tests.benchmarks.test_verify_edits import model

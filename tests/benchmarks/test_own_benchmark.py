@@ -17,6 +17,7 @@ from StaICC.benchmarks.builtin import make_benchmark
 from StaICC.benchmarks.rebuilding import rebuild
 from StaICC.cli import main
 from StaICC.comparing.comparison import compare
+from StaICC.comparing.ranking import rank
 from StaICC.errors import ArgumentError
 from StaICC.results.signature import Signature
 
@@ -28,7 +29,7 @@ PAGE = ROOT / "docs" / "adding_a_benchmark.md"
 def module_of_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one file, the task and the benchmark of the page; it is on the search path of modules."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
-    task, benchmark, _ = blocks
+    task, benchmark, *_ = blocks
     file = tmp_path / "symbol_labels_of_page.py"
     file.write_text(task + benchmark, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -103,6 +104,20 @@ def test_a_comparison_by_the_first_score_names_the_others(module_of_page: Path) 
     )
     of_normal = [Normal(datasets=["mini"])(model) for model in models]
     for chosen in (compare(*runs, "names.accuracy"), compare(*of_normal)):
+        assert "first score" not in str(chosen)
+
+
+def test_a_ranking_by_the_first_score_names_the_others(module_of_page: Path) -> None:
+    page = importlib.import_module(module_of_page.stem)
+    models = {"ppm": load_kernel("ppm"), "first label": lambda prompt, label_space: [0.6, 0.3, 0.1]}
+    runs = {name: page.SymbolLabels(datasets=["mini"])(model) for name, model in models.items()}
+    note = "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
+    ranking = rank(runs)
+    assert ranking.metric == "names.accuracy"
+    assert f"note: {note}symbols.accuracy, loss" in " ".join(str(ranking).split())
+    assert ranking.to_dict()["other_metrics"] == ("symbols.accuracy", "loss")
+    of_normal = {name: Normal(datasets=["mini"])(model) for name, model in models.items()}
+    for chosen in (rank(runs, "names.accuracy"), rank(of_normal)):
         assert "first score" not in str(chosen)
 
 

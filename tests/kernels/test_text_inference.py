@@ -30,7 +30,8 @@ from StaICC.kernels.server.endpoint import EndpointKernel
 from StaICC.kernels.server.litellm import LiteLLMKernel
 from StaICC.kernels.text_inference import TextInference, load_for_text, text_inference, with_thoughts
 from StaICC.kernels.text_inference import reply as reply_of
-from StaICC.methods.run import Method, forecast_method
+from StaICC.methods.forecast import forecast_method
+from StaICC.methods.run import Method
 from tests.kernels.server import endpoint_server
 
 

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -623,3 +624,18 @@ def test_levels_that_the_data_cannot_fill_say_what_is_expected(
 ) -> None:
     with pytest.raises(ArgumentError, match=message):
         make(small_files, ["goemotions"], experiment=experiment)
+
+
+# -- memory
+
+
+def test_a_run_keeps_the_prompts_of_one_condition_only(small_files: Path) -> None:
+    experiment = Experiment("context", levels=(9000, 9100, 9200, 9300, 9400, 9500))
+    benchmark = make(small_files, ["banking77"], limit=40, experiment=experiment)
+    prompts_of_conditions = [sum(len(query.prompt) for query in own.queries) for own in benchmark[0].conditions()]
+    tracemalloc.start()
+    benchmark(lambda prompt, label_space: 0, progress=False)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(prompts_of_conditions) == 6
+    assert peak < sum(prompts_of_conditions[:2])

@@ -89,6 +89,8 @@ class Kernel:
         return [float(abs(self.logits(text, "losses")[0])) for text in texts]
 
     def noisy_channel(self, prompts: Any, label_space: Sequence[str], variant: Any = None) -> Any:
+        for texts in prompts:
+            self.ran += texts[1:]  # batch counts one text for each prompt
         return self.batch(prompts, label_space)
 
     def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **how: Any) -> list[str]:

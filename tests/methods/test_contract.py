@@ -19,7 +19,7 @@ from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, Request, feature_keys
-from StaICC.methods.run import forecast_method
+from StaICC.methods.forecast import forecast_method
 from StaICC.methods.specification import MethodSpec
 from tests.methods.fakes import Kernel, mini
 
@@ -258,7 +258,7 @@ def test_a_method_that_yields_no_requests_is_refused(yielded: Any) -> None:
         rows = yield yielded
         return rows
 
-    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of data\.queries"):
+    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of data\.ask"):
         ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
 
 

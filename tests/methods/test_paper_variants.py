@@ -16,8 +16,9 @@ from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.calibration.base import domain_texts, labelled_prompts
+from StaICC.methods.forecast import forecast_method
 from StaICC.methods.retrieval import order_patterns
-from StaICC.methods.run import Method, forecast_method
+from StaICC.methods.run import Method
 from tests.methods.fakes import Kernel, mini, rows_of
 from tests.methods.fakes import mini as bench
 

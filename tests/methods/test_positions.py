@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from StaICC import Normal
-from StaICC.methods.run import Method, run_all, run_many_shot
+from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.run import Method, run_all
 
 pytestmark = pytest.mark.slow
 

@@ -27,6 +27,7 @@ from StaICC.methods import run as ms
 from StaICC.methods.calibration.neighbours import HiddenCalibration
 from StaICC.methods.calibration.prior import ContextualCalibration
 from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, Request, feature_keys
+from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.run import Method
 from StaICC.methods.specification import METHODS
 from StaICC.prompting.prompt_writer import TemplateWarning
@@ -194,12 +195,12 @@ def needs_direct(name: str) -> bool:
 def test_no_other_benchmark_gets_what_was_learned(name: str) -> None:
     """One cache, one data set after the other: each has the result of a run of its own."""
     method = Method(name, Kernel(), calibration_number=12, **OPTIONS.get(name, {}))
-    cache = FeatureCache(method.kernel)
+    caches = ModelCaches(method.kernel)
     differ = set()
     for which in (*BENCHMARKS, "plain"):
         if which == "noisy channel" and needs_direct(name):
             continue
-        once: Any = method.run_on(cache, BENCHMARKS[which](), return_outputs=True)
+        once: Any = method.run_on(caches, BENCHMARKS[which](), return_outputs=True)
         again: Any = method.run(BENCHMARKS[which](), return_outputs=True)
         assert (once, once.outputs) == (again, again.outputs), which
         assert once.timing["training_prompts"] == again.timing["training_prompts"]

@@ -1,10 +1,10 @@
 """Seconds and memory of a prompt with a context of 128K or 1M tokens: in a run, in a forecast, in a batch file.
 
-Each part runs in processes of its own, with few and with many prompts; the differences, divided by the number of
-further prompts, are those of one prompt. The inference function only reads the length of the prompt. Not on Windows.
-Usage::
+The part ``levels`` is a run of three conditions, whose contexts have about as many tokens. Each part runs in processes
+of its own, with few and with many prompts; the differences, divided by the number of further prompts, are those of one
+prompt. The inference function only reads the length of the prompt. Not on Windows. Usage::
 
-    python tests/performance/long_contexts.py [--levels 128K 1M] [--parts run forecast batch] [--prompts 10 40]
+    python tests/performance/long_contexts.py [--levels 128K 1M] [--parts run levels forecast batch] [--prompts 12 48]
 """
 
 from __future__ import annotations
@@ -30,8 +30,14 @@ DEMONSTRATION_ROWS = 3200
 TEST_ROWS = 400
 
 
-def benchmark(level: str, prompt_count: int) -> LongICL:
-    """Return the experiment ``context`` with one level on made-up rows."""
+def benchmark(level: str, prompt_count: int, condition_count: int) -> LongICL:
+    """Return the experiment ``context`` on made-up rows.
+
+    Args:
+        level: The tokens of a context, a key of :data:`TOKENS`.
+        prompt_count: The number of prompts of all conditions.
+        condition_count: The number of conditions. Their contexts differ by a thousand tokens.
+    """
     filler = " ".join(f"word{number}" for number in range(WORDS_OF_TEXT[level]))
     rows = []
     for number in range(DEMONSTRATION_ROWS + TEST_ROWS + 40):
@@ -39,8 +45,10 @@ def benchmark(level: str, prompt_count: int) -> LongICL:
         rows.append((f"Question {number} about {label}: {filler}", label))
     split = SplitSizes(40, DEMONSTRATION_ROWS, TEST_ROWS)
     data = Dataset.from_rows(rows, label_space=LABELS, name="intents", split=split)
-    experiment = Experiment("context", levels=(TOKENS[level],))
-    return LongICL(datasets=[data], experiment=experiment, limit=prompt_count)
+    tokens = TOKENS[level]
+    levels = tuple(tokens - 1000 * number for number in reversed(range(condition_count)))
+    experiment = Experiment("context", levels=levels)
+    return LongICL(datasets=[data], experiment=experiment, limit=prompt_count // condition_count)
 
 
 def answer(prompt: str, label_space: Sequence[str]) -> int:
@@ -64,20 +72,22 @@ def batch(made: LongICL) -> None:
         file.writelines(json_lines(batch_requests("openai", "m", batch_prompts(made))))
 
 
-PARTS: dict[str, Callable[[LongICL], None]] = {"run": run, "forecast": forecast, "batch": batch}
+PARTS: dict[str, Callable[[LongICL], None]] = {"run": run, "levels": run, "forecast": forecast, "batch": batch}
+CONDITIONS = {"levels": 3}
+"""The number of conditions of the parts that have several."""
 
 
 def measure(part: str, level: str, prompt_count: int) -> dict[str, float]:
     """Measure a part in this process: its seconds, the peak of the memory in MiB, and the length of a prompt."""
     import resource  # Windows has none
 
-    made = benchmark(level, prompt_count)
+    made = benchmark(level, prompt_count, CONDITIONS.get(part, 1))
     began = time.perf_counter()
     PARTS[part](made)
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    (condition,) = made[0].conditions()
-    return {"seconds": seconds, "MiB": peak, "characters": len(str(condition.queries[0].prompt))}
+    last_condition = made[0].conditions()[-1]
+    return {"seconds": seconds, "MiB": peak, "characters": len(str(last_condition.queries[0].prompt))}
 
 
 def measured_elsewhere(part: str, level: str, prompt_count: int) -> dict[str, float]:
@@ -93,7 +103,7 @@ def main() -> None:
         part, level, prompt_count = sys.argv[2:]
         print(json.dumps(measure(part, level, int(prompt_count))))
         return
-    options = arguments(__doc__, {"--levels": list(WORDS_OF_TEXT), "--parts": list(PARTS), "--prompts": [10, 40]})
+    options = arguments(__doc__, {"--levels": list(WORDS_OF_TEXT), "--parts": list(PARTS), "--prompts": [12, 48]})
     few, many = options.prompts
     figures: dict[str, Any] = {}
     rows = []

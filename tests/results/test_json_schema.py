@@ -19,7 +19,8 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import SchemaError, UnknownNameError
 from StaICC.logs.reading import read_logs
-from StaICC.methods.run import Method, run_all, run_many_shot
+from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.run import Method, run_all
 from StaICC.results.json_schema import result_schema
 from StaICC.results.result import result_from_dict
 

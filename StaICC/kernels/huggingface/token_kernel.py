@@ -318,14 +318,7 @@ class TokenKernel:
         if limit is None:
             return []
 
-        texts: set[str] = set()
-        for prompt in prompts:
-            if isinstance(prompt, str):
-                texts.add(prompt)
-            else:
-                texts.update(prompt)
-        by_length = sorted(texts, key=lambda text: (len(text), text))
-        encoded = self.format.encode(self._readable(by_length[-MEASURED:]))
+        encoded = self.format.encode(self._readable(_longest_texts(prompts, MEASURED)))
         token_count = max((len(tokens) for tokens in encoded), default=0)
         if token_count <= NEAR_LIMIT * limit:
             return []
@@ -717,6 +710,24 @@ class TokenKernel:
             choices: The texts that are allowed; empty for all.
         """
         raise NotImplementedError
+
+
+def _longest_texts(prompts: Sequence[Prompt], count: int) -> list[str]:
+    """Return the longest distinct texts of prompts, the longest last. No other prompt is kept in memory.
+
+    Args:
+        prompts: The prompts; for a noisy channel, for each query a tuple of texts.
+        count: The number of texts.
+    """
+    longest: list[str] = []
+    for prompt in prompts:
+        texts = [prompt] if isinstance(prompt, str) else prompt
+        for text in texts:
+            if text not in longest:
+                longest.append(text)
+                longest.sort(key=lambda kept: (len(kept), kept))
+                del longest[:-count]
+    return longest
 
 
 def _check_same_kind(prompts: Sequence[Any]) -> None:

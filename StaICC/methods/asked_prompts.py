@@ -1,0 +1,158 @@
+"""What a method asked on a data set: its prompts, for costs, warnings, the provenance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.benchmarks.forecast import ForecastOptions, Tasks
+from StaICC.errors import StaICCError
+from StaICC.inference.contract import Inference
+from StaICC.inference.identity import code_mark
+from StaICC.inference.model_warnings import model_warnings
+from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.replies import Failure
+from StaICC.inference.runner import Part, RunOptions
+from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.features import FeatureCache, text_count
+from StaICC.methods.kernel_functions import KernelFunction, of_kernel
+from StaICC.methods.model_caches import ModelCaches
+from StaICC.methods.requests import Request, Role
+from StaICC.prompting.prompt_text import Demonstration
+from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.results.signature import digest
+
+
+@dataclass
+class AskedPrompts:
+    """The requests of a method on a data set that were computed."""
+
+    requests: list[Request] = field(default_factory=list)
+    """In the order in which they were asked."""
+    predicted: dict[tuple[FeatureCache, Any], dict[PromptKey, Any]] = field(default_factory=dict)
+    """For each model and inference function the prompts with their predictions; the kernel itself is ``None``."""
+
+    def add(self, cache: FeatureCache, request: Request, rows: Sequence[Any]) -> None:
+        """Add a request with its rows. Only predictions are kept of these, since other features are large.
+
+        Args:
+            cache: The cache of the model that was asked.
+            request: The request.
+            rows: Its rows.
+        """
+        self.requests.append(request)
+        if not of_kernel(request.feature):
+            return
+        is_feature_name = isinstance(request.feature, str)
+        function = None if is_feature_name else request.feature
+        predictions = self.predicted.setdefault((cache, function), {})
+        for key, row in zip(request.keys, rows, strict=True):
+            if is_feature_name and request.feature != "probabilities":
+                predictions.setdefault(key, None)
+            else:
+                predictions[key] = row
+
+    def number_of_texts(self, role: Role) -> int:
+        """Return how many distinct texts the models read: in the noisy channel, a prompt has one for each label.
+
+        Features of one prompt count once, since they come from one run of the model.
+        """
+        distinct = set()
+        for request in self.requests:
+            if request.role != role:
+                continue
+            function = None if isinstance(request.feature, str) else request.feature
+            model = None if request.kernel is None else id(request.kernel)
+            for key in request.keys:
+                distinct.add((model, function, key))
+        return sum(text_count(prompt) for _, _, (prompt, _) in distinct)
+
+    def warnings(self) -> list[str]:
+        """Return what the models warn of for the prompts."""
+        warnings = []
+        for (cache, function), predictions in self.predicted.items():
+            warned = cache.kernel if function is None else cache.function(function)
+            warnings += model_warnings(warned, list(predictions), list(predictions.values()))
+        return warnings
+
+    def tokens_alone(self, caches: ModelCaches) -> float:
+        """Return the tokens that all requests read, and generate at most, if nothing is cached; NaN if unknown."""
+        requests_of: dict[FeatureCache, list[Request]] = {}
+        for request in self.requests:
+            if of_kernel(request.feature):
+                requests_of.setdefault(caches.cache_of(request), []).append(replace(request, kernel=None))
+        return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_of.items())
+
+    def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
+        """Return how many distinct demonstrations the model was shown for each query, in all its prompts.
+
+        Args:
+            data: The data set with the prompts that the predictions answer.
+
+        Returns:
+            A number for each query; ``None`` if a prompt does not know its parts.
+        """
+        shown: dict[tuple[int, int], set[Demonstration]] = {}
+        asked_prompts: set[Prompt] = set()
+        for request in self.requests:
+            if request.role != "test":
+                continue
+            if not isinstance(request.prompts, BaseExperimentor):
+                asked_prompts.update(prompt for prompt, _ in request.prompts)
+                continue
+            for query in request.prompts.all_queries():
+                if query.parts is None:
+                    return None
+                shown.setdefault((query.row, query.repeat), set()).update(query.parts.demonstrations)
+        numbers = []
+        for query in data.all_queries():
+            demonstrations = set(shown.get((query.row, query.repeat), ()))
+            if query.prompt in asked_prompts:
+                if query.parts is None:
+                    return None
+                demonstrations.update(query.parts.demonstrations)
+            numbers.append(len(demonstrations))
+        return numbers
+
+    def digest(self, caches: ModelCaches) -> str:
+        """Return the digest of all that was asked: features, roles, models, prompts with their labels."""
+        return digest(
+            [
+                [_feature_text(request.feature), request.role, caches.cache_of(request).digest, request.keys]
+                for request in self.requests
+            ]
+        )
+
+
+def _feature_text(feature: Any) -> str:
+    """Return what a feature is, without the kernel that computes it."""
+    if isinstance(feature, str):
+        return feature
+    if isinstance(feature, KernelFunction):
+        name, facts = feature.added_identity()
+        return f"{name} {facts.digest}"
+    if isinstance(feature, TextInference):
+        return repr(feature)
+    return code_mark(feature)
+
+
+def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
+    """Return the tokens that a kernel reads, and generates at most, for requests; NaN if that is unknown."""
+    tasks = Tasks(kernel)
+
+    def count(function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Failure]:
+        tasks.add(function, queries, options)
+        return [Failure("it is only counted")] * len(queries)
+
+    FeatureCache(kernel, count).rows(requests)
+    try:
+        forecast = tasks.forecast(ForecastOptions(probe_seconds=0))
+    except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
+        return math.nan
+    is_estimate = forecast.tokenizer is not None  # of a served model, which would not compare with its counts
+    if is_estimate or forecast.tokens is None or forecast.output_tokens is None:
+        return math.nan
+    return forecast.tokens + forecast.output_tokens

@@ -1,0 +1,104 @@
+"""What a method costs: prompts, seconds, tokens, labelled examples. This is the one place that counts them."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Literal
+
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.methods.asked_prompts import AskedPrompts
+from StaICC.methods.contract import MethodRecord
+from StaICC.methods.features import FeatureCache
+from StaICC.methods.model_caches import ModelCaches
+from StaICC.methods.requests import Role
+
+Phase = Literal["loading", "training", "test"]
+"""What time and tokens are spent on. Loading: identity of the model, data, prompts. Training: requests of the role
+``"train"`` with what the method makes of them. Test: those of the role ``"test"``."""
+
+PHASES: dict[Role, Phase] = {"train": "training", "test": "test"}
+"""The phase of requests by their role."""
+
+SECONDS: dict[Phase, str] = {"loading": "loading_seconds", "training": "training_seconds", "test": "seconds"}
+"""Names of the seconds of each phase in ``result.timing``."""
+
+LABELLED_PER_QUERY = "labelled_per_query"
+"""Mean number of distinct demonstrations that the model was shown for a query, in all its prompts."""
+
+LABELLED_IN_TRAINING = "labelled_in_training"
+"""Number of distinct rows of the calibration or demonstration set whose labels the method read."""
+
+Tokens = tuple[int, int]
+"""Tokens that a model has read, and generated."""
+
+
+class Costs:
+    """The costs of a method, summed over the data sets of a benchmark.
+
+    Args:
+        caches: Compute what the method asks.
+    """
+
+    def __init__(self, caches: ModelCaches) -> None:
+        names = ["loading_seconds", "training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts"]
+        if caches.main.tokens is not None:
+            for phase in PHASES.values():
+                names += [f"{phase}_tokens_read", f"{phase}_tokens_generated"]
+        self._sums = dict.fromkeys([*names, LABELLED_IN_TRAINING], 0.0)
+        self._caches = caches
+        self._demonstrations = 0.0
+        self._queries = 0
+        self._measured_from = time.monotonic()
+        self._tokens_before: dict[FeatureCache, Tokens | None] = {}
+        self.start()
+
+    def start(self) -> None:
+        """Measure seconds and tokens from now on."""
+        self._measured_from = time.monotonic()
+        self._tokens_before = {cache: cache.tokens for cache in (self._caches.main, *self._caches.further)}
+
+    def add(self, name: str, value: float) -> None:
+        """Add to a cost."""
+        self._sums[name] = self._sums.get(name, 0.0) + value
+
+    def charge(self, phase: Phase) -> None:
+        """Charge the seconds and tokens that were spent since the last call, or since :meth:`start`, to a phase."""
+        seconds = time.monotonic() - self._measured_from
+        tokens_before = self._tokens_before
+        self.start()
+        self.add(SECONDS[phase], seconds)
+        if phase == "loading":
+            return
+        for cache, tokens in self._tokens_before.items():
+            before = tokens_before.get(cache, cache.first_tokens)
+            if tokens is None or before is None:
+                continue
+            of_model = "" if cache is self._caches.main else "further_"
+            self.add(f"{of_model}{phase}_tokens_read", tokens[0] - before[0])
+            self.add(f"{of_model}{phase}_tokens_generated", tokens[1] - before[1])
+
+    def add_data_set(self, asked: AskedPrompts, record: MethodRecord, predicted: BaseExperimentor) -> None:
+        """Add the prompts, labelled examples and notes of a data set.
+
+        Args:
+            asked: What the method asked.
+            record: What the method read, and what it notes.
+            predicted: The data set with the prompts that the predictions answer.
+        """
+        for role, phase in PHASES.items():
+            self.add(f"{phase}_prompts", asked.number_of_texts(role))
+        for name, number in record.notes.items():
+            self.add(name, number)
+        for positions in record.labels_read.values():
+            self.add(LABELLED_IN_TRAINING, len(positions))
+        demonstrations = asked.demonstrations_per_query(predicted)
+        self._demonstrations += math.nan if demonstrations is None else sum(demonstrations)
+        self._queries += len(predicted)
+
+    def timing(self) -> dict[str, float]:
+        """Return the costs by name; those that are unknown for a data set are left out."""
+        costs = dict(self._sums)
+        if self._queries:
+            costs[LABELLED_PER_QUERY] = self._demonstrations / self._queries
+        return {name: value for name, value in costs.items() if not math.isnan(value)}

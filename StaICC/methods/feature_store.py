@@ -1,0 +1,101 @@
+"""The stores of several features as one, for features that one run of the model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from StaICC.inference.claims import Claims
+from StaICC.inference.contract import Answer, Features
+from StaICC.inference.prompt_key import PromptKey
+from StaICC.inference.recheck import RunCounter
+from StaICC.inference.runner import AnswerStore
+from StaICC.methods.packed_features import comparable_numbers
+from StaICC.methods.requests import OF_TEXTS, Feature
+
+
+def stored_key(feature: Any, key: PromptKey) -> PromptKey:
+    """Return the key under which a feature of a prompt is kept: those of texts have no label space."""
+    prompt, _ = key
+    if isinstance(feature, str) and feature in OF_TEXTS:
+        return (prompt, ())
+    return key
+
+
+class FeatureStore:
+    """The stores of several features as one: a prompt is stored if all features that it needs are.
+
+    Args:
+        stores: The store of each feature.
+        needed: The features that each prompt needs.
+    """
+
+    def __init__(self, stores: Mapping[Feature, AnswerStore], needed: Mapping[PromptKey, set[Feature]]) -> None:
+        self._stores = stores
+        self._needed = needed
+
+    def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
+        """Return the stored features of the prompts that have all."""
+        found = {key: Features() for key in queries}
+        for feature, store in self._stores.items():
+            stored_keys = {key: stored_key(feature, key) for key in queries if feature in self._needed[key]}
+            stored = store.get_many(list(dict.fromkeys(stored_keys.values())))
+            for key, key_in_store in stored_keys.items():
+                if key_in_store in stored:
+                    found[key][feature] = _value_of(feature, stored[key_in_store])
+        return {key: features for key, features in found.items() if features.keys() == self._needed[key]}
+
+    def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
+        """Store features; return those of which others were stored earlier, by another run or process."""
+        computed = {key: features for key, features in answers if isinstance(features, Features)}
+        changed: dict[PromptKey, Answer] = {}
+        for feature, store in self._stores.items():
+            key_of = {stored_key(feature, key): key for key, features in computed.items() if feature in features}
+            items = [(key_in_store, _as_stored(feature, computed[key])) for key_in_store, key in key_of.items()]
+            for key_in_store, stored_earlier in store.put_many(items).items():
+                features = computed[key_of[key_in_store]]
+                features[feature] = _value_of(feature, stored_earlier)
+                changed[key_of[key_in_store]] = features
+        return changed
+
+    def version(self) -> object:
+        """Return a value that changes when another run stores features."""
+        return tuple(store.version() for store in self._stores.values())
+
+    def claims(self) -> Claims:
+        """Return the claims of a run on queries, which other runs that compute the first of these features see."""
+        first_store = next(iter(self._stores.values()))
+        return first_store.claims()
+
+    def refuse_read_only(self) -> None:
+        """Refuse stores that cannot be written, before features are computed for them."""
+        for store in self._stores.values():
+            store.refuse_read_only()
+
+
+def _as_stored(feature: Feature, features: Features) -> Answer:
+    """Return a feature as its own store keeps it: label probabilities as a plain run keeps predictions."""
+    if feature == "probabilities":
+        probabilities: Answer = features[feature]
+        return probabilities
+    return Features({feature: features[feature]})
+
+
+def _value_of(feature: Feature, stored: Answer) -> Any:
+    """Return the value of a feature from what its own store keeps."""
+    return stored[feature] if isinstance(stored, Features) else stored
+
+
+class FeatureCounter(RunCounter):
+    """Compares rechecked features by their numbers, relative to the largest of a row; predictions as they are."""
+
+    def compare(self, query: PromptKey, stored: Answer, again: Answer, where: str) -> str | None:
+        """Count features that were computed again.
+
+        Returns:
+            A warning, if they differ and the kernel's predictions may change; else ``None``.
+
+        Raises:
+            IdentityError: They differ from the stored ones by more than the tolerance.
+        """
+        return super().compare(query, comparable_numbers(stored), comparable_numbers(again), where)

@@ -1,0 +1,181 @@
+"""Runs the steps of a method on a data set: one loop serves what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.errors import ArgumentError
+from StaICC.inference.contract import Inference, tokens_used
+from StaICC.inference.replies import Failure
+from StaICC.inference.runner import Part
+from StaICC.methods.asked_prompts import AskedPrompts
+from StaICC.methods.capabilities import check_requests
+from StaICC.methods.contract import MethodData, Predictions, Steps
+from StaICC.methods.costs import PHASES, Costs
+from StaICC.methods.model_caches import ModelCaches
+from StaICC.methods.outputs import as_probabilities, as_stated
+from StaICC.methods.requests import Request, Role
+from StaICC.metrics.classification import Kind
+
+ROLES: tuple[Role, ...] = ("train", "test")
+"""In the order in which the requests of one step are computed."""
+
+
+class StartedMethod:
+    """A method on a data set: what it asks now, or what it returned.
+
+    Args:
+        title: Its name, for messages.
+        steps: Its steps.
+        kernel: The kernel that answers it.
+
+    Attributes:
+        requests: What it asks; ``None`` when it has returned.
+        returned: What it returned.
+
+    Raises:
+        ArgumentError: The method is no generator, refuses the data set, or calls the kernel by itself.
+        CapabilityError: The kernel cannot compute what the first step asks.
+    """
+
+    def __init__(self, title: str, steps: Steps, kernel: Inference) -> None:
+        if not isinstance(steps, Generator):
+            got = f"got {type(steps).__name__}, expected a function that yields requests and returns predictions"
+            raise ArgumentError(got)
+        self._title = title
+        self._steps = steps
+        self._kernel = kernel
+        self.requests: Sequence[Request] | None = None
+        self.returned: Any = None
+        self.advance(None)
+
+    @property
+    def role(self) -> Role:
+        """The role of the present step: ``"train"`` if any of its requests is about prompts to learn from."""
+        for request in self.requests or ():
+            if request.role == "train":
+                return "train"
+        return "test"
+
+    def advance(self, rows: list[list[Any]] | None) -> None:
+        """Give the method the rows that it asked for, and take what it asks next.
+
+        Args:
+            rows: For each request its rows; ``None`` for the first step.
+
+        Raises:
+            ArgumentError: The kernel counted tokens meanwhile, which no request says.
+        """
+        tokens_before = tokens_used(self._kernel)
+        try:
+            requests = self._steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
+        except StopIteration as end:
+            self.requests = None
+            self.returned = end.value
+            return
+        finally:
+            if tokens_used(self._kernel) != tokens_before:
+                raise ArgumentError("the method calls the kernel by itself; it must request features")
+        check_requests(self._title, self._kernel, requests)
+        self.requests = requests
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a method reads the predictions of the model, and how the benchmark reads those of the method."""
+
+    outputs: Kind
+    """How the data set states rows of numbers to be read."""
+    unchanged: bool
+    """Whether the method is the model itself, so that the benchmark reads its outputs as they are."""
+
+    def rows(self, request: Request, rows: list[Any]) -> list[Any]:
+        """Return the rows of a request as the method gets them: probabilities, where a kind is stated."""
+        if request.feature != "probabilities" or self.unchanged:
+            return rows
+        return as_probabilities(rows, self.outputs)
+
+    def predictions(self, returned: Any, data: MethodData) -> Predictions:
+        """Return what a method returned as predictions of the stated kind, for the queries that they answer."""
+        predictions = returned if isinstance(returned, Predictions) else data.predictions(returned)
+        if self.unchanged or not hasattr(predictions.rows, "__len__"):
+            return predictions
+        return replace(predictions, rows=as_stated(predictions.rows, self.outputs))
+
+
+def serve(
+    method: StartedMethod, data: MethodData, caches: ModelCaches, part: Part, costs: Costs, reading: Reading
+) -> AskedPrompts:
+    """Answer what a method asks until it returns.
+
+    Args:
+        method: The method.
+        data: What it knows.
+        caches: Compute the features.
+        part: For messages and progress.
+        costs: Get the seconds and tokens of each phase.
+        reading: How the method reads predictions.
+
+    Returns:
+        What it asked.
+
+    Raises:
+        OutputError: A prompt has no feature, and the run stops at the first failure.
+    """
+    asked = AskedPrompts()
+    while method.requests is not None:
+        step_phase = PHASES[method.role]
+        rows_of: dict[int, list[Any]] = {}
+        for role in ROLES:
+            positions = []
+            for position, request in enumerate(method.requests):
+                if request.role == role and not request.ahead:
+                    positions.append(position)
+            if not positions:
+                continue
+            requests = [method.requests[position] for position in positions]
+            phase_shown = PHASES[role] if role == "train" else ""
+            computed = caches.rows(requests, replace(part, phase=phase_shown))
+            for position, request, rows in zip(positions, requests, computed, strict=True):
+                asked.add(caches.cache_of(request), request, rows)
+                rows_of[position] = reading.rows(request, rows)
+                if role == "train":
+                    _warn_of_failures(data, rows)
+            costs.charge(PHASES[role])
+        method.advance([rows_of.get(position, []) for position in range(len(method.requests))])
+        costs.charge(step_phase)
+    return asked
+
+
+def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:
+    """Warn if some training prompts have no row."""
+    failed = sum(isinstance(row, Failure) for row in rows)
+    if 0 < failed < len(rows):
+        data.warn(f"{failed} of {len(rows)} training prompts have no prediction and are left out")
+
+
+def prompts_of_method(method: StartedMethod, caches: ModelCaches, part: Part) -> BaseExperimentor | None:
+    """Return the data set with the prompts that a method chose: those of the first step without prompts to learn from.
+
+    Args:
+        method: The method.
+        caches: Compute the features that it learns from.
+        part: For messages and progress.
+
+    Returns:
+        The data set, without labels of test rows; ``None`` if this step has no request about all queries.
+
+    Raises:
+        OutputError: The kernel has no features of a training prompt.
+    """
+    while method.requests is not None and method.role == "train":
+        now = [request for request in method.requests if not request.ahead]
+        rows = iter(caches.rows(now, part))
+        method.advance([[] if request.ahead else next(rows) for request in method.requests])
+    for request in method.requests or ():
+        if isinstance(request.prompts, BaseExperimentor):
+            return request.prompts
+    return None

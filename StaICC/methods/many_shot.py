@@ -1,0 +1,92 @@
+"""A method at several numbers of demonstrations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.errors import ArgumentError
+from StaICC.kernels.huggingface.token_trie import distinct_positions
+from StaICC.methods.run import Method, MethodRun, run_each
+from StaICC.methods.table import OF_SHOTS, MethodTable
+
+
+def refuse_groups(benchmarks: Sequence[Any]) -> None:
+    """Refuse groups where several ``k`` are compared."""
+    if not all(isinstance(benchmark, Benchmark) for benchmark in benchmarks):
+        raise ArgumentError("several k need one benchmark: got a group. Run its members one by one")
+
+
+def different(ks: Iterable[int]) -> list[int]:
+    """Return numbers of demonstrations in order.
+
+    Raises:
+        ArgumentError: There is none, or one is given twice.
+    """
+    numbers = sorted(ks)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ArgumentError(f"k: got {numbers}, expected different numbers, at least one")
+    return numbers
+
+
+def run_many_shot(
+    method: Method,
+    make_benchmark: Callable[[int], Benchmark],
+    ks: Iterable[int],
+    finished: Callable[[MethodTable], None] | None = None,
+    **run: Any,
+) -> MethodTable:
+    """Return the results of a method for several numbers of demonstrations.
+
+    Args:
+        method: The method with its kernel.
+        make_benchmark: Returns the benchmark for a ``k``, such as ``lambda k: Normal(k, sampler="nested")``.
+        ks: The numbers of demonstrations; the smallest is run first.
+        finished: Called with the table so far after each ``k``.
+        **run: Options of the run; see :meth:`~StaICC.methods.run.Method.run`.
+
+    Returns:
+        The results by ``"k=4"``; it prints as a table. ``skipped`` has the reasons of those that failed, such as
+        prompts that are longer than the context of the model. ``timing`` of each result has ``prompt_characters`` (of
+        the distinct test prompts) and ``new_characters`` (without the prefixes that they share with each other and with
+        the prompts of a smaller ``k``).
+
+    Raises:
+        ArgumentError: No ``k`` is given, one is given twice, the benchmark is a group, or none could be run.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> from StaICC.kernels.ppm import PPMKernel
+        >>> mini = lambda k: Normal(k, datasets=["mini"], limit=2, sampler="nested")
+        >>> list(run_many_shot(Method("vanilla", PPMKernel()), mini, [2, 8]))
+        ['k=2', 'k=8']
+    """
+    numbers = different(ks)
+    runs = {f"k={k}": MethodRun(f"k = {k}", method, make_benchmark(k)) for k in numbers}
+    refuse_groups([planned.benchmark for planned in runs.values()])
+    texts_so_far: set[str] = set()
+
+    def measured(table: MethodTable) -> None:
+        """Add the characters of the prompts to the last result."""
+        name = list(table)[-1]
+        texts = _distinct_texts(runs[name].benchmark)
+        characters_before = distinct_positions(list(texts_so_far))
+        texts_so_far.update(texts)
+        new_characters = distinct_positions(list(texts_so_far)) - characters_before
+        table[name].timing["prompt_characters"] = float(sum(len(text) for text in texts))
+        table[name].timing["new_characters"] = float(new_characters)
+        if finished is not None:
+            finished(table)
+
+    table = MethodTable(OF_SHOTS.name, {}, {f"k={k}": f"{method.spec.title}, k = {k}" for k in numbers}, {})
+    return run_each(table, runs, measured, same_data=False, **run)
+
+
+def _distinct_texts(benchmark: Benchmark) -> set[str]:
+    """Return the distinct prompts of a benchmark; the texts of the noisy channel become one."""
+    texts = set()
+    for experimentor in benchmark:
+        for query in experimentor.all_queries():
+            texts.add(query.prompt if isinstance(query.prompt, str) else "\0".join(query.prompt))
+    return texts

@@ -1,0 +1,70 @@
+"""Rows of requests in which some are missing: predictions or features that a run collected as failures."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from StaICC.inference.replies import Failure, failure_of_error, output_error
+
+
+def is_missing(row: Any) -> bool:
+    """Return whether there is a failure, or an exception that a kernel returned, in the place of a row."""
+    return isinstance(row, (Failure, BaseException))
+
+
+def present(rows: Iterable[Any]) -> list[Any]:
+    """Return the rows that are neither failures nor exceptions."""
+    return [row for row in rows if not is_missing(row)]
+
+
+def apply_present(rows: Sequence[Any], apply: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+    """Return what a function makes of copies of the rows that there are; failures and exceptions keep their places.
+
+    Args:
+        rows: The rows.
+        apply: Returns a row for each row. It is not called if there are none.
+    """
+    copies = [copy.copy(row) for row in present(rows)]
+    applied = iter(apply(copies) if copies else ())
+    return [row if is_missing(row) else next(applied) for row in rows]
+
+
+def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
+    """Leave out the rows without a prediction, and what belongs to them in other lists.
+
+    Args:
+        rows: Predictions or features; failures occur only in runs that collect them.
+        *others: Lists of the same length.
+
+    Returns:
+        The rows, and the other lists.
+
+    Raises:
+        OutputError: All rows are failures.
+    """
+    answered = [number for number, row in enumerate(rows) if not isinstance(row, Failure)]
+    if len(answered) == len(rows):
+        return (rows, *others)
+    if not answered:
+        check_answered(rows[:1], "calibration prompt")
+    return tuple([values[number] for number in answered] for values in (rows, *others))
+
+
+def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
+    """Return the predictions as a list; some kernels return an exception in the place of a prediction.
+
+    Args:
+        rows: Predictions of a kernel.
+        what: What a row is, for the message, such as ``"calibration prompt"``.
+
+    Raises:
+        OutputError: A prediction is an exception.
+    """
+    predictions = list(rows)
+    for number, row in enumerate(predictions):
+        if is_missing(row):
+            failure = row if isinstance(row, Failure) else failure_of_error(row, str(row))
+            raise output_error(f"{what} {number} has no prediction: {failure.reason}", failure)
+    return predictions
