@@ -331,10 +331,15 @@ class BaseExperimentor(FixedAttributes):
         """
         from StaICC.benchmarks.evaluation import evaluate
 
-        run = evaluate(self.task, self.scoring(), conditions, answers, where or self.name)
+        run = evaluate(self.task, self.scoring(), conditions, answers, where or self.name, self.clusters)
         return replace(run, details=replace(run.details, data=self.data_digest))
 
     # -- records and verification
+
+    @property
+    def clusters(self) -> tuple[int, ...] | None:
+        """The number of the cluster of each test row; ``None`` if rows are assumed to be independent."""
+        return None
 
     def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:
         """Return one record for each query of a run."""

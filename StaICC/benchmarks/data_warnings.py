@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.datasets.clusters import Clusters
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
 from StaICC.prompting.views import SubsetView, TripletSplit, split_dataset
 
@@ -64,7 +65,7 @@ def warnings_of_rows(experimentor: Experimentor) -> list[str]:
     calibration = texts_of(split.calibration)
     warnings = (
         _few_rows(experimentor, split),
-        _repeated_test_texts(test),
+        _repeated_test_texts(test, experimentor.dataset.clusters),
         _shared_texts(test, demonstrations, "demonstration"),
         _shared_texts(test, calibration, "calibration"),
         _contradictory_labels([*test, *demonstrations, *calibration]),
@@ -147,9 +148,12 @@ def _few_rows(experimentor: Experimentor, split: TripletSplit) -> str | None:
     standard_error = math.sqrt(0.5 * (1 - 0.5) / tested_row_count)
     half_width_in_points = min(100 * 1.96 * standard_error, 50)
     verb = "are" if tested_row_count > 1 else "is"
+    at_best = ""
+    if experimentor.clusters is not None:
+        at_best = ", at best, because rows are in clusters"
     return (
         f"{tested_row_count} of {experimentor.dataset.card.rows} rows {verb} tested: an accuracy of 50 % is known to "
-        f"+/- {half_width_in_points:.0f} points. {_remedy_for_few_rows(experimentor, split)}"
+        f"+/- {half_width_in_points:.0f} points{at_best}. {_remedy_for_few_rows(experimentor, split)}"
     )
 
 
@@ -169,18 +173,23 @@ def _remedy_for_few_rows(experimentor: Experimentor, split: TripletSplit) -> str
     return "Use more rows"
 
 
-def _repeated_test_texts(test: Sequence[RowTexts]) -> str | None:
+def _repeated_test_texts(test: Sequence[RowTexts], clusters: Clusters | None) -> str | None:
     """Return a warning about test rows with the texts of an earlier test row; ``None`` if there are none.
 
     Intervals are computed as if all test rows were independent. Rows with equal texts are not, so intervals are too
-    narrow.
+    narrow. If rows are in clusters, only rows of different clusters must be independent.
+
+    Args:
+        test: The test rows.
+        clusters: The clusters of the rows of the data set; ``None`` if rows are independent.
     """
-    seen: set[tuple[str, ...]] = set()
+    cluster_of_texts: dict[tuple[str, ...], int] = {}
     repeated = []
     for row in test:
-        if row.texts in seen:
+        cluster = row.row if clusters is None else clusters.numbers[row.row]
+        first_cluster = cluster_of_texts.setdefault(row.texts, cluster)
+        if first_cluster != cluster:
             repeated.append(row)
-        seen.add(row.texts)
     if not repeated:
         return None
     have = "has the text" if len(repeated) == 1 else "have the texts"

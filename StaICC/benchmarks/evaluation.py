@@ -67,7 +67,12 @@ RunsByDataset = Mapping[str, DatasetRun]
 
 
 def evaluate(
-    task: Scorer, scoring: Scoring, conditions: Sequence[Condition], predictions: Sequence[Answer | Failure], name: str
+    task: Scorer,
+    scoring: Scoring,
+    conditions: Sequence[Condition],
+    predictions: Sequence[Answer | Failure],
+    name: str,
+    clusters: Sequence[int] | None = None,
 ) -> DatasetRun:
     """Return the scores of the predictions of one data set, with intervals, baselines, warnings and records.
 
@@ -77,12 +82,13 @@ def evaluate(
         conditions: The conditions.
         predictions: The predictions of all conditions, in order.
         name: Benchmark and data set, for messages.
+        clusters: The cluster of each test row; ``None`` if rows are independent.
 
     Raises:
         OutputError: Predictions cannot be read, or some are labels and some are rows of numbers.
         ArgumentError: The task averages a score that it does not return.
     """
-    reader = _OutcomeReader(task, scoring, conditions, predictions, name)
+    reader = _OutcomeReader(task, scoring, conditions, predictions, name, clusters)
     unparsed = _policy_for_replies(task, scoring)
     outcomes = reader.read(assume="wrong" if unparsed == "wrong" else None)
     failures = failed_queries(outcomes, of_replies=False)
@@ -130,6 +136,7 @@ def evaluate(
         label_mass=_label_masses(outcomes),
         dropped=_dropped_by_condition(conditions, predictions),
         labels=_label_space(task, conditions),
+        clusters=None if clusters is None else tuple(clusters),
     )
     intervals_of_averaged = {}
     for key, interval_key in interval_keys.items():
@@ -158,6 +165,8 @@ class _OutcomeReader:
     """The predictions of all conditions, in order."""
     name: str
     """Benchmark and data set, for messages."""
+    clusters: Sequence[int] | None
+    """The cluster of each test row; ``None`` if rows are independent."""
 
     def read(self, assume: Assumed) -> list[Outcome]:
         """Return the outcome of each condition.
@@ -181,6 +190,7 @@ class _OutcomeReader:
                 if len(self.conditions) > 1:
                     where = f"{self.name}, condition {condition.name}"
                 raise OutputError(f"{where}: {error}") from error
+            outcome.clusters = self.clusters
             outcomes.append(outcome)
         return outcomes
 

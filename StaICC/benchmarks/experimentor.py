@@ -19,6 +19,7 @@ from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.benchmarks.hidden_labels import copied_rows, split_without_test_labels
 from StaICC.benchmarks.task import Condition, Scores, Scoring, Statistics, Task, TaskInput
 from StaICC.datasets.catalogue import PUBLISHED_SPLIT, get_card
+from StaICC.datasets.clusters import digest_of_clusters
 from StaICC.datasets.dataset import load_dataset
 from StaICC.datasets.source import BuiltIn, ReleasedWheel
 from StaICC.errors import ArgumentError
@@ -701,6 +702,27 @@ class Experimentor(BaseExperimentor):
         test = self.triplet_dataset.test
         return digest([test.texts(row) for row in range(len(test))])
 
+    @property
+    def clusters(self) -> tuple[int, ...] | None:
+        """The number of the cluster of each test row; ``None`` if rows are assumed to be independent.
+
+        A task whose queries do not show the texts of the test rows has independent ones, whatever their rows share.
+        """
+        clusters = self.dataset.clusters
+        if clusters is None or self.task.content_free:
+            return None
+        return tuple([clusters.numbers[row] for row in self.triplet_dataset.test.indexes])
+
+    def _clusters_field(self) -> str | None:
+        """Return the clusters as a field of the signature: what rows share, and a digest of the numbers."""
+        from StaICC.results.signature import escaped
+
+        numbers = self.clusters
+        clusters = self.dataset.clusters
+        if numbers is None or clusters is None:
+            return None
+        return f"{escaped(clusters.name)}-{digest_of_clusters(numbers)[:12]}"
+
     def scoring(self) -> Scoring:
         """Return the settings with which the task scores outcomes."""
         return Scoring(
@@ -856,6 +878,7 @@ class Experimentor(BaseExperimentor):
         is_noisy = self.prompt_former.settings.noisy_channel
         return {
             "split": self._split_field(),
+            "clusters": self._clusters_field(),
             "k": str(self._k),
             "repeats": str(self.get_repeat_times()),
             "demonstrations": self._demonstrations_field(),

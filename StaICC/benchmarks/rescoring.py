@@ -279,7 +279,12 @@ class ScoredResult:
 
         # Signature and provenance both state the method, which nothing computes. Each is compared with the other one.
         recomputed.signature = Signature({**recomputed.signature.fields, "method": saved.provenance.method})
-        recomputed.provenance = replace(recomputed.provenance, method=saved.signature.fields.get("method"))
+        recomputed.provenance = replace(
+            recomputed.provenance,
+            method=saved.signature.fields.get("method"),
+            asked=saved.provenance.asked,
+            further_models=saved.provenance.further_models,
+        )
 
         # A data file is found by its digest, so it may have another name than in the run.
         for name in recomputed.files.keys() & saved.files.keys():
@@ -383,7 +388,10 @@ _ENTRIES_NOT_SHARED = (DIVIDED, "details", "environment", "timing")
 set, or only the run can know them."""
 _DETAILS_NOT_FROM_PREDICTIONS = ("prompts", "query_digests", "label_mass", "dropped")
 """Details of a data set that do not follow from its predictions. The digests of the prompts are compared before."""
-_PREDICTOR_FIELDS_OF_RUN = ("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried")
+_PREDICTOR_FIELDS_OF_RUN = (
+    *("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried"),
+    *("tokens_read", "tokens_generated"),
+)
 """The fields of a predictor (a model in the provenance) that only the run can know."""
 OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
 """The key of a file's schema number, with the reason why another number is unchecked instead of contradicted."""

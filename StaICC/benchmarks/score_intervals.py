@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from StaICC.benchmarks.task import Outcome
+from StaICC.benchmarks.task import Outcome, sample_of
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, combine, of_difference
 from StaICC.metrics.scores import CONSISTENCY
-from StaICC.metrics.statistics import Sample, Statistic
+from StaICC.metrics.statistics import Statistic
 
 Intervals = Mapping[str, Interval | NoInterval]
 """Intervals of scores by key."""
@@ -60,7 +60,8 @@ def slope_intervals(
         predictions = _read_all(outcomes, statistic)
         if predictions is not None:
             compute_interval = partial(_slope_interval, outcomes, predictions, shares, statistic, level)
-            intervals[f"sensitivity.{key}"] = statistic.withheld(outcomes[0].sample, compute_interval)
+            units = outcomes[0].sample.by_cluster()
+            intervals[f"sensitivity.{key}"] = statistic.withheld(units, compute_interval)
     return intervals
 
 
@@ -105,14 +106,20 @@ def _slope_interval(
     # The limits are computed for the score as a share of its largest value, and multiplied by this value at the end.
     # The slope of the share is largest if the share is 1 in conditions with a positive weight and 0 in the others. As
     # the weights sum to 0, this is half the sum of their absolute values.
-    _, highest_score = statistic.range(outcomes[0].sample.n_labels)
+    samples = [outcome.sample.by_cluster() for outcome in outcomes]
+    _, highest_score = statistic.range(samples[0].n_labels)
     largest_slope = math.fsum(map(abs, weights)) / 2.0
 
-    rows_by_condition = [sorted({query.row for query in outcome.queries}) for outcome in outcomes]
+    rows_by_condition = []
+    for outcome, sample in zip(outcomes, samples, strict=True):
+        if sample.unit == "cluster":
+            rows_by_condition.append(sample.row_names)
+        else:
+            rows_by_condition.append(sorted({query.row for query in outcome.queries}))
     all_rows = sorted(set().union(*rows_by_condition))
     terms = []
-    for outcome, predictions_of_outcome, rows in zip(outcomes, predictions, rows_by_condition, strict=True):
-        share = statistic.part(outcome.sample, predictions_of_outcome, level).scaled(1.0 / highest_score)
+    for sample, predictions_of_outcome, rows in zip(samples, predictions, rows_by_condition, strict=True):
+        share = statistic.part(sample, predictions_of_outcome, level).scaled(1.0 / highest_score)
         terms.append(aligned(of_difference(share, level), rows, all_rows))
     method = "variance recovery over conditions, unit: test row"
     slope = combine(terms, weights).interval(level, method, -largest_slope, largest_slope)
@@ -152,13 +159,6 @@ def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Interval
         if None not in predictions:
             queries.append(query)
             labels_by_query.append(predictions)
-    number_of_row: dict[int, int] = {}
-    for query in queries:
-        number_of_row.setdefault(query.row, len(number_of_row))
-    sample = Sample(
-        truth=[query.label for query in queries],
-        rows=[number_of_row[query.row] for query in queries],
-        n_rows=len(number_of_row),
-        n_labels=0,  # The consistency does not depend on the number of labels.
-    )
+    # The consistency does not depend on the number of labels.
+    sample = sample_of(queries, n_labels=0, clusters=outcomes[0].clusters)
     return {"sensitivity.consistency": CONSISTENCY.interval(sample, labels_by_query, level)}

@@ -131,6 +131,9 @@ class Outcome:
         self.outputs = outputs
         self._reading: Kind = outputs  # how the rows are read: as the argument says, or as decided before assuming rows
         self._ambiguous_reading: Normalised | None = None  # set if the rows of the model were ambiguous before that
+        self.clusters: Sequence[int] | None = None
+        """The cluster of each test row of the data set, the unit of intervals and tests; ``None`` if rows are
+        independent. Set before :attr:`sample` is read."""
         self.given: Answers = answers
         """The predictions as they are scored: those of the model, and those that are assumed for unparsed replies."""
         if assume is not None:
@@ -248,13 +251,13 @@ class Outcome:
     def sample(self) -> Sample:
         """The scored queries as a sample, as statistics read them."""
         n_labels = len(self.rows[0]) if self.rows else 0
-        return _sample_of(self.queries, n_labels)
+        return sample_of(self.queries, n_labels, self.clusters)
 
     @property
     def sample_of_all(self) -> Sample:
         """All queries of the condition as a sample, including queries without a prediction."""
         queries = self.condition.queries
-        return _sample_of(queries, len(queries[0].label_space))
+        return sample_of(queries, len(queries[0].label_space), self.clusters)
 
     def read(self, statistic: Statistic) -> Sequence[Any] | None:
         """Return the scored predictions in the form that a statistic reads, one for each scored query.
@@ -369,7 +372,7 @@ def _mixed_kinds(answers: Answers) -> OutputError:
     )
 
 
-def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
+def sample_of(queries: Sequence[Query], n_labels: int, clusters: Sequence[int] | None = None) -> Sample:
     """Return queries as a sample, with their test rows numbered from 0.
 
     Queries of the test rows 4, 9 and 4 have the row numbers 0, 1 and 0.
@@ -377,14 +380,19 @@ def _sample_of(queries: Sequence[Query], n_labels: int) -> Sample:
     Args:
         queries: The queries.
         n_labels: The number of labels; 0 if it is not known.
+        clusters: The cluster of each test row of the data set; ``None`` if rows are independent.
     """
     rows = sorted({query.row for query in queries})
     number_of_row = {row: number for number, row in enumerate(rows)}
+    clusters_of_rows = None
+    if clusters is not None:
+        clusters_of_rows = [clusters[row] for row in rows]
     return Sample(
         truth=[query.label for query in queries],
         rows=[number_of_row[query.row] for query in queries],
         n_rows=len(number_of_row),
         n_labels=n_labels,
+        clusters=clusters_of_rows,
     )
 
 

@@ -125,11 +125,20 @@ def plan(args: argparse.Namespace) -> Printed:
     rows = []
     for design in planned.designs:
         usage = _usage(design, args.tokens, prices)
-        records.append({**dataclasses.asdict(design), **usage})
+        records.append({**_without_clusters(dataclasses.asdict(design), "clusters"), **usage})
         rows.append(_design_row(design, usage, args.currency))
     blocks: list[Block] = [table(rows), Line(f"sources of variance: {planned.components.source}")]
     blocks += _commands(planned.designs[0], pilots)
-    return Printed({**dataclasses.asdict(planned), "designs": records}, blocks)
+    values = dataclasses.asdict(planned)
+    values["components"] = _without_clusters(values["components"], "cluster_rows")
+    return Printed({**values, "designs": records}, blocks)
+
+
+def _without_clusters(values: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return values of a plan without the entry about clusters, if rows have none."""
+    if values[key] is None:
+        del values[key]
+    return values
 
 
 def _usage(design: SampleDesign, tokens_of_query: Sequence[int], prices: Sequence[float] | None) -> dict[str, float]:
@@ -161,6 +170,8 @@ def _design_row(design: SampleDesign, usage: Mapping[str, float], currency: str)
         "tokens": f"{usage['tokens'] + usage['output_tokens']:,}",
         "half width": f"{design.half_width:.3f}",
     }
+    if design.clusters is not None:
+        row["clusters"] = design.clusters
     if design.power is not None:
         row["power"] = f"{design.power:.2f}"
     if "cost" in usage:

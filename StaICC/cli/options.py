@@ -38,7 +38,7 @@ ALL = "all"
 _DEFAULT_K = 4
 _DEFAULT_SAMPLER = "default"
 
-_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns", "label_separator")
+_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns", "label_separator", "cluster")
 """The arguments that describe a file of own data."""
 
 _BENCHMARK_ARGUMENTS = (
@@ -277,6 +277,11 @@ def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="the text between the labels of a row that has several, such as ';' (for run long-icl)",
     )
+    group.add_argument(
+        "--cluster",
+        metavar="COLUMN",
+        help="the column that dependent rows share, such as a document: the unit of intervals and tests",
+    )
 
 
 def datasets_of(args: argparse.Namespace) -> list[Any] | None:
@@ -317,6 +322,7 @@ def _read_own_data(args: argparse.Namespace) -> Dataset:
             quoting=args.quoting,
             columns=args.columns,
             label_separator=args.label_separator,
+            cluster=args.cluster,
         )
     except StaICCError as error:
         raise type(error)(_with_options(str(error))) from error.__cause__
@@ -338,6 +344,7 @@ def _with_options(message: str) -> str:
     message = message.replace("texts=['text'], label='label'", "--text text --label label")
     message = message.replace("encoding=", "--encoding ")
     message = message.replace("label_separator:", "--label-separator:")
+    message = message.replace("cluster:", "--cluster:")
     message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message)
     return re.sub(r"columns=\[([^]]*)\]", _as_columns_option, message)
 

@@ -43,6 +43,7 @@ from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.paired_tests import bonferroni
 from StaICC.results.experiment_table import is_experiment
+from StaICC.results.interval_scope import scope_notes
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark, split_runs
 
@@ -281,6 +282,7 @@ def _comparison(
         signature=str(first.signature),
         log_notes=aligned.log_notes([difference.first, difference.second]),
         other_metrics=aligned.other_metrics,
+        scope=tuple(scope_notes([first, second])),
     )
 
 

@@ -226,6 +226,9 @@ class Comparison(Displayed):
     """What is unusual in the logs from which the runs were read, each with the name of its run."""
     other_metrics: tuple[str, ...] = ()
     """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
+    scope: tuple[str, ...] = ()
+    """What limits intervals and tests: demonstrations that all test rows share, and rows in clusters. Empty if rows are
+    independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
 
     @property
     def overall(self) -> DatasetComparison:
@@ -332,7 +335,7 @@ class Comparison(Displayed):
         return texts
 
     def conclusion(self) -> list[str]:
-        """Return the sentences below the table: which run is better, what is untested, non-inferiority, equivalence."""
+        """Return the sentences below the table: which run is better, what is untested, what limits the intervals."""
         texts = []
         for line in self.claims:
             if isinstance(line.outcome, Tested):
@@ -343,6 +346,7 @@ class Comparison(Displayed):
         texts += [str(claim) for claim in self.non_inferiority]
         texts += [str(equivalence) for equivalence in self.equivalences]
         texts += [str(interaction) for interaction in self.interactions]
+        texts += self.scope
         return texts
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
@@ -380,6 +384,8 @@ class Comparison(Displayed):
         plain = dataclasses.asdict(self)
         plain["differences"] = [difference._asdict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
+        if not self.scope:
+            del plain["scope"]
         lines = [*plain["datasets"], *plain["interactions"]]
         if plain["mean"] is not None:
             lines.append(plain["mean"])

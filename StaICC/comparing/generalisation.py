@@ -22,10 +22,12 @@ from StaICC.comparing.verdicts import Tested
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics import crossed_effects as crossed
+from StaICC.metrics.clusters import too_few_clusters
 from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, mean_interval, ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.metrics.statistics import Statistic
+from StaICC.results.interval_scope import cluster_notes
 from StaICC.results.result import Result
 
 BENCHMARK = benchmark_names.GENERALISATION
@@ -129,6 +131,8 @@ class VarianceComponents(Displayed):
     left_out: Mapping[str, int]
     """Number of test rows that lack a prediction in some condition, by data set. They count for the accuracy and its
     interval over rows, but not for the sources of variance."""
+    notes: tuple[str, ...] = ()
+    """Sentences about data sets whose rows are in clusters, which then are the rows of the table."""
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the column heads, and two table rows for each data set.
@@ -174,6 +178,8 @@ class VarianceComponents(Displayed):
                 "and its interval (undefined: fewer than two degrees of freedom, or no variation)"
             ),
         ]
+        for note in self.notes:
+            blocks.append(Line(f"{note} Rows of the table are clusters there."))
         for dataset, row_count in self.left_out.items():
             note = (
                 f"note: {row_count} rows of {dataset} lack predictions: the accuracy and its intervals are conditional "
@@ -206,18 +212,17 @@ def variance_components(result: Result, level: float = 0.95) -> VarianceComponen
     left_out: dict[str, int] = {}
     for dataset in result.details:
         cells_by_row = _correct(result, dataset)
-        line = _decomposition(dataset, list(cells_by_row.values()), result, level)
-        complete_row_count, _, _ = line.effects.sizes
-        incomplete_row_count = len(cells_by_row) - complete_row_count
+        line = _decomposition(dataset, cells_by_row, result, level)
+        incomplete_row_count = sum(None in cells for cells in cells_by_row.values())
         if incomplete_row_count > 0:
             left_out[dataset] = incomplete_row_count
         lines.append(line)
     if len(lines) > 1:
         lines.append(_mean_decomposition(lines))
-    return VarianceComponents(tuple(lines), left_out)
+    return VarianceComponents(tuple(lines), left_out, notes=tuple(cluster_notes(result)))
 
 
-def _decomposition(dataset: str, correct: Sequence[_Cells], result: Result, level: float) -> Decomposition:
+def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, level: float) -> Decomposition:
     """Return the accuracy on one data set with its sources of variance.
 
     Args:
@@ -225,16 +230,22 @@ def _decomposition(dataset: str, correct: Sequence[_Cells], result: Result, leve
         correct: The correctness of the predictions for each test row.
         result: The result.
         level: Nominal coverage of the intervals.
+
+    Raises:
+        UndefinedMetricError: Fewer than two rows have predictions of all draws and templates, or the rows are in
+            clusters, and these are too few.
     """
     effects = _effects(dataset, correct, result)
-    hits: list[float] = []
-    predictions: list[float] = []
-    for cells in correct:
+    # The unit is the test row, or the cluster of rows.
+    hits: dict[int, float] = {}
+    predictions: dict[int, float] = {}
+    for row, cells in correct.items():
         predicted = _known(cells)
         if predicted:
-            hits.append(math.fsum(predicted))
-            predictions.append(float(len(predicted)))
-    accuracy = ratio_part(hits, predictions, level)
+            unit = _unit_of(result, dataset, row)
+            hits[unit] = hits.get(unit, 0.0) + math.fsum(predicted)
+            predictions[unit] = predictions.get(unit, 0.0) + len(predicted)
+    accuracy = ratio_part(list(hits.values()), list(predictions.values()), level)
     fixed = accuracy.interval(level, Statistic.method)
     return Decomposition(dataset, accuracy.value, effects, fixed, generalise(accuracy.value, fixed, effects))
 
@@ -302,7 +313,13 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
             highest=mean_effects([of_dataset.highest for of_dataset in bounds]),
         )
         mean = _generalised(mean, mean_of_differences(differences), of_mean)
-    return replace(comparison, metric="accuracy, over rows, draws and templates", datasets=tuple(lines), mean=mean)
+    return replace(
+        comparison,
+        metric="accuracy, over rows, draws and templates",
+        datasets=tuple(lines),
+        mean=mean,
+        scope=tuple(cluster_notes(first)),  # draws and templates are not fixed here
+    )
 
 
 def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _EffectBounds) -> DatasetComparison:
@@ -339,13 +356,13 @@ def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds
     """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have."""
     first_correct = _correct(first, dataset)
     second_correct = _correct(second, dataset)
-    lowest = []
-    highest = []
+    lowest: dict[int, Sequence[float]] = {}
+    highest: dict[int, Sequence[float]] = {}
     for row, first_cells in first_correct.items():
         if row in second_correct:
             second_cells = second_correct[row]
-            lowest.append(list(map(sub, _filled(first_cells, 0.0), _filled(second_cells, 1.0))))
-            highest.append(list(map(sub, _filled(first_cells, 1.0), _filled(second_cells, 0.0))))
+            lowest[row] = list(map(sub, _filled(first_cells, 0.0), _filled(second_cells, 1.0)))
+            highest[row] = list(map(sub, _filled(first_cells, 1.0), _filled(second_cells, 0.0)))
     return _EffectBounds(_effects(dataset, lowest, first), _effects(dataset, highest, first))
 
 
@@ -376,7 +393,7 @@ def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> di
         rows = _correct(first, dataset)
         if second is not None:
             rows = _row_differences(rows, _correct(second, dataset))
-        effects[dataset] = _effects(dataset, list(rows.values()), first)
+        effects[dataset] = _effects(dataset, rows, first)
     return effects
 
 
@@ -403,8 +420,24 @@ def _known(cells: Sequence[float | None]) -> list[float]:
     return [cell for cell in cells if cell is not None]
 
 
-def _effects(dataset: str, rows: Sequence[Sequence[float | None]], result: Result) -> CrossedEffects:
+def _unit_of(result: Result, dataset: str, row: int) -> int:
+    """Return the number of the unit that a test row belongs to: its cluster, or the row itself if it has none."""
+    clusters = result.details[dataset].clusters
+    if clusters is None:
+        return row
+    return clusters[row]
+
+
+def _mean_cells(rows: Sequence[Sequence[float]]) -> list[float]:
+    """Return for each cell the mean over test rows."""
+    return [fmean(cells) for cells in zip(*rows, strict=True)]
+
+
+def _effects(dataset: str, rows: Mapping[int, Sequence[float | None]], result: Result) -> CrossedEffects:
     """Return the mean squares of the test rows that have a value for each draw and template.
+
+    If the test rows are in clusters, the mean over the rows of a cluster takes the place of a row. Each cluster then
+    has the same weight, whatever its number of rows.
 
     Args:
         dataset: The data set, for the message.
@@ -412,24 +445,34 @@ def _effects(dataset: str, rows: Sequence[Sequence[float | None]], result: Resul
         result: The result, which has the number of templates.
 
     Raises:
-        UndefinedMetricError: There are fewer than two such rows.
+        UndefinedMetricError: There are fewer than two such rows, or too few clusters of rows.
     """
-    template_count = result.arguments["options"]["templates"]
-    complete_rows: list[list[list[float]]] = []  # by row, draw, and template
-    for cells in rows:
+    complete_rows: list[Sequence[float]] = []
+    rows_by_unit: dict[int, list[Sequence[float]]] = {}
+    for row, cells in rows.items():
         known = _known(cells)
         is_complete = len(known) == len(cells)
-        if not is_complete:
-            continue
-        # The cells of a row are listed draw by draw, each with all templates.
-        by_draw = [known[start : start + template_count] for start in range(0, len(known), template_count)]
-        complete_rows.append(by_draw)
+        if is_complete:
+            complete_rows.append(known)
+            rows_by_unit.setdefault(_unit_of(result, dataset, row), []).append(known)
     if len(complete_rows) < 2:
         raise UndefinedMetricError(
             f"{dataset}: {len(complete_rows)} of {len(rows)} test rows have predictions of all draws and templates, "
             "expected at least two. Use more test rows, or predict the failed queries again"
         )
-    return crossed.crossed_effects(complete_rows)
+    if result.details[dataset].clusters is not None:
+        reason = too_few_clusters([len(rows_of_cluster) for rows_of_cluster in rows_by_unit.values()])
+        if reason is not None:
+            raise UndefinedMetricError(f"{dataset}: {reason}")
+
+    template_count = result.arguments["options"]["templates"]
+    cells_by_draw: list[list[list[float]]] = []  # by unit, draw, and template
+    for rows_of_unit in rows_by_unit.values():
+        means = _mean_cells(rows_of_unit)
+        # The cells of a row are listed draw by draw, each with all templates.
+        by_draw = [means[start : start + template_count] for start in range(0, len(means), template_count)]
+        cells_by_draw.append(by_draw)
+    return crossed.crossed_effects(cells_by_draw)
 
 
 def _correct(result: Result, dataset: str) -> dict[int, _Cells]:

@@ -27,7 +27,6 @@ from StaICC.comparing.missing_queries import (
 )
 from StaICC.comparing.pairing import PairedRecords, WeightedContributions
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
-from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
 from StaICC.results.result import Result
 from StaICC.safe_text import one_line
@@ -232,13 +231,13 @@ def _difference_of_changes(
     if reason is not None:
         return RunDifference(changes, in_condition.rows, missing, None, reason)
 
-    lowest = paired_tests.paired_difference(
+    lowest = in_condition.weighted_difference(
         [*in_condition.contributions(first, "lowest"), *_negated(in_reference.contributions(first, "highest"))],
         [*in_condition.contributions(second, "highest"), *_negated(in_reference.contributions(second, "lowest"))],
     )
     highest = lowest
     if missing != (0, 0):
-        highest = paired_tests.paired_difference(
+        highest = in_condition.weighted_difference(
             [*in_condition.contributions(first, "highest"), *_negated(in_reference.contributions(first, "lowest"))],
             [*in_condition.contributions(second, "lowest"), *_negated(in_reference.contributions(second, "highest"))],
         )

@@ -212,6 +212,9 @@ def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
     lowest, _ = difference.bounds
     if lowest.unbounded:
         return Untested("one more row could change the metric without limit")
+    too_few_clusters = paired_tests.too_few_clusters_of(lowest)
+    if too_few_clusters is not None:
+        return Untested(too_few_clusters)
     p_value = paired_tests.upper_p_value(lowest, least)
     return Tested(p_value, holm=p_value)
 

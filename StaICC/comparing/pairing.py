@@ -29,6 +29,7 @@ from StaICC.errors import StaICCError
 from StaICC.metrics.paired_tests import PairedDifference, paired_difference
 from StaICC.metrics.scores import CONSISTENCY, score_record
 from StaICC.metrics.statistics import (
+    NOT_OVER_CLUSTERS,
     Contributions,
     Mean,
     MeanOfUnknownRange,
@@ -75,12 +76,17 @@ class PairedRecords:
         """The number of each test row with a compared query: its place among the contributions."""
         self.rows = len(row_numbers)
         """Number of test rows with a compared query."""
+        clusters = clusters_of(runs.values())
+        if clusters is not None:
+            clusters = [clusters[row] for row in row_numbers]
 
         # The true labels are the same in all runs, so those of the first run are taken.
         first_run = next(iter(runs.values()))
         self._samples: dict[str, Sample] = {}
         for condition, condition_positions in positions.items():
-            self._samples[condition] = _sample(first_run, condition, condition_positions, row_numbers)
+            sample = _sample(first_run, condition, condition_positions, row_numbers, clusters)
+            self._samples[condition] = sample.by_cluster()
+        self._cluster_shares = _mean_shares([sample.cluster_shares for sample in self._samples.values()])
 
         self._predictions: dict[str, dict[str, list[Any]]] = {}  # by run and condition
         self.missing: dict[str, int] = {}
@@ -93,6 +99,8 @@ class PairedRecords:
 
     def why_not_comparable(self, run: str) -> str | None:
         """Return the reason why missing queries make a run incomparable; ``None`` if the run can be compared."""
+        if self._cluster_shares is not None and not self.statistic.tested_over_clusters:
+            return f"{self.metric}: {NOT_OVER_CLUSTERS}"
         return why_not_comparable(self.metric, self.statistic, self.missing[run], self.queries)
 
     # -- differences
@@ -107,18 +115,27 @@ class PairedRecords:
         if missing == (0, 0):
             difference = self._difference_of_complete(first, second)
             return RunDifference(values, self.rows, missing, (difference, difference))
-        lowest = paired_difference(self._lowest_contributions[first], self._highest_contributions[second])
-        highest = paired_difference(self._highest_contributions[first], self._lowest_contributions[second])
+        lowest = self.weighted_difference(self._lowest_contributions[first], self._highest_contributions[second])
+        highest = self.weighted_difference(self._highest_contributions[first], self._lowest_contributions[second])
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
     def _difference_of_complete(self, first: str, second: str) -> PairedDifference:
         """Return the difference of two runs, neither of which has missing queries."""
         if self.statistic.independent:
-            return paired_difference(self._own_contributions[first], self._own_contributions[second])
+            return self.weighted_difference(self._own_contributions[first], self._own_contributions[second])
         # The contributions of a run to F1 depend on the other run, because F1 in their formula is that of both runs.
-        return paired_difference(
+        return self.weighted_difference(
             self._weighted_contributions(first, second), self._weighted_contributions(second, first)
         )
+
+    def weighted_difference(self, first: WeightedContributions, second: WeightedContributions) -> PairedDifference:
+        """Return the difference of two weighted sums of metrics over the test rows, or over their clusters.
+
+        Args:
+            first: The weighted contributions of the first run, such as :meth:`contributions`.
+            second: Those of the second run.
+        """
+        return paired_difference(first, second, self._cluster_shares)
 
     @cached_property
     def alone(self) -> dict[str, RunDifference]:
@@ -137,10 +154,10 @@ class PairedRecords:
         if reason is not None:
             return RunDifference(values, self.rows, missing, None, reason)
         if missing == (0, 0):
-            difference = paired_difference(self._own_contributions[run], [])
+            difference = self.weighted_difference(self._own_contributions[run], [])
             return RunDifference(values, self.rows, missing, (difference, difference))
-        lowest = paired_difference(self._lowest_contributions[run], [])
-        highest = paired_difference(self._highest_contributions[run], [])
+        lowest = self.weighted_difference(self._lowest_contributions[run], [])
+        highest = self.weighted_difference(self._highest_contributions[run], [])
         return RunDifference(values, self.rows, missing, (lowest, highest))
 
     # -- values
@@ -315,8 +332,36 @@ def _row_numbers(positions: Mapping[str, Sequence[QueryPosition]]) -> dict[int, 
     return {row: number for number, row in enumerate(sorted(rows))}
 
 
+def clusters_of(runs: Collection[RunRecords]) -> Sequence[int] | None:
+    """Return the cluster of each test row of a data set, as recorded in a run; ``None`` if no run has clusters.
+
+    Clusters are a fact about the rows. So a run without them is compared over the clusters that another run records.
+    Runs with different clusters are not comparable (:func:`_why_not_the_same_rows`).
+    """
+    for records in runs:
+        if records.clusters is not None:
+            return records.clusters
+    return None
+
+
+def _mean_shares(shares_by_condition: Sequence[Sequence[float] | None]) -> list[float] | None:
+    """Return the share of each cluster in the queries, as the mean over conditions; ``None`` without clusters.
+
+    Args:
+        shares_by_condition: For each condition the shares of the clusters.
+    """
+    known = [shares for shares in shares_by_condition if shares is not None]
+    if not known:
+        return None
+    return [math.fsum(shares) / len(known) for shares in zip(*known, strict=True)]
+
+
 def _sample(
-    records: RunRecords, condition: str, positions: Sequence[QueryPosition], row_numbers: Mapping[int, int]
+    records: RunRecords,
+    condition: str,
+    positions: Sequence[QueryPosition],
+    row_numbers: Mapping[int, int],
+    clusters: Sequence[int] | None = None,
 ) -> Sample:
     """Return the true labels and the test rows of some queries of a condition.
 
@@ -325,11 +370,12 @@ def _sample(
         condition: The condition.
         positions: The queries.
         row_numbers: The number of each test row in the sample, from 0.
+        clusters: The cluster of each of these test rows; ``None`` if rows are independent.
     """
     queries = records.conditions[condition]
     truth: list[Any] = [queries[position].truth for position in positions]
     rows = [row_numbers[row] for row, _ in positions]
-    return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels))
+    return Sample(truth, rows, n_rows=len(row_numbers), n_labels=len(records.labels), clusters=clusters)
 
 
 def _predictions_at(records: RunRecords, positions: Mapping[str, Sequence[QueryPosition]]) -> dict[str, list[Any]]:
@@ -522,6 +568,9 @@ def _why_not_the_same_rows(reference: RunRecords, records: RunRecords) -> str | 
             both_known = truth is not None and other_truth is not None
             if both_known and truth != other_truth:
                 return f"other true labels (test row {position[0]}: label {truth} and {other_truth})"
+    both_have_clusters = reference.clusters is not None and records.clusters is not None
+    if both_have_clusters and reference.clusters != records.clusters:
+        return "other clusters of the test rows"
     # Without digests, it is not known that the texts are the same.
     if reference.data_digest != records.data_digest or records.data_digest is None:
         return f"other data under this name (digests {reference.data_digest!s:.12} and {records.data_digest!s:.12})"

@@ -7,6 +7,9 @@ and the interval with them. So precision and power of a design are means over 12
 mean squares, which are scaled chi-squares (quantiles by Wilson and Hilferty 1931). The estimate of the difference is
 normal and independent of them. The interval of an accuracy is that of
 :func:`~StaICC.metrics.crossed_effects.generalise`, at the accuracy of the pilot.
+
+If the rows of the pilot are in clusters, the cluster is the unit in the place of the row: components are those of
+clusters, and a design has a number of clusters. More rows of the same clusters are no more units.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from StaICC.comparing.comparison import compare
 from StaICC.comparing.generalisation import effects_of
 from StaICC.errors import ArgumentError
 from StaICC.metrics import crossed_effects as crossed
+from StaICC.metrics.clusters import LEAST_CLUSTERS, student_tail
 from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, expected_distances, mean_interval, student_quantile
 from StaICC.metrics.paired_tests import favourable_weight
@@ -66,6 +70,9 @@ class Components:
     accuracy: float | None = None
     """The accuracy of the run. Near 0 and 1, its interval is wider than the variances alone would make it. ``None`` if
     it is not known, and for a difference."""
+    cluster_rows: float | None = None
+    """The mean number of test rows of a cluster, if the variances are those of clusters; ``None`` if they are those of
+    rows."""
 
     def __post_init__(self) -> None:
         """Raise an error for unknown names and impossible variances, with which a plan would be too small."""
@@ -74,6 +81,8 @@ class Components:
         if unknown or not are_possible:
             names = ", ".join(SOURCES.values())
             raise ArgumentError(f"variances: got {dict(self.variances)}, expected numbers of at least 0 for {names}")
+        if self.cluster_rows is not None and not 1.0 <= self.cluster_rows < math.inf:
+            raise ArgumentError(f"cluster_rows: got {self.cluster_rows}, expected a number of rows of at least 1")
         if not 0.0 <= self.shared <= self.variances.get("templates", 0.0):
             raise ArgumentError(f"shared: got {self.shared}, expected a part of the variance of templates")
 
@@ -129,7 +138,28 @@ def components_of(first: Result, second: Result | None = None) -> Components:
         of_difference=second is not None,
         source=f"pilot on {', '.join(datasets)}",
         accuracy=accuracy,
+        cluster_rows=_mean_cluster_rows(first, datasets),
     )
+
+
+def _mean_cluster_rows(result: Result, datasets: Sequence[str]) -> float | None:
+    """Return the mean number of test rows of a cluster, over all clusters of the data sets.
+
+    ``None`` if no data set has clusters. A row of a data set without clusters is a cluster of its own.
+    """
+    if all(result.details[dataset].clusters is None for dataset in datasets):
+        return None
+    row_count = 0
+    cluster_count = 0
+    for dataset in datasets:
+        details = result.details[dataset]
+        rows = {row for record in details.conditions for row in record.rows}
+        row_count += len(rows)
+        if details.clusters is None:
+            cluster_count += len(rows)
+        else:
+            cluster_count += len({details.clusters[row] for row in rows})
+    return row_count / cluster_count
 
 
 def _shared_variance(effects: Sequence[CrossedEffects], templates: float) -> float:
@@ -172,6 +202,8 @@ class SampleDesign:
     is the expected smallest significant difference."""
     power: float | None
     """Probability that the true difference is found to be significant; ``None`` without a difference."""
+    clusters: int | None = None
+    """Number of clusters of the test rows of each data set; ``None`` if rows are independent."""
 
     @property
     def queries(self) -> int:
@@ -189,7 +221,8 @@ def evaluate_design(
 
     Args:
         components: The components of variance.
-        sizes: Numbers of rows, draws and templates of each data set.
+        sizes: Numbers of rows (or of clusters, if the components are those of clusters), draws and templates of each
+            data set.
         datasets: Number of data sets.
         difference: The true difference between two models, for the power at level 0.05; ``None`` for no power.
     """
@@ -197,7 +230,7 @@ def evaluate_design(
     widths = []
     for possible_effects in _effects_with_quantiles(effects):
         if components.of_difference:
-            widths.append(_least_significant(possible_effects, datasets))
+            widths.append(_least_significant(possible_effects, datasets, components.cluster_rows is not None))
         else:
             widths.append(_half_width(possible_effects, components.accuracy, datasets))
     expected_width = math.fsum(widths) / len(widths)
@@ -210,8 +243,11 @@ def evaluate_design(
         estimate = NormalDist(abs(difference), math.sqrt(positive_variance))
         probabilities = [1.0 - estimate.cdf(width) for width in widths]
         power = math.fsum(probabilities) / len(probabilities)
-    rows, draws, templates = sizes
-    return SampleDesign(datasets, rows, draws, templates, half_width=expected_width, power=power)
+    units, draws, templates = sizes
+    if components.cluster_rows is None:
+        return SampleDesign(datasets, units, draws, templates, half_width=expected_width, power=power)
+    rows = math.ceil(units * components.cluster_rows)
+    return SampleDesign(datasets, rows, draws, templates, half_width=expected_width, power=power, clusters=units)
 
 
 def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) -> float:
@@ -235,7 +271,7 @@ def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) 
     return (interval.high - interval.low) / 2.0
 
 
-def _least_significant(effects: CrossedEffects, datasets: int) -> float:
+def _least_significant(effects: CrossedEffects, datasets: int, over_clusters: bool) -> float:
     """Return the smallest positive difference that is significant over rows, draws and templates, by bisection.
 
     The test over rows gives a difference d the one-sided p-value p. A normal variable with this p-value has the
@@ -244,6 +280,11 @@ def _least_significant(effects: CrossedEffects, datasets: int) -> float:
     combined interval (Zou and Donner's MOVER)::
 
         d > sqrt((1.96 e) ** 2 + h ** 2)
+
+    Args:
+        effects: The mean squares of the mean over the data sets.
+        datasets: Number of data sets.
+        over_clusters: Whether the unit is the cluster, with a t test in the place of the test over rows.
     """
     rows = datasets * effects.sizes[0]
     levels_half_width = effects.half_width(CONFIDENCE_LEVEL)
@@ -252,7 +293,10 @@ def _least_significant(effects: CrossedEffects, datasets: int) -> float:
     high = 1.0
     for _ in range(30):
         difference = (low + high) / 2.0
-        p_value = _tail_over_rows(difference, deviation, rows)
+        if over_clusters:
+            p_value = student_tail(difference / deviation, rows - datasets)
+        else:
+            p_value = _tail_over_rows(difference, deviation, rows)
         standard_error = math.inf
         if p_value < 0.5:
             positive_p_value = max(p_value, 1e-300)  # the quantile of 0 is infinite
@@ -406,7 +450,16 @@ def plan(
     if difference is not None and not components.of_difference:
         raise ArgumentError("difference: got the components of one run, expected those of the difference of two")
 
-    search = _Search(components, half_width, difference, power, max_rows, max_templates)
+    max_units = max_rows
+    if components.cluster_rows is not None:
+        max_units = math.floor(max_rows / components.cluster_rows)
+    least_units = _least_units(components)
+    if max_units < least_units:
+        raise ArgumentError(
+            f"max_rows: got {max_rows}, which are about {max_units} clusters of {components.cluster_rows:.3g} rows, "
+            f"expected at least {least_units} clusters. Allow more rows"
+        )
+    search = _Search(components, half_width, difference, power, max_units, max_templates)
     dataset_counts = {count for count in (1, 2, 3, 5, 10) if count < max_datasets}
     dataset_counts.add(max_datasets)
     designs = []
@@ -415,7 +468,7 @@ def plan(
         if cheapest is not None:
             designs.append(cheapest)
     if not designs:
-        largest = search.design(max_datasets, _DRAWS[-1], max_templates, max_rows)
+        largest = search.design(max_datasets, _DRAWS[-1], max_templates, max_units)
         reached = f"half width {largest.half_width:.3f}"
         if largest.power is not None:
             reached = f"power {largest.power:.2f}"
@@ -424,6 +477,13 @@ def plan(
             f"templates and {max_datasets} data sets reach: {reached}. Aim lower, or allow more of them"
         )
     return Plan(sorted(designs, key=lambda design: design.queries), components, half_width, difference)
+
+
+def _least_units(components: Components) -> int:
+    """Return the fewest rows of a plan, or the fewest clusters if the components are those of clusters."""
+    if components.cluster_rows is None:
+        return LEAST_ROWS
+    return LEAST_CLUSTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,7 +521,10 @@ def _check_share(name: str, value: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the designs with the fewest queries. Its fields are arguments of :func:`plan`."""
+    """The search for the designs with the fewest queries. Its fields are arguments of :func:`plan`.
+
+    If the components are those of clusters, rows are clusters here.
+    """
 
     components: Components
     half_width: float | None
@@ -485,9 +548,12 @@ class _Search:
             most_rows = self.max_rows
             if cheapest is not None:
                 # A design with more rows than these does not have fewer queries than the cheapest one.
-                rows_of_fewer_queries = (cheapest.queries - 1) // (datasets * draws * templates)
+                queries_of_row = datasets * draws * templates
+                if self.components.cluster_rows is not None:
+                    queries_of_row *= math.ceil(self.components.cluster_rows)
+                rows_of_fewer_queries = (cheapest.queries - 1) // queries_of_row
                 most_rows = min(self.max_rows, rows_of_fewer_queries)
-            if most_rows < LEAST_ROWS:
+            if most_rows < _least_units(self.components):
                 continue
             if self._reaches_target(self.design(datasets, draws, templates, most_rows)):
                 rows = self._fewest_rows(datasets, draws, templates, most_rows)
@@ -496,7 +562,7 @@ class _Search:
 
     def _fewest_rows(self, datasets: int, draws: int, templates: int, most_rows: int) -> int:
         """Return the fewest rows that reach the target, by bisection. It is known that most_rows reach it."""
-        low = LEAST_ROWS
+        low = _least_units(self.components)
         high = most_rows
         while low < high:
             rows = (low + high) // 2

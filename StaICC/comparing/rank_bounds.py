@@ -94,12 +94,17 @@ class PValueBounds:
 
 
 def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
-    """Return the upper bounds of the p-values of all pairs of runs; ``None`` if a run cannot be compared."""
+    """Return the upper bounds of the p-values of all pairs of runs.
+
+    There are none (``None``) if a run cannot be compared, or if rows are in clusters: then all pairs are tested.
+    """
     lowest: dict[str, PairedDifference] = {}
     highest: dict[str, PairedDifference] = {}
     for run, mean in aligned.means.items():
         if mean.bounds is None:
             return None
+        if mean.bounds[0].cluster_shares is not None:
+            return None  # the test over clusters has no such bounds
         lowest[run], highest[run] = mean.bounds
 
     rows = len(lowest[aligned.order[0]].steps)

@@ -74,6 +74,8 @@ class RunRecords:
     conditions."""
     label_limits: LabelLimits | None = None
     """The largest numbers of labels of a query if the score is a micro F1; ``None`` for other scores."""
+    clusters: tuple[int, ...] | None = None
+    """The number of the cluster of each test row; ``None`` if rows are independent."""
     samples: LoggedSamples | None = None
     """The samples of a run that was read from the logs of another harness; ``None`` for a run of this library."""
 
@@ -163,6 +165,7 @@ def _read_conditions(result: Result, dataset: str, metric: str, statistic: Stati
         weights=_condition_weights(result, len(conditions)),
         data_digest=details.data,
         pooled=result.benchmark == benchmark_names.GENERALISATION,
+        clusters=details.clusters,
     )
 
 

@@ -29,7 +29,7 @@ from StaICC.arguments import validate_integer
 from StaICC.datasets.label_lists import check_names_of_lists
 from StaICC.datasets.source import KINDS, CatalogueSource, is_hexadecimal, shipped
 from StaICC.errors import ArgumentError, SchemaError, unknown_name
-from StaICC.files.json_reading import hints_of, read_value
+from StaICC.files.json_reading import hints_of, is_left_out_if_none, read_value
 from StaICC.registry import fold
 from StaICC.safe_text import has_lone_surrogate
 
@@ -64,7 +64,13 @@ def plain_values(value: Any) -> Any:
     """
     is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
     if is_record:
-        return {field.name: plain_values(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        plain = {}
+        for field in dataclasses.fields(value):
+            field_value = getattr(value, field.name)
+            if field_value is None and is_left_out_if_none(field):
+                continue
+            plain[field.name] = plain_values(field_value)
+        return plain
     if isinstance(value, Mapping):
         return {key: plain_values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -19,6 +19,15 @@ from StaICC.datasets import records as records_module
 from StaICC.datasets import table_files
 from StaICC.datasets.card_files import CARD_KEYS, check_keys, read_card
 from StaICC.datasets.catalogue import Card, Digests, SplitSizes, Template, TemplateAlternatives
+from StaICC.datasets.clusters import (
+    FUNCTION,
+    ClusterRule,
+    Clusters,
+    clusters_of,
+    column_of,
+    columns_with_cluster,
+    read_cluster_column,
+)
 from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.label_lists import are_lists, check_separator, rarest_labels, read_label_lists, rows_of_labels
@@ -74,6 +83,8 @@ class Dataset(Displayed):
     """Distribution and version of the plug-in that provides the data set; empty for all others."""
     remarks: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     """What is suspicious about the rows; a run repeats it among its warnings."""
+    clusters: Clusters | None = None
+    """The cluster of each row, which is the unit of intervals and tests; ``None`` if rows are independent."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.card, Card):
@@ -86,6 +97,10 @@ class Dataset(Displayed):
                 f"{where}: the table's rows have {self.table.columns} input texts, the template {self.card.columns} "
                 "prefixes"
             )
+        if self.clusters is not None and len(self.clusters.numbers) != len(self.table):
+            raise ArgumentError(
+                f"{where}: there are clusters of {len(self.clusters.numbers)} rows, but the table has {len(self.table)}"
+            )
         if self.card.digests is not None and self.card.digests.table != self.table.digest:
             raise DataDamagedError(
                 f"{where}: the rows are not the published ones; their SHA-256 is {self.table.digest}, the card's "
@@ -97,10 +112,14 @@ class Dataset(Displayed):
         card = self.card
         split = card.split
         notes = [card.notes, *self.remarks]
+        clusters = ""
+        if self.clusters is not None:
+            clusters = f"{self.clusters.count} (by {self.clusters.name})"
         facts = {
             "task": card.task,
             "labels": f"{len(card.single_labels)}: {', '.join(card.single_labels)}",
             "rows": str(card.rows),
+            "clusters": clusters,
             "split": f"{split.test} test, {split.demonstration} demonstration, {split.calibration} calibration rows",
             "licence": card.licence,
             "notes": "; ".join(note for note in notes if note),
@@ -139,6 +158,7 @@ class Dataset(Displayed):
         offensive: bool = False,
         notes: str = "",
         label_separator: str | None = None,
+        cluster: ClusterRule = None,
     ) -> Dataset:
         """Make a data set of your own rows.
 
@@ -167,6 +187,9 @@ class Dataset(Displayed):
             label_separator: The text between the labels of a row, if texts have several labels, such as ``";"``. Lists
                 need none: neither those of a format that has lists, nor texts that are lists as JSON or Python write
                 them. Several labels are evaluated by :class:`~StaICC.long_icl.benchmark.LongICL`.
+            cluster: What rows that are not independent share, such as a document: a function of the row (its ``texts``
+                and ``label``, an index), or the name of a column of a table. Rows with an equal value are a cluster,
+                which is then the unit of intervals and tests. By default, rows are assumed to be independent.
 
         Returns:
             The data set; the digest of the rows is part of its card.
@@ -187,6 +210,7 @@ class Dataset(Displayed):
             raise ArgumentError(f"{records.source or 'rows'}: there is no row")
         labelled = _read_labels(records, label_space, check_separator(label_separator))
         table = _table_of(records, labelled.indexes)
+        clusters = clusters_of(records, table, cluster)
 
         where = f"card {name!r}"
         template_without_names = default_template(table.columns, several_labels=bool(labelled.labels_in_lists))
@@ -221,7 +245,8 @@ class Dataset(Displayed):
         )
         if pinned is None and records.file is not None:
             pinned = dataclasses.replace(records.file, values=labelled.name_of_value)
-        return cls(card, table, pinned, remarks=_remarks(records, table, labelled.indexes, card))
+        remarks = _remarks(records, table, labelled.indexes, card)
+        return cls(card, table, pinned, remarks=remarks, clusters=clusters)
 
     @classmethod
     def from_file(
@@ -239,6 +264,7 @@ class Dataset(Displayed):
         quoting: str | None = None,
         columns: Sequence[str] | None = None,
         label_separator: str | None = None,
+        cluster: ClusterRule = None,
     ) -> Dataset:
         """Make a data set of a CSV, TSV, JSON Lines, JSON or Parquet file.
 
@@ -260,6 +286,7 @@ class Dataset(Displayed):
                 characters. By default, files that could be read in two ways are refused.
             columns: The names of all columns of a CSV or TSV file without a header, in order.
             label_separator: As for :meth:`from_rows`.
+            cluster: As for :meth:`from_rows`, such as the name of a column with the document of each row.
 
         Raises:
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
@@ -276,6 +303,7 @@ class Dataset(Displayed):
             "split": split,
             "template": template,
             "label_separator": label_separator,
+            "cluster": cluster,
         }
         facts = read_card(file, card)
         for key, value in arguments.items():  # an argument overrides the card
@@ -285,6 +313,7 @@ class Dataset(Displayed):
 
         check_quoting(facts.get("quoting"))
         header = table_files.column_header(facts.get("columns"), file.name)
+        cluster_column = column_of(facts.get("cluster"))
         if not {"texts", "label"} <= facts.keys() and file.is_file():
             facts = {**_columns_without_names(file, facts, header), **facts}
         text_columns, label_column = records_module.column_names(
@@ -292,11 +321,12 @@ class Dataset(Displayed):
         )
         records = table_files.read_records(
             file,
-            columns=[*text_columns, label_column],
+            columns=columns_with_cluster(text_columns, label_column, cluster_column, file.name),
             encoding=facts.get("encoding"),
             quoting=facts.get("quoting"),
             header=header,
         )
+        records = read_cluster_column(records, text_columns, cluster_column)
         if not facts.get("name"):
             facts["name"] = _name_of_file(file)
         return cls.from_rows(records, **_arguments(facts))
@@ -310,12 +340,17 @@ class Dataset(Displayed):
             texts: Names of the text columns.
             label: Name of the label column.
             name: Its name in results and signatures.
-            **facts: ``labels``, the ``label_space`` of :meth:`from_rows`; ``template``, ``split``, ``task``, ...
+            **facts: ``labels``, the ``label_space`` of :meth:`from_rows`; ``template``, ``split``, ``cluster``, ...
 
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        records = records_module.pandas_records(frame, texts, label)
+        where = "the data frame"
+        text_columns, label_column = records_module.column_names(texts, label, where)
+        cluster_column = column_of(facts.get("cluster"))
+        wanted = columns_with_cluster(text_columns, label_column, cluster_column, where)
+        records = records_module.pandas_records(frame, wanted)
+        records = read_cluster_column(records, text_columns, cluster_column)
         return cls.from_rows(records, **_arguments({"name": name, **facts}))
 
     @classmethod
@@ -332,7 +367,12 @@ class Dataset(Displayed):
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
-        records, label_names = records_module.huggingface_records(data, texts, label)
+        where = "the data set"
+        text_columns, label_column = records_module.column_names(texts, label, where)
+        cluster_column = column_of(facts.get("cluster"))
+        wanted = columns_with_cluster(text_columns, label_column, cluster_column, where)
+        records, label_names = records_module.huggingface_records(data, wanted)
+        records = read_cluster_column(records, text_columns, cluster_column)
         return cls.from_rows(records, **_arguments({"name": name, "labels": label_names, **facts}))
 
     def strata(self) -> tuple[int, ...]:
@@ -351,6 +391,9 @@ class Dataset(Displayed):
         for key in ("sha256", "texts", "label", "values", "encoding", "quoting", "columns"):
             record[key] = saved[key]
         record["card"] = self.card.to_dict()
+        if self.clusters is not None:
+            record["cluster"] = self.source.cluster
+            record["clusters"] = list(self.clusters.numbers)
         return record
 
     @classmethod
@@ -367,19 +410,23 @@ class Dataset(Displayed):
             DataDamagedError: The rows are not those of the record.
         """
         where = "the record of the data file"
-        recorded, card = _read_file_record(record, where)
+        recorded, card, clusters = _read_file_record(record, where)
         file = _find_file(recorded, places)
         name = recorded.path
         source = dataclasses.replace(recorded, path=os.fspath(file), suffix=table_files.format_suffix(Path(name)))
         try:
             records, label_indexes = table_files.labelled_records(source, card.label_space)
             table = MemoryTable(_pairs_of(records, label_indexes))
+            clusters_of_file = clusters_of(records, table, recorded.cluster)
         except (ArgumentError, SchemaError, UnknownNameError) as error:
             raise SchemaError(f"{where} does not fit the file: {error}") from error
         if card.rows != len(table):
             raise SchemaError(f"{where} names {card.rows} rows, but the file has {len(table)}")
+        if clusters_of_file is not None and clusters_of_file != clusters:
+            raise SchemaError(f"{where} has other clusters than the column {recorded.cluster!r} of the file")
         records = dataclasses.replace(records, source=name)  # remarks name the file as it was called
-        return cls(card, table, source, remarks=_remarks(records, table, label_indexes, card))
+        remarks = _remarks(records, table, label_indexes, card)
+        return cls(card, table, source, remarks=remarks, clusters=clusters)
 
 
 def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Source | None]:
@@ -444,8 +491,10 @@ def _columns_without_names(file: Path, facts: Mapping[str, Any], header: Sequenc
     return {"texts": [name for name in names if name != "label"], "label": "label"}
 
 
-def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile, Card]:
-    """Return the file and the card of a saved record that is not trusted; the path of the file is its name.
+def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile, Card, Clusters | None]:
+    """Return the file, the card and the clusters of a saved record that is not trusted.
+
+    The path of the file is its name. A record of a file with independent rows has no clusters.
 
     Raises:
         SchemaError: The record is damaged, or names a path in place of a name.
@@ -454,12 +503,18 @@ def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile,
         saved = dict(read_value(Mapping[str, object], record, where))
         card = Card.from_dict(saved.pop("card", {}))
         name = saved.pop("file", None)
+        numbers = read_value(tuple[int, ...] | None, saved.pop("clusters", None), f"{where}, clusters")
         source: TableFile = read_value(TableFile, {"path": name, **saved}, where)
     except ArgumentError as error:
         raise SchemaError(f"{where} cannot be read: {error}") from error
     if Path(source.path).name != source.path:
         raise SchemaError(f"{where} cannot be read: {source.path!r:.60} is not the name of a file")
-    return source, card
+    clusters = None
+    if numbers is not None:
+        if len(numbers) != card.rows:
+            raise SchemaError(f"{where} has clusters of {len(numbers)} rows, but its card names {card.rows} rows")
+        clusters = Clusters(source.cluster or FUNCTION, numbers)
+    return source, card, clusters
 
 
 def _find_file(recorded: TableFile, places: Sequence[str | os.PathLike[str]]) -> Path:

@@ -34,6 +34,8 @@ class TableFile:
     """How double quotes were read, if the user stated it."""
     columns: tuple[str, ...] | None = None
     """The names of all columns of a file without a header."""
+    cluster: str | None = None
+    """The column that rows of a cluster share; ``None`` if there are no clusters, or if a function makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,10 @@ class Records:
     """The rows that could not be read."""
     untyped: bool = False
     """Whether the format has texts only, so that a text may be a number or a Boolean."""
+    clusters: Sequence[object] | None = None
+    """The value of the cluster column of each row; ``None`` if there is no such column."""
+    cluster_column: str | None = None
+    """The name of the cluster column; ``None`` if there is none."""
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""
@@ -193,13 +199,16 @@ def _are_names(value: object) -> TypeGuard[Sequence[str]]:
     return all(isinstance(name, str) for name in value)
 
 
-def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Records:
-    """Return the rows of a data frame; see :meth:`StaICC.datasets.dataset.Dataset.from_pandas`."""
+def pandas_records(frame: Any, wanted: Sequence[str]) -> Records:
+    """Return the rows of a data frame; see :meth:`StaICC.datasets.dataset.Dataset.from_pandas`.
+
+    Args:
+        frame: The data frame.
+        wanted: The names of the columns to read, that of the label last.
+    """
     pandas = require("pandas", "data", "Dataset.from_pandas")
     if not isinstance(frame, pandas.DataFrame):
         raise ArgumentError(f"from_pandas: got {type(frame).__name__}, expected a pandas.DataFrame")
-    texts, label = column_names(texts, label, "the data frame")
-    wanted = [*texts, label]
     available = [str(column) for column in frame.columns]
     values_by_column = []
     for position in choose(available, wanted, "the data frame"):
@@ -209,20 +218,22 @@ def pandas_records(frame: Any, texts: Sequence[str] | str, label: str) -> Record
     return of_columns("the data frame", values_by_column, wanted)
 
 
-def huggingface_records(data: Any, texts: Sequence[str] | str, label: str) -> tuple[Records, list[str] | None]:
+def huggingface_records(data: Any, wanted: Sequence[str]) -> tuple[Records, list[str] | None]:
     """Return the rows of a Hugging Face data set, and its label names.
 
     The label names are ``None`` if the label column is none of class labels. See
     :meth:`StaICC.datasets.dataset.Dataset.from_huggingface`.
+
+    Args:
+        data: One split.
+        wanted: The names of the columns to read, that of the label last.
     """
     library = require("datasets", "data", "Dataset.from_huggingface")
     _refuse_other_than_a_split(data, library)
-    texts, label = column_names(texts, label, "the data set")
-    wanted = [*texts, label]
     choose(data.column_names, wanted, "the data set")  # raises if a column is missing
     values_by_column = [list(data[column]) for column in wanted]
     label_names = None
-    feature = data.features[label]
+    feature = data.features[wanted[-1]]
     class_of_elements = getattr(feature, "feature", None)  # of a column of lists
     if isinstance(feature, library.ClassLabel):
         label_names = list(feature.names)

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from StaICC.datasets.clusters import columns_with_cluster, read_cluster_column
 from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.delimited_columns import SEPARATORS, read_delimited_columns
 from StaICC.datasets.json_tables import read_json_table
@@ -132,14 +133,16 @@ def labelled_records(source: TableFile, labels: Sequence[str]) -> tuple[Records,
         DataMissingError: The file cannot be read.
         SchemaError: The file is not the pinned one, or has another label.
     """
+    columns = columns_with_cluster(source.texts, source.label, source.cluster, source.path)
     records = read_records(
         source.path,
-        columns=(*source.texts, source.label),
+        columns=columns,
         encoding=source.encoding,
         suffix=source.suffix,
         quoting=source.quoting,
         header=source.columns,
     )
+    records = read_cluster_column(records, source.texts, source.cluster)
     digest = records.file.sha256 if records.file else None
     if digest != source.sha256:
         raise SchemaError(f"{source.path} has changed: its SHA-256 is {digest}, expected {source.sha256}")

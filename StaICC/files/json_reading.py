@@ -18,7 +18,7 @@ import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from StaICC.errors import SchemaError
@@ -175,6 +175,8 @@ _WORDS: Mapping[Any, str] = {
 }
 _TYPES: Mapping[Any, tuple[type, ...]] = {hint: (hint,) for hint in _WORDS} | {float: (int, float)}
 """The types of parsed values that fit an annotation."""
+LEFT_OUT_IF_NONE: Mapping[str, bool] = MappingProxyType({"left out if None": True})
+"""The metadata of a field of a record that a file has only where it has a value."""
 hints_of: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 """Returns the annotations of the fields of a record."""
 
@@ -286,10 +288,8 @@ def _read_named_tuple(kind: Any, values: Sequence[Any], where: str) -> Any:
 def _read_record(kind: Any, data: Mapping[str, Any], where: str) -> Any:
     """Read an object as a dataclass, by the names of its fields."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
-    checks_itself = hasattr(kind, "check_saved")
     for name, field in fields.items():
-        is_optional = _has_default(field) and not checks_itself
-        if name not in data and not is_optional:
+        if name not in data and not is_optional_field(kind, field):
             raise SchemaError(f"{where} cannot be read: the field {name!r} is missing")
     for name in data:
         if name not in fields:
@@ -298,9 +298,30 @@ def _read_record(kind: Any, data: Mapping[str, Any], where: str) -> Any:
     hints = hints_of(kind)
     values = {name: read_value(hints[name], value, f"{where}, {name}") for name, value in data.items()}
     record = kind(**values)
-    if checks_itself:
+    if hasattr(kind, "check_saved"):
         record.check_saved(where)
     return record
+
+
+def is_left_out_if_none(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a file has a field of a record only where it has a value (:data:`LEFT_OUT_IF_NONE`)."""
+    return field.metadata == LEFT_OUT_IF_NONE
+
+
+def is_optional_field(kind: Any, field: dataclasses.Field[Any]) -> bool:
+    """Return whether a file may lack a field of a record.
+
+    A file has all fields of a record that checks itself, but for those that are left out if they have no value. Of
+    other records, it may lack the fields that have a default.
+
+    Args:
+        kind: The class of the record.
+        field: Its field.
+    """
+    if is_left_out_if_none(field):
+        return True
+    checks_itself = hasattr(kind, "check_saved")
+    return _has_default(field) and not checks_itself
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

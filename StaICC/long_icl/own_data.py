@@ -53,10 +53,15 @@ def load_own(dataset: Dataset) -> LongICLData:
 
     Raises:
         ArgumentError: It has too few labels, a label without demonstrations, labels that responses cannot distinguish,
-            the name of a published data set, or rows in both the demonstration set and the test set.
+            the name of a published data set, rows in both the demonstration set and the test set, or clusters.
     """
     card = dataset.card
     where = f"{card.name} as a task of LongICL"  # the beginning of messages
+    if dataset.clusters is not None:
+        raise ArgumentError(
+            f"{where}: got rows in clusters (cluster={dataset.clusters.name!r}), which the intervals of LongICL do not "
+            "allow for. Read the data without cluster, and keep in mind that its intervals are then too narrow"
+        )
     _refuse_unsuitable_card(card, where)
     split = split_dataset(dataset)
     demonstrations = _demonstrations(dataset, split)

@@ -117,6 +117,10 @@ class AskedPrompts:
             numbers.append(len(demonstrations))
         return numbers
 
+    def asks(self, kernel: Inference) -> bool:
+        """Return whether any request names this further model."""
+        return any(request.kernel is kernel for request in self.requests)
+
     def digest(self, caches: ModelCaches) -> str:
         """Return the digest of all that was asked: features, roles, models, prompts with their labels."""
         return digest(

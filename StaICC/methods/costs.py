@@ -52,6 +52,7 @@ class Costs:
         self._measured_from = time.monotonic()
         self._tokens_before: dict[FeatureCache, Tokens | None] = {}
         self.start()
+        self._tokens_at_first = dict(self._tokens_before)
 
     def start(self) -> None:
         """Measure seconds and tokens from now on."""
@@ -77,6 +78,13 @@ class Costs:
             of_model = "" if cache is self._caches.main else "further_"
             self.add(f"{of_model}{phase}_tokens_read", tokens[0] - before[0])
             self.add(f"{of_model}{phase}_tokens_generated", tokens[1] - before[1])
+
+    def tokens_of(self, cache: FeatureCache) -> Tokens | None:
+        """Return the tokens that a model has counted since these costs began; ``None`` if it does not count them."""
+        first = self._tokens_at_first.get(cache, cache.first_tokens)
+        if cache.tokens is None or first is None:
+            return None
+        return cache.tokens[0] - first[0], cache.tokens[1] - first[1]
 
     def add_data_set(self, asked: AskedPrompts, record: MethodRecord, predicted: BaseExperimentor) -> None:
         """Add the prompts, labelled examples and notes of a data set.

@@ -46,7 +46,9 @@ from StaICC.methods.requests import Request
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.methods.table import OF_METHODS, MethodTable
 from StaICC.progress import drawn_progress, within
+from StaICC.results.predictor import Predictor, predictors_of
 from StaICC.results.result import Result, ResultGroup
+from StaICC.results.signature import digest
 from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)
@@ -109,10 +111,8 @@ class _BenchmarkRun:
     """By data set, whose predictions they are."""
     views: list[BaseExperimentor] = field(default_factory=list)
     """The data sets with the prompts of the method and the true labels."""
-    asked: dict[str, str] = field(default_factory=dict)
-    """By data set, the digest of what the method asked."""
-    further_models: dict[str, list[Inference]] = field(default_factory=dict)
-    """By data set, the further models that the method asked."""
+    asked: dict[str, AskedPrompts] = field(default_factory=dict)
+    """By data set, what the method asked."""
     calibration_number_read: bool = False
     """Whether the method read the number of calibration samples on any data set."""
 
@@ -375,7 +375,12 @@ class Method:
             number_read = self.calibration_number if running.calibration_number_read else None
             words = method_field(self.spec, self.variant, self.options, number_read)
             result.signature = with_method(result.signature, words, benchmark)
-            result.provenance = replace(result.provenance, method=result.signature.fields["method"])
+            result.provenance = replace(
+                result.provenance,
+                method=result.signature.fields["method"],
+                asked=digest({name: asked.digest(caches) for name, asked in running.asked.items()}),
+                further_models=_further_models(running),
+            )
         return context.deliver(result)
 
     def _run_data_set(self, experimentor: BaseExperimentor, part: Part, running: _BenchmarkRun) -> None:
@@ -400,6 +405,7 @@ class Method:
         record, view = outcome.data.record, outcome.predictions.data.experimentor
         costs.add("reused_prompts", caches.reused - reused_before)
         costs.add_data_set(outcome.asked, record, view)
+        running.asked[name] = outcome.asked
         running.calibration_number_read |= self._trained(outcome.data)
 
         predictor = caches.main.predictor
@@ -479,6 +485,22 @@ def _warnings_of(outcome: MethodOutcome) -> tuple[str, ...]:
         )
     warnings += outcome.asked.warnings()
     return tuple(dict.fromkeys(warnings))
+
+
+def _further_models(running: _BenchmarkRun) -> tuple[Predictor, ...]:
+    """Return the models that a method asked besides its kernel, with the tokens that they counted in the run."""
+    models = []
+    for cache in running.caches.further:
+        datasets = [name for name, asked in running.asked.items() if asked.asks(cache.kernel)]
+        if not datasets:
+            continue  # another method of the same run asked it
+        records = running.context.predictions(dict.fromkeys(datasets, cache.kernel)).records
+        (model,) = predictors_of([(record, name) for name, record in records.items()], {})
+        tokens = running.costs.tokens_of(cache)
+        if tokens is not None:
+            model = replace(model, tokens_read=tokens[0], tokens_generated=tokens[1])
+        models.append(model)
+    return tuple(models)
 
 
 def check_benchmark(benchmark: object) -> None:

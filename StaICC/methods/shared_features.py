@@ -59,13 +59,16 @@ class SharedFeatures:
             self._done.append(own_experimentor)
             with contextlib.suppress(Exception):  # the run of the method reports it
                 requests += first_requests(own_experimentor)
-        of_features = [request for request in requests if isinstance(request.feature, str)]
+        shared_requests = []
+        for request in requests:  # a further model is asked by its method, which gets its tokens
+            if isinstance(request.feature, str) and request.kernel is None:
+                shared_requests.append(request)
         costs = Costs(self._caches)
         computed_before = self._caches.computed
         shown = replace(part, name=f"features of {len(self._runs)} runs: {name}")
         policy: OnError | None = None if self._same_data else "collect"
         try:
-            self._caches.rows(of_features, shown, policy)
+            self._caches.rows(shared_requests, shown, policy)
         except Exception as error:
             _log.warning("%s: features could not be computed for all runs together: %s", name, error)
         costs.charge("test")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.layout import Block, Line, TextTable
+from StaICC.methods.costs import LABELLED_IN_TRAINING, LABELLED_PER_QUERY
 from StaICC.results.remarks import bracket_note
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import Sweep
@@ -29,26 +31,45 @@ OF_SHOTS = Sweep(
 _SAME_FOR_ALL = ("random", "majority")
 """Columns of a result's own table that are equal for all methods."""
 
-_COSTS = {
-    "training_prompts": "train prompts",
-    "training_seconds": "train s",
-    "test_prompts": "test prompts",
-    "seconds": "test s",
-    "reused_prompts": "reused",
-    "loading_seconds": "load s",
-}
+
+@dataclass(frozen=True)
+class _CostColumn:
+    """A column of the table of methods: a cost of ``result.timing``."""
+
+    cost: str
+    """Its name in ``timing``."""
+    head: str
+    """The head of the column."""
+    decimals: int
+    """How many decimals are shown."""
+
+    def cell(self, result: Result) -> str:
+        """Return the cost of a result as text, ``-`` if it is unknown."""
+        value = result.timing.get(self.cost)
+        return "-" if value is None else f"{value:.{self.decimals}f}"
 
 
-def _cost(result: Result, key: str) -> str:
-    value, digits = result.timing.get(key), 0 if key.endswith("prompts") else 1
-    return "-" if value is None else f"{value:.{digits}f}"
+COST_COLUMNS = (
+    _CostColumn("training_prompts", "train prompts", 0),
+    _CostColumn("training_seconds", "train s", 1),
+    _CostColumn("test_prompts", "test prompts", 0),
+    _CostColumn("seconds", "test s", 1),
+    _CostColumn("reused_prompts", "reused", 0),
+    _CostColumn("loading_seconds", "load s", 1),
+    _CostColumn(LABELLED_PER_QUERY, "labelled/query", 1),
+    _CostColumn(LABELLED_IN_TRAINING, "labelled train", 0),
+)
+"""The costs that the table of methods shows."""
 
 
 def _figures(result: Result) -> dict[str, str]:
     """Return the last row of a result's own table (the mean, or the only data set) by column."""
     head, rows = result_rows(result)
-    figures = zip(head[1:], rows[-1][1:], strict=True)
-    return {column: cell for column, cell in figures if cell and column not in _SAME_FOR_ALL}
+    figures = {}
+    for column, cell in zip(head[1:], rows[-1][1:], strict=True):
+        if cell and column not in _SAME_FOR_ALL:
+            figures[column] = cell
+    return figures
 
 
 def display_methods(results: Result | ResultGroup) -> list[Block]:
@@ -61,29 +82,50 @@ def display_methods(results: Result | ResultGroup) -> list[Block]:
         return results.display_blocks()
     blocks = results.display_blocks()
     for result in results.results():
-        costs = ", ".join(f"{head} {_cost(result, key)}" for key, head in _COSTS.items())
-        blocks.append(Line(costs if isinstance(results, Result) else f"{result.benchmark}: {costs}"))
+        costs = ", ".join(f"{column.head} {column.cell(result)}" for column in COST_COLUMNS)
+        if isinstance(results, ResultGroup):
+            costs = f"{result.benchmark}: {costs}"
+        blocks.append(Line(costs))
     return blocks
 
 
 def _tables(results: Mapping[str, Result], titles: Mapping[str, str]) -> list[TextTable]:
-    """Return the methods with their figures and costs, and their accuracies by data set."""
+    """Return the methods with their figures and costs, and their accuracies by data set.
+
+    Args:
+        results: The results on one benchmark by method.
+        titles: Display names of the methods.
+    """
     figures = {name: _figures(result) for name, result in results.items()}
     columns = list(dict.fromkeys(column for row in figures.values() for column in row))
     rows = []
     for name, result in results.items():
-        cells = [figures[name].get(column, "-") for column in columns]
-        rows.append([titles.get(name, name), *cells, *(_cost(result, key) for key in _COSTS)])
-    tables = [TextTable(["method", *columns, *_COSTS.values()], rows)]
-    scores = [scores for result in results.values() for scores in result.divided.values()]
-    datasets = list(dict.fromkeys(dataset for result in results.values() for dataset in result.divided))
-    if len(datasets) > 1 and all("accuracy" in own for own in scores):
-        rows = []
-        for name, result in results.items():
-            values = [result.divided.get(dataset, {}).get("accuracy") for dataset in datasets]
-            rows.append([titles.get(name, name), *("-" if value is None else f"{value:.4f}" for value in values)])
-        tables.append(TextTable(["accuracy", *datasets], rows))
+        scores = [figures[name].get(column, "-") for column in columns]
+        costs = [column.cell(result) for column in COST_COLUMNS]
+        rows.append([titles.get(name, name), *scores, *costs])
+    tables = [TextTable(["method", *columns, *(column.head for column in COST_COLUMNS)], rows)]
+    by_data_set = _accuracies(results, titles)
+    if by_data_set is not None:
+        tables.append(by_data_set)
     return tables
+
+
+def _accuracies(results: Mapping[str, Result], titles: Mapping[str, str]) -> TextTable | None:
+    """Return the accuracies of methods by data set; ``None`` if there is one data set, or no accuracy."""
+    datasets = list(dict.fromkeys(dataset for result in results.values() for dataset in result.divided))
+    for result in results.values():
+        if not all("accuracy" in scores for scores in result.divided.values()):
+            return None
+    if len(datasets) < 2:
+        return None
+    rows = []
+    for name, result in results.items():
+        cells = []
+        for dataset in datasets:
+            accuracy = result.divided.get(dataset, {}).get("accuracy")
+            cells.append("-" if accuracy is None else f"{accuracy:.4f}")
+        rows.append([titles.get(name, name), *cells])
+    return TextTable(["accuracy", *datasets], rows)
 
 
 class MethodTable(ResultGroup):
@@ -98,7 +140,8 @@ class MethodTable(ResultGroup):
 
     def __init__(self, name: str, parts: Mapping[str, Any], titles: dict[str, str], skipped: dict[str, str]) -> None:
         super().__init__(name, parts)
-        self.titles, self.skipped = titles, skipped
+        self.titles = titles
+        self.skipped = skipped
         self.shared: dict[str, float] = {}
         """Prompts that were computed for several methods together, and the seconds that this took."""
 
@@ -132,27 +175,46 @@ class MethodTable(ResultGroup):
 
     def display_blocks(self) -> list[Block]:
         """Return the tables, what was left out, the models and the signatures."""
-        tables = [self, *(part for part in self.values() if isinstance(part, MethodTable))]
-        skipped = [f"left out: {reason}" for table in tables for reason in table.skipped.values()]
-        notes = [*bracket_note(self.results()), *skipped]
+        notes = []
         if self.shared.get("prompts"):
             shared = "computed for several runs together: {prompts:.0f} prompts in {seconds:.1f} s"
-            notes.insert(0, shared.format(**self.shared))
+            notes.append(shared.format(**self.shared))
+        notes += bracket_note(self.results())
+        notes += [f"left out: {reason}" for reason in self._reasons()]
         notes += dict.fromkeys(f"model: {result.model}" for result in self.results())
         warnings = shared_warning_lines(
             {self.titles.get(name, name): tuple(part.warnings) for name, part in self.items()}
         )
         signatures = dict.fromkeys(str(result.signature) for result in self.results())
-        parts: dict[str, dict[str, Result]] = {}  # by benchmark
-        for name, part in self.items():
-            for member, result in part.items() if isinstance(part, ResultGroup) else [(part.benchmark, part)]:
-                parts.setdefault(member, {})[name] = result
+
         blocks: list[Block] = []
-        for member, results in parts.items():
-            blocks += [Line(member, "title")] * (len(parts) > 1)
-            blocks += [block for table in _tables(results, self.titles) for block in (table, Line(""))]
+        results_of = self._by_benchmark()
+        for benchmark, results in results_of.items():
+            if len(results_of) > 1:
+                blocks.append(Line(benchmark, "title"))
+            for table in _tables(results, self.titles):
+                blocks += [table, Line("")]
+        without_last_blank = blocks[:-1]
+        lines = [Line(note) for note in notes]
         signed = [Line(signature, "code") for signature in signatures]
-        return [*blocks[:-1], *map(Line, notes), *signed, *warnings]
+        return [*without_last_blank, *lines, *signed, *warnings]
+
+    def _reasons(self) -> list[str]:
+        """Return why methods were left out, of this table and of those in it."""
+        reasons = list(self.skipped.values())
+        for part in self.values():
+            if isinstance(part, MethodTable):
+                reasons += part.skipped.values()
+        return reasons
+
+    def _by_benchmark(self) -> dict[str, dict[str, Result]]:
+        """Return the results by benchmark, then by method."""
+        results: dict[str, dict[str, Result]] = {}
+        for name, part in self.items():
+            single = part.items() if isinstance(part, ResultGroup) else [(part.benchmark, part)]
+            for benchmark, result in single:
+                results.setdefault(benchmark, {})[name] = result
+        return results
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; a saved table is read back as a group of results."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from StaICC.metrics.paired_tests import mean_difference, paired_difference, upper_p_value
+from StaICC.metrics.paired_tests import mean_difference, paired_difference, too_few_clusters_of, upper_p_value
 from StaICC.metrics.random_baselines import p_value_of_best
 from StaICC.metrics.statistics import Contributions, Sample, mean_contributions
 
@@ -31,7 +31,7 @@ class CorrectPredictions:
     """For each query whether the baseline is correct."""
 
 
-def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 1) -> float:
+def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 1) -> float | None:
     """Return the p-value of the one-sided paired test of the mean accuracy of a run against that of a baseline.
 
     The null hypothesis is that the run is not better than the baseline.
@@ -39,6 +39,9 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
     Args:
         datasets: The correct predictions of each data set.
         tried: Number of settings that were tried; the run is the best of them (:func:`p_value_of_best`).
+
+    Returns:
+        The p-value; ``None`` if the rows of a data set are in clusters, and these are too few for a test.
 
     Example:
         >>> sample = Sample([0] * 6, range(6), 6, 2)
@@ -48,13 +51,18 @@ def p_value_against_labels(datasets: Sequence[CorrectPredictions], tried: int = 
     """
     differences = []
     for dataset in datasets:
-        run = _accuracy(dataset.sample, dataset.of_run)
-        baseline = _accuracy(dataset.sample, dataset.of_baseline)
+        units = dataset.sample.by_cluster()
+        run = _accuracy(units, dataset.of_run)
+        baseline = _accuracy(units, dataset.of_baseline)
         # A paired difference is one of two weighted sums. Here each sum has one term, the accuracy, with the weight 1.
-        difference = paired_difference(first=[(1.0, run)], second=[(1.0, baseline)])
+        difference = paired_difference(
+            first=[(1.0, run)], second=[(1.0, baseline)], cluster_shares=units.cluster_shares
+        )
         differences.append(difference)
-    p_value = upper_p_value(mean_difference(differences))
-    return p_value_of_best(p_value, tried)
+    mean = mean_difference(differences)
+    if too_few_clusters_of(mean) is not None:
+        return None
+    return p_value_of_best(upper_p_value(mean), tried)
 
 
 def _accuracy(sample: Sample, correct: Sequence[bool]) -> Contributions:

@@ -33,6 +33,10 @@ bin is uncertain, the one that makes the lower limit of the difference lowest is
 
 **Bias.** The bias of macro F1 is estimated, and subtracted from the observed difference before it is tested.
 
+**Clusters.** If the rows of a data set are in clusters, a step is that of a cluster, and the sum of the steps has a
+cluster-robust t test (:mod:`StaICC.metrics.clusters`) in the place of the test above. A pseudo-row would be a whole
+cluster here: for clusters of different sizes, nothing would ever be significant.
+
 **Computation.** Nothing is drawn at random: the probabilities are contour integrals (see
 :func:`_probability_not_positive`), in which few values replace the many steps in the middle (:func:`condensed`).
 ``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/comparing.md`` has the tables.
@@ -56,6 +60,16 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from StaICC.errors import ArgumentError
+from StaICC.metrics.clusters import (
+    CLUSTER_METHOD,
+    VarianceOfSum,
+    combined,
+    smallest_p_value,
+    student_limit,
+    student_tail,
+    too_few_clusters,
+    variance_of_sum,
+)
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.statistics import Contributions, RangeEnd
 
@@ -102,6 +116,9 @@ class PairedDifference:
     larger value is tested with them. ``None``: the same as :attr:`steps`."""
     strata: tuple[int, ...] = ()
     """The number of test rows of each data set, in the order of the steps; by default, all rows are one data set."""
+    cluster_shares: tuple[float, ...] | None = None
+    """If rows are in clusters, the steps are those of clusters, and each has here its share of the queries of its data
+    set. A data set without clusters has a cluster for each row. ``None`` if no data set has clusters."""
 
     def __post_init__(self) -> None:
         if not self.strata:
@@ -137,6 +154,7 @@ class PairedDifference:
             lower_steps=_negated_steps(self.upper_steps),
             upper_steps=_negated_steps(self.lower_steps),
             strata=self.strata,
+            cluster_shares=self.cluster_shares,
         )
 
     @property
@@ -149,12 +167,16 @@ class PairedDifference:
     @property
     def _steps_by_dataset(self) -> list[Sequence[float]]:
         """For each data set the tested steps of its test rows."""
-        steps_by_dataset = []
+        return self._by_dataset(self.tested_steps)
+
+    def _by_dataset(self, values: Sequence[float]) -> list[Sequence[float]]:
+        """Return the values of each data set, of one value for each step."""
+        values_by_dataset = []
         start = 0
         for size in self.strata:
-            steps_by_dataset.append(self.tested_steps[start : start + size])
+            values_by_dataset.append(values[start : start + size])
             start += size
-        return steps_by_dataset
+        return values_by_dataset
 
     @cached_property
     def condensed(self) -> list[CondensedSteps]:
@@ -176,6 +198,21 @@ class PairedDifference:
         """The variance of the sum of the tested steps, if the rows of each data set are drawn independently."""
         return math.fsum(_variance_of_sum(steps) for steps in self._steps_by_dataset)
 
+    @cached_property
+    def variance_over_clusters(self) -> VarianceOfSum:
+        """The variance of the difference over clusters, with its degrees of freedom."""
+        parts = []
+        for steps, shares in zip(self._steps_by_dataset, self.shares_by_dataset, strict=True):
+            parts.append(variance_of_sum(steps, shares))
+        return combined(parts)
+
+    @property
+    def shares_by_dataset(self) -> list[Sequence[float]]:
+        """For each data set the shares of its clusters; an empty list if no data set has clusters."""
+        if self.cluster_shares is None:
+            return []
+        return self._by_dataset(self.cluster_shares)
+
 
 def _negated_steps(steps: Sequence[float] | None) -> list[float] | None:
     """Return minus each step; ``None`` for ``None``."""
@@ -194,13 +231,17 @@ def _variance_of_sum(steps: Sequence[float]) -> float:
 
 
 def paired_difference(
-    first: Sequence[tuple[float, Contributions]], second: Sequence[tuple[float, Contributions]]
+    first: Sequence[tuple[float, Contributions]],
+    second: Sequence[tuple[float, Contributions]],
+    cluster_shares: Sequence[float] | None = None,
 ) -> PairedDifference:
     """Return the difference of two runs by a weighted sum of metrics, such as a slope or a mean over rounds.
 
     Args:
         first: The weights and the metrics of the first run.
         second: The weights and the metrics of the second run, over the same test rows.
+        cluster_shares: The share of each cluster in the queries, if the contributions are those of clusters; ``None``
+            if they are those of independent rows.
 
     Example:
         >>> half = Contributions(0.5, [0.5, 0.0], lowest_after_row=1 / 3, highest_after_row=2 / 3, range_width=1.0)
@@ -215,13 +256,13 @@ def paired_difference(
     second_value = math.fsum(weight * term.value for weight, term in second)
     difference = first_value - second_value
 
-    steps = _row_steps([(weight, term.rows) for weight, term in signed_terms], difference)
+    steps = _row_steps([(weight, term.rows) for weight, term in signed_terms], difference, cluster_shares)
     lower_steps = None
     upper_steps = None
     if any(term.has_one_sided_estimates for _, term in signed_terms):
-        lower_steps = _lower_steps(signed_terms)
+        lower_steps = _lower_steps(signed_terms, cluster_shares)
         # The upper steps are minus the lower steps of second minus first.
-        upper_steps = _negated_steps(_lower_steps([(-weight, term) for weight, term in signed_terms]))
+        upper_steps = _negated_steps(_lower_steps([(-weight, term) for weight, term in signed_terms], cluster_shares))
 
     # Both runs have the same weights and ranges, so the sum over both runs counts the range of the difference twice.
     largest_size = math.fsum(abs(weight) * term.range_width for weight, term in signed_terms) / 2.0
@@ -236,6 +277,7 @@ def paired_difference(
         downward_bias=_bias(signed_terms, upward=False),
         lower_steps=lower_steps,
         upper_steps=upper_steps,
+        cluster_shares=None if cluster_shares is None else tuple(cluster_shares),
     )
 
 
@@ -248,15 +290,18 @@ _ROUNDING = 1e-12
 _OPPOSITE_END: Mapping[RangeEnd, RangeEnd] = {"lowest": "highest", "highest": "lowest"}
 
 
-def _row_steps(weighted_rows: Sequence[tuple[float, Sequence[float]]], total: float) -> list[float]:
+def _row_steps(
+    weighted_rows: Sequence[tuple[float, Sequence[float]]], total: float, cluster_shares: Sequence[float] | None
+) -> list[float]:
     """Return for each row the weighted sum of its contributions to all terms, its step; the steps add up to the total.
 
     Some contributions are derivatives (F1), which need not add up to the value. Each row gets an equal share of what
-    the sum lacks. A rounding error is not shared, so that equal steps stay equal.
+    the sum lacks, a cluster a share by its size. A rounding error is not shared, so that equal steps stay equal.
 
     Args:
         weighted_rows: The weight of each term, and the contributions of all rows to it.
         total: The sum of the steps.
+        cluster_shares: The share of each cluster in the queries, if the rows are clusters.
     """
     weighted_contributions = []
     for weight, rows in weighted_rows:
@@ -264,17 +309,23 @@ def _row_steps(weighted_rows: Sequence[tuple[float, Sequence[float]]], total: fl
     contributions_by_row = zip(*weighted_contributions, strict=True)
     steps = [math.fsum(contributions) for contributions in contributions_by_row]
 
-    missing_share = (total - math.fsum(steps)) / len(steps)
-    if abs(missing_share) * len(steps) > _ROUNDING:
-        steps = [step + missing_share for step in steps]
-    return steps
+    missing = total - math.fsum(steps)
+    if abs(missing) <= _ROUNDING:
+        return steps
+    if cluster_shares is None:
+        return [step + missing / len(steps) for step in steps]
+    return [step + missing * share for step, share in zip(steps, cluster_shares, strict=True)]
 
 
-def _lower_steps(signed_terms: _SignedTerms) -> list[float]:
+def _lower_steps(signed_terms: _SignedTerms, cluster_shares: Sequence[float] | None) -> list[float]:
     """Return the steps with which the claim is tested that the weighted sum of the terms is positive.
 
     A term with a positive weight counts with its lower estimate, a term with a negative weight with its upper estimate.
     A term without such an estimate counts with its value.
+
+    Args:
+        signed_terms: The weights and the metrics of both runs.
+        cluster_shares: The share of each cluster in the queries, if the rows are clusters.
     """
     weighted_rows = []
     totals = []
@@ -292,7 +343,8 @@ def _lower_steps(signed_terms: _SignedTerms) -> list[float]:
             for uncertain_term in term.uncertain_terms:
                 # A term a becomes -a, so 2 a is subtracted from each step.
                 sign_changes.append([2.0 * weight * contribution for contribution in uncertain_term])
-    return _with_lowest_limit(_row_steps(weighted_rows, math.fsum(totals)), sign_changes)
+    steps = _row_steps(weighted_rows, math.fsum(totals), cluster_shares)
+    return _with_lowest_limit(steps, sign_changes)
 
 
 def _with_lowest_limit(steps: list[float], sign_changes: Sequence[Sequence[float]]) -> list[float]:
@@ -405,7 +457,25 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
         lower_steps=lower_steps if has_one_sided_steps else None,
         upper_steps=upper_steps if has_one_sided_steps else None,
         strata=tuple(strata),
+        cluster_shares=_shares_of_all(differences),
     )
+
+
+def _shares_of_all(differences: Sequence[PairedDifference]) -> tuple[float, ...] | None:
+    """Return the share of each cluster of all data sets; ``None`` if no data set has clusters.
+
+    In a data set without clusters, each row is a cluster of its own.
+    """
+    if all(difference.cluster_shares is None for difference in differences):
+        return None
+    shares: list[float] = []
+    for difference in differences:
+        if difference.cluster_shares is not None:
+            shares.extend(difference.cluster_shares)
+        else:
+            for size in difference.strata:
+                shares.extend([1.0 / size] * size)
+    return tuple(shares)
 
 
 # -- tail of a weighted sum of steps
@@ -657,6 +727,9 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
         difference: The observed difference.
         least: The difference of the null hypothesis.
     """
+    if difference.cluster_shares is not None:
+        return _upper_p_value_over_clusters(difference, least)
+
     # Terms: the steps minus those of the null hypothesis, in which each row has the same share of the difference. The
     # expected difference of a sample may be above the true one by the upward bias, which is added to the hypothesis.
     tested = least + difference.upward_bias
@@ -680,6 +753,30 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     return (1.0 - weight) * _probability_with_pseudo_row(counts, least_favourable) + weight * (
         _probability_with_pseudo_row(counts, most_favourable)
     )
+
+
+def _upper_p_value_over_clusters(difference: PairedDifference, least: float) -> float:
+    """Return the one-sided p-value of "the true difference is at most `least`" by the t test over clusters.
+
+    It is at least half the p-value that all clusters would have with random signs, if they had one direction. Without
+    this limit, clusters with equal steps would have no variance, and the p-value 0.
+
+    Args:
+        difference: The observed difference.
+        least: The difference of the null hypothesis.
+    """
+    distance = difference.difference - (least + difference.upward_bias)
+    variance, freedom = difference.variance_over_clusters
+    if distance == 0.0:
+        return 0.5
+    if variance > 0.0:
+        t = distance / math.sqrt(variance)
+    else:
+        t = math.copysign(math.inf, distance)
+    tail = student_tail(t, freedom)
+    if distance < 0.0:
+        return tail
+    return max(tail, smallest_p_value(difference.steps) / 2.0)
 
 
 def _probability_with_pseudo_row(counts: Mapping[float, float], pseudo_row: float) -> float:
@@ -738,6 +835,8 @@ def too_few_rows(difference: PairedDifference) -> str | None:
     """
     if difference.unbounded:
         return "one more row could change the metric without limit"
+    if difference.cluster_shares is not None:
+        return too_few_clusters_of(difference) or _too_few_clusters_differ(difference)
     steps = [abs(step) for step in difference.steps]
     pseudo_row = min(difference.lowest_step, -difference.highest_step)
     if not any(steps) or not pseudo_row:
@@ -763,6 +862,29 @@ def too_few_rows(difference: PairedDifference) -> str | None:
         )
     return (
         f"too few rows differ: p would be above {SIGNIFICANCE_LEVEL:g} even if all their differences had one direction"
+    )
+
+
+def too_few_clusters_of(difference: PairedDifference) -> str | None:
+    """Return the reason why a data set has too few clusters for a test; ``None`` if all have enough, or no clusters."""
+    for shares in difference.shares_by_dataset:
+        reason = too_few_clusters(shares)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _too_few_clusters_differ(difference: PairedDifference) -> str | None:
+    """Return the reason why no outcome on these clusters could be significant; ``None`` if one could, or none differs.
+
+    The most significant outcome has the observed sizes of the steps, all with one sign.
+    """
+    smallest = smallest_p_value(difference.steps)
+    if not any(difference.steps) or smallest <= SIGNIFICANCE_LEVEL:
+        return None
+    return (
+        f"too few clusters differ: p would be above {SIGNIFICANCE_LEVEL:g} even if all their differences had one "
+        "direction"
     )
 
 
@@ -793,15 +915,33 @@ def difference_interval(difference: PairedDifference, level: float = 0.95) -> In
         level: Nominal coverage.
 
     Returns:
-        The interval; ``None`` if one more row could change the metric without limit.
+        The interval; ``None`` if one more row could change the metric without limit, or if rows are in clusters that
+        are too few.
     """
     if difference.unbounded:
         return None
+    if difference.cluster_shares is not None:
+        return _interval_over_clusters(difference, level)
     one_sided_level = (1.0 - level) / 2.0
     low = max(-difference.largest_size, _lower_end(difference, one_sided_level))
     high = min(difference.largest_size, -_lower_end(difference.negated, one_sided_level))
     observed = difference.difference
     return Interval(min(observed, low), max(observed, high), level, INTERVAL_METHOD)
+
+
+def _interval_over_clusters(difference: PairedDifference, level: float) -> Interval | None:
+    """Return the confidence interval of the t test over clusters.
+
+    It is ``None`` if clusters are too few, or if too few of them differ: the observed variance would be too small.
+    """
+    if not any(difference.steps) or too_few_rows(difference) is not None:
+        return None
+    variance, freedom = difference.variance_over_clusters
+    distance = student_limit((1.0 - level) / 2.0, freedom) * math.sqrt(variance)
+    observed = difference.difference
+    low = max(-difference.largest_size, observed - difference.upward_bias - distance)
+    high = min(difference.largest_size, observed + difference.downward_bias + distance)
+    return Interval(min(observed, low), max(observed, high), level, CLUSTER_METHOD)
 
 
 def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
@@ -923,6 +1063,8 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     """
     if not any(difference.steps) or too_few_rows(difference):
         return None
+    if difference.cluster_shares is not None:
+        return _detectable_over_clusters(difference)
     if_first_is_larger = _detectable_if_first_is_larger(difference)
     if_second_is_larger = _detectable_if_first_is_larger(difference.negated)
     if if_first_is_larger is None or if_second_is_larger is None:
@@ -963,6 +1105,13 @@ def _detectable_if_first_is_larger(difference: PairedDifference) -> float | None
         return None
     root = math.sqrt(f * f - coefficient_of_square * (f * f - s))
     return (f + root) / coefficient_of_square
+
+
+def _detectable_over_clusters(difference: PairedDifference) -> float:
+    """Return the smallest true difference that the t test over clusters finds at level 0.05 with the power 0.8."""
+    variance, freedom = difference.variance_over_clusters
+    quantiles = student_limit(SIGNIFICANCE_LEVEL / 2.0, freedom) + student_limit(0.2, freedom)
+    return quantiles * math.sqrt(variance) + max(difference.upward_bias, difference.downward_bias)
 
 
 # -- several tests

@@ -5,6 +5,8 @@ paired test (:class:`Contributions`).
 
 A test row can have several queries, such as one for each demonstration set. Queries of one row depend on each other;
 rows do not. So the *test row* is the unit of all intervals and tests: the values of its queries are added up first.
+If the rows of a data set are in clusters (:attr:`Sample.clusters`), the cluster takes the place of the row: the values
+of all queries of its rows are added up.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import mul
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, intervals
+from StaICC.metrics.clusters import too_few_clusters
 from StaICC.metrics.diagnosis import entropy
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval
 
@@ -90,6 +93,46 @@ class Sample:
     """Number of test rows; some of them may have no query."""
     n_labels: int
     """Number of labels; 0 if it is not known."""
+    clusters: Sequence[int] | None = None
+    """The cluster of each test row; ``None`` if rows are independent."""
+    unit: str = "test row"
+    """What the members of :attr:`rows` are: a test row, or a cluster of test rows (:meth:`by_cluster`)."""
+
+    @property
+    def row_names(self) -> list[int]:
+        """The numbers of the clusters of a sample by cluster, in the order of its rows; else those of the rows."""
+        if self.unit == "cluster" and self.clusters is not None:
+            return list(self.clusters)
+        return list(range(self.n_rows))
+
+    def by_cluster(self) -> Sample:
+        """Return the sample with clusters in the place of test rows; unchanged if rows are independent.
+
+        The clusters are numbered from 0, in the order of their numbers in the data set.
+
+        Example:
+            >>> Sample([1, 0, 1], [0, 1, 2], 3, 2, clusters=[7, 4, 7]).by_cluster().rows
+            [1, 0, 1]
+        """
+        if self.clusters is None or self.unit == "cluster":
+            return self
+        clusters = sorted(set(self.clusters))
+        number_of_cluster = {cluster: number for number, cluster in enumerate(clusters)}
+        return Sample(
+            truth=self.truth,
+            rows=[number_of_cluster[self.clusters[row]] for row in self.rows],
+            n_rows=len(clusters),
+            n_labels=self.n_labels,
+            clusters=clusters,
+            unit="cluster",
+        )
+
+    @property
+    def cluster_shares(self) -> list[float] | None:
+        """The share of each cluster in the queries of a sample by cluster; ``None`` for a sample by test row."""
+        if self.unit != "cluster":
+            return None
+        return [size / len(self.rows) for size in self.sizes]
 
     def sums(self, values: Iterable[float]) -> list[float]:
         """Return the sum of the values of the queries of each test row."""
@@ -111,6 +154,8 @@ class Sample:
             rows=[self.rows[index] for index in query_indexes],
             n_rows=self.n_rows,
             n_labels=self.n_labels,
+            clusters=self.clusters,
+            unit=self.unit,
         )
 
     @property
@@ -126,15 +171,15 @@ class Sample:
     @property
     def few_rows_reason(self) -> str | None:
         """The reason why labels have too few test rows for an interval; ``None`` if each label has enough."""
-        # A row with several queries is counted once. All of its queries have the same true label.
-        label_of_row = dict(zip(self.rows, self.truth, strict=True))
-        row_counts = Counter(label_of_row.values())
+        # A row with several queries of a label is counted once. A cluster can have several labels, a row has one.
+        labels_of_rows = set(zip(self.rows, self.truth, strict=True))
+        row_counts = Counter(label for _, label in labels_of_rows)
         rows_by_label = [row_counts[label] for label in range(self.n_labels)]
         n_with_few = sum(count < intervals.LEAST_ROWS for count in rows_by_label)
         if not n_with_few:
             return None
         n_with_none = rows_by_label.count(0)
-        text = f"{n_with_few} of {self.n_labels} labels have fewer than {intervals.LEAST_ROWS} test rows"
+        text = f"{n_with_few} of {self.n_labels} labels have fewer than {intervals.LEAST_ROWS} {self.unit}s"
         if n_with_none:
             return f"{text}, {n_with_none} of them none"
         return text
@@ -151,6 +196,10 @@ def lacks_score(prediction: Any) -> bool:
     return prediction is None
 
 
+NOT_OVER_CLUSTERS = "the rows are in clusters, and its coverage over clusters is not measured"
+"""Why a score has neither an interval nor a test over clusters of test rows."""
+
+
 class Statistic:
     """A score as a function of a sample: its range, its confidence interval, and its contributions to a paired test.
 
@@ -164,6 +213,8 @@ class Statistic:
     """Whether the score measures how correct predictions are, so that unparsed replies can count as wrong."""
     weighs_labels: ClassVar[bool] = False
     """Whether an interval needs some test rows of each label, because each label has a weight of its own."""
+    tested_over_clusters: ClassVar[bool] = False
+    """Whether test and interval are also valid with clusters of test rows as the unit (measured by simulation)."""
     independent: ClassVar[bool] = True
     """Whether the contributions of a run are the same whatever run it is compared with."""
 
@@ -184,8 +235,12 @@ class Statistic:
         return self.part(sample, predictions, level).interval(level, self.method)
 
     def interval(self, sample: Sample, predictions: Sequence[Any], level: float) -> Interval | NoInterval:
-        """Return the confidence interval, or the reason why it is withheld (:meth:`withheld`)."""
-        return self.withheld(sample, lambda: self._interval(sample, predictions, level))
+        """Return the confidence interval, or the reason why it is withheld (:meth:`withheld`).
+
+        If the test rows are in clusters, the interval is over clusters.
+        """
+        units = sample.by_cluster()
+        return self.withheld(units, lambda: self._interval(units, predictions, level))
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return an interval, or the reason why it is withheld: not shown, because it is too unreliable.
@@ -198,6 +253,8 @@ class Statistic:
             sample: The queries.
             interval: Computes the interval.
         """
+        if sample.unit == "cluster":
+            return self._withheld_over_clusters(sample, interval)
         if not self.weighs_labels:
             return interval()
         reason = sample.few_rows_reason
@@ -205,6 +262,23 @@ class Statistic:
             return interval()
         if len(set(sample.truth)) == sample.n_labels:
             return NoInterval(reason, approximate=interval())
+        return NoInterval(reason, approximate=None)
+
+    def _withheld_over_clusters(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
+        """Return an interval over clusters, or the reason why it is withheld: there are too few clusters.
+
+        Args:
+            sample: The queries, by cluster.
+            interval: Computes the interval.
+        """
+        reason = too_few_clusters(sample.sizes)
+        if not self.tested_over_clusters:
+            reason = NOT_OVER_CLUSTERS
+        if reason is None and self.weighs_labels:
+            reason = sample.few_rows_reason
+        if reason is None:
+            over_clusters = interval()
+            return replace(over_clusters, method=over_clusters.method.replace("unit: test row", "unit: cluster"))
         return NoInterval(reason, approximate=None)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
@@ -237,6 +311,8 @@ class Mean(Statistic):
         low: The lowest possible score.
         high: The highest possible score.
     """
+
+    tested_over_clusters = True
 
     def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
         self._low = low
@@ -599,6 +675,7 @@ class MacroF1(Statistic):
     method = "variance recovery over labels, unit: test row"
     of_classification = True
     weighs_labels = True
+    tested_over_clusters = True
     independent = False
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:

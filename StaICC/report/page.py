@@ -46,6 +46,7 @@ from StaICC.results.above_chance import LEVEL, above_chance
 from StaICC.results.comparable import SHARED_FIELDS, comparable_by
 from StaICC.results.details import ConditionRecord, query_positions
 from StaICC.results.experiment_table import is_experiment
+from StaICC.results.interval_scope import all_scope_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE, STOPPED_EARLY_NOTE, with_marks
 from StaICC.results.result import Prompts, Result, ResultGroup
 from StaICC.results.runs import by_benchmark
@@ -430,6 +431,7 @@ def leaderboard(group: Group) -> Markup:
             rows[name].append(join(parts))
         notes += [f"{column.title}: {', '.join(runs)}: {reason}." for reason, runs in missing_reasons.items()]
         notes += [f"{column.title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
+    notes += all_scope_notes(result for _, _, result in _each_result(group))
     head = ["run: model, method, settings, date", *heads]
     shown = table(f"Leaderboard: {group_title(group)}", head, list(rows.values()), classes=_BOARD)
     lines = {

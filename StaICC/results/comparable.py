@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from StaICC.results.result import Result
 
-SHARED_FIELDS = ("datasets", "data", "split", "limit", "metrics", "options", "stopping", "unparsed")
+SHARED_FIELDS = ("datasets", "data", "split", "clusters", "limit", "metrics", "options", "stopping", "unparsed")
 """Fields of the signature that comparable results of one benchmark share."""
 
 

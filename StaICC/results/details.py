@@ -17,6 +17,7 @@ from typing import Any
 
 from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import SchemaError
+from StaICC.files.json_reading import LEFT_OUT_IF_NONE
 from StaICC.metrics.classification import ConfidenceBin, Kind, normalise
 from StaICC.metrics.intervals import Interval
 
@@ -262,11 +263,15 @@ class DatasetDetails(SavedRecord):
     data: str | None = None
     """Digest of the test texts, in order, without labels (true labels are in the records); of the whole table where
     queries have no content, of the test file for LongICL."""
+    clusters: tuple[int, ...] | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
+    """Number of the cluster of each test row, where rows are not independent: rows with the same number share a
+    document, a topic or a duplicate. Without it, rows are assumed to be independent."""
 
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for a condition whose fields contradict each other."""
         for record in self.conditions:
             self._check_condition(record, f"{where}, condition {record.name!r:.60}")
+            self._check_clusters(record, f"{where}, condition {record.name!r:.60}")
         self._check_condition_names(where)
         self._check_label_mass(where)
         self._check_dropped(where)
@@ -284,6 +289,16 @@ class DatasetDetails(SavedRecord):
                 raise SchemaError(f"{where} has the label index {label}, expected 0 to {len(self.labels) - 1}")
         if record.scores is not None:
             _numbers(record.scores)
+
+    def _check_clusters(self, record: ConditionRecord, where: str) -> None:
+        """Raise a SchemaError for a test row that has no cluster, in a data set whose rows have clusters."""
+        if self.clusters is None:
+            return
+        for row in record.rows:
+            if not 0 <= row < len(self.clusters):
+                raise SchemaError(
+                    f"{where} has the test row {row}, but there are clusters of {len(self.clusters)} rows"
+                )
 
     def _check_condition_names(self, where: str) -> None:
         """Raise a SchemaError for facts about a condition that the data set does not have."""

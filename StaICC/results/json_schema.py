@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from StaICC.files.json_reading import hints_of
+from StaICC.files.json_reading import hints_of, is_optional_field
 from StaICC.results.files import DIGESTS, DIVIDED
 from StaICC.results.result import KEYS, OPTIONAL_KEYS, SAVED_TYPES, Result
 from StaICC.results.saved_scores import ROUND_KEY, ROUND_TYPES, SCORE_TYPES
@@ -208,18 +208,16 @@ def _record_reference(kind: type[Any], definitions: dict[str, JsonSchema]) -> Js
 def _record_schema(kind: type[Any], definitions: dict[str, JsonSchema]) -> JsonSchema:
     """Return the schema of a record: an object with the fields of the dataclass and no others.
 
-    A file has all fields of a record that checks itself. Of other records, it may lack the fields that have a default.
+    A file may lack some of the fields (:func:`~StaICC.files.json_reading.is_optional_field`).
     """
     hints = hints_of(kind)
     descriptions = _descriptions(kind)
-    checks_itself = hasattr(kind, "check_saved")
     properties = {}
     required = []
     for field in dataclasses.fields(kind):
         schema = _schema_of(hints[field.name], definitions)
         properties[field.name] = _described(schema, descriptions.get(field.name))
-        has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-        if checks_itself or not has_default:
+        if not is_optional_field(kind, field):
             required.append(field.name)
     schema_of_record = {
         "type": "object",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from StaICC.results.hub_datasets import hub_dataset
+from StaICC.results.interval_scope import scope_notes
 from StaICC.results.left_out import with_marks
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.score_records import records_of_scores
@@ -29,6 +30,9 @@ def _dataset_entry(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
     """
     title = _dataset_title(record)
     arguments = {"signature": record["signature"], "identity": result.provenance.label}
+    notes = scope_notes([result])
+    if notes:
+        arguments["intervals"] = " ".join(notes)
     entry = {"type": title, "name": title, "args": arguments}
     on_hub = hub_dataset(result, title)
     if on_hub is not None:

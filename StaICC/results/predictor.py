@@ -65,6 +65,10 @@ class Predictor:
     """Requests that were sent again after a transient error."""
     failed: int = field(default=0, compare=False)
     """Queries without a prediction."""
+    tokens_read: int | None = field(default=None, compare=False)
+    """Tokens that a further model of a method read in the run; ``None`` for others, and if it does not count them."""
+    tokens_generated: int | None = field(default=None, compare=False)
+    """Tokens that it generated."""
 
     @property
     def label(self) -> str:
@@ -116,11 +120,16 @@ class Provenance(SavedRecord):
         predictors: One for each distinct inference function; empty where nothing was recorded.
         method: The inference method with its variant and options; ``None`` for plain predictions.
         failures: Digest of the numbers of the failed queries; ``None`` if none failed.
+        asked: Digest of all that the method asked: features, roles, models, prompts with their labels; ``None`` for
+            plain predictions. It is no part of the signature, since prompts may depend on what the model computes.
+        further_models: The models that the method asked besides that of the predictions.
     """
 
     predictors: tuple[Predictor, ...] = ()
     method: str | None = None
     failures: str | None = None
+    asked: str | None = None
+    further_models: tuple[Predictor, ...] = ()
 
     @property
     def label(self) -> str:
@@ -175,6 +184,9 @@ class Provenance(SavedRecord):
                 else:
                     facts[name] = value
         facts["method"] = self.method
+        facts["asked prompts"] = self.asked
+        for number, model in enumerate(self.further_models, start=1):
+            facts[f"further model {number}"] = model.label
         facts["failed queries"] = self.failures
         return {name: value for name, value in facts.items() if value is not None}
 
@@ -191,7 +203,8 @@ class Provenance(SavedRecord):
             else:
                 empty_values[attribute.name] = attribute.default
         predictors = [replace(predictor, **empty_values) for predictor in self.predictors]
-        return replace(self, predictors=tuple(predictors))
+        further_models = [replace(model, **empty_values) for model in self.further_models]
+        return replace(self, predictors=tuple(predictors), further_models=tuple(further_models))
 
 
 def _facts_about(predictor: Predictor) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from StaICC.results.above_chance import (
 )
 from StaICC.results.details import DatasetDetails
 from StaICC.results.experiment_table import experiment_notes
+from StaICC.results.interval_scope import scope_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE
 from StaICC.results.protocol import ResultLike
 
@@ -188,7 +189,8 @@ def remarks(result: ResultLike) -> list[str]:
 
     Returns:
         Where the run stopped early, how many queries failed, why the model is not identified, why scores are
-        undefined, facts about the prompts, which predictions without a model are not beaten, and what the brackets are.
+        undefined, facts about the prompts, which predictions without a model are not beaten, for which demonstrations
+        intervals hold, and what the brackets are.
     """
     sentences = []
     if result.stopping is not None:
@@ -202,5 +204,6 @@ def remarks(result: ResultLike) -> list[str]:
     sentences += _not_beaten_remarks(result)
     sentences += experiment_notes(result)
     sentences += _meaning_of_means(result)
+    sentences += scope_notes([result])
     sentences += bracket_note([result])
     return sentences

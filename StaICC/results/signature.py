@@ -19,6 +19,7 @@ FIELDS = (
     "datasets",
     "data",
     "split",
+    "clusters",
     "sampler",
     "k",
     "repeats",

@@ -93,12 +93,13 @@ def ece_with_signs_of_the_other_half(confidences: np.ndarray, hits: np.ndarray) 
     errors = hits - confidences
     for half in (0, 1):
         elsewhere = np.where(halves == half, 0.0, errors)
-        size = (halves != half).sum()
+        size = max(1, (halves != half).sum())
+        deviation = math.sqrt(max(0.0, (elsewhere**2).sum() - elsewhere.sum() ** 2 / size))
+        common_sign = 1 if elsewhere.sum() > deviation else -1
         for number in range(10):
             in_bin = np.where(bins == number, elsewhere, 0.0)
             deviation = math.sqrt(max(0.0, (in_bin**2).sum() - in_bin.sum() ** 2 / size))
-            clear = abs(in_bin.sum()) > 2 * deviation
-            sign = np.sign(in_bin.sum() if clear else elsewhere.sum())
+            sign = np.sign(in_bin.sum()) if abs(in_bin.sum()) > 2 * deviation else common_sign
             total += sign * errors[(halves == half) & (bins == number)].sum()
     return float(total / len(hits))
 

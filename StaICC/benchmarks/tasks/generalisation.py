@@ -118,7 +118,9 @@ def _pooled(outcomes: Sequence[Outcome]) -> Outcome:
     """Return one outcome with the queries and predictions of all conditions."""
     queries = [query for outcome in outcomes for query in outcome.condition.queries]
     answers = [answer for outcome in outcomes for answer in outcome.given]
-    return Outcome(Condition("all", queries), answers, outcomes[0].outputs)
+    pooled = Outcome(Condition("all", queries), answers, outcomes[0].outputs)
+    pooled.clusters = outcomes[0].clusters
+    return pooled
 
 
 class Generalisation(Benchmark):

@@ -1,0 +1,173 @@
+"""Clusters of rows: rows of a user's data set that share a document, a topic or a duplicate.
+
+Rows of one cluster are not independent: a model that reads a document wrongly fails on several of its rows. So the
+cluster is the unit of confidence intervals and tests. A data set has the *number* of the cluster of each row, never
+what the rows share: numbers count the clusters in the order of the table, from 0. They do not depend on the values of
+the column, so that a saved result does not contain names of documents or persons.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from StaICC.datasets.records import Records
+from StaICC.datasets.table import Row
+from StaICC.errors import ArgumentError
+
+ClusterRule = str | Callable[[Row], object] | None
+"""What the rows of a cluster share: the name of a column, or a function of the row; ``None`` if rows are
+independent."""
+
+FUNCTION = "function"
+"""The name of clusters that a function of the row makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The cluster of each row of a data set."""
+
+    name: str
+    """The column that rows of a cluster share, or ``"function"``."""
+    numbers: tuple[int, ...]
+    """The number of the cluster of each row, in the order of the table."""
+
+    @property
+    def count(self) -> int:
+        """The number of clusters."""
+        return len(set(self.numbers))
+
+
+def read_cluster_column(records: Records, texts: Sequence[str], cluster: str | None) -> Records:
+    """Return records whose last text is the value of the cluster column, with this value taken out of the texts.
+
+    Columns are read as texts and label (:func:`columns_with_cluster`), so the values are among the texts first.
+
+    Args:
+        records: The records as they were read.
+        texts: The names of the text columns.
+        cluster: The name of the cluster column; ``None`` if there is none.
+    """
+    if cluster is None:
+        return records
+    if cluster in texts:  # the rows share one of their texts, which is read anyway
+        position = list(texts).index(cluster)
+        values = [row_texts[position] for row_texts, _ in records.rows]
+        rows = records.rows
+        columns = records.columns
+    else:
+        values = [row_texts[-1] for row_texts, _ in records.rows]
+        rows = [(tuple(row_texts[:-1]), label) for row_texts, label in records.rows]
+        columns = [name for name in records.columns if name != cluster]
+    file = records.file
+    if file is not None:
+        file = dataclasses.replace(file, texts=tuple(texts), cluster=cluster)
+    return dataclasses.replace(records, rows=rows, columns=columns, file=file, clusters=values, cluster_column=cluster)
+
+
+def columns_with_cluster(texts: Sequence[str], label: str, cluster: str | None, where: str) -> list[str]:
+    """Return the columns to read: the texts, the cluster unless it is one of the texts, and the label last.
+
+    Args:
+        texts: The names of the text columns.
+        label: The name of the label column.
+        cluster: The name of the cluster column; ``None`` if there is none.
+        where: The file or the object, for messages.
+
+    Raises:
+        ArgumentError: The cluster is the label.
+    """
+    if cluster is None or cluster in texts:
+        return [*texts, label]
+    if cluster == label:
+        raise ArgumentError(
+            f"{where}: cluster: got the label column {label!r}. Rows with the same label are no cluster: name the "
+            "column that says which rows belong together, such as a document"
+        )
+    return [*texts, cluster, label]
+
+
+def column_of(rule: object) -> str | None:
+    """Return the name of the cluster column that a rule is; ``None`` for a function, and without a rule.
+
+    Raises:
+        ArgumentError: The rule is neither a name nor a function.
+    """
+    if rule is None or callable(rule):
+        return None
+    if not isinstance(rule, str) or not rule:
+        raise ArgumentError(f"cluster: got {rule!r:.60}, expected the name of a column, or a function of the row")
+    return rule
+
+
+def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Clusters | None:
+    """Return the clusters of the rows of a data set; ``None`` without a rule.
+
+    Args:
+        records: The rows as they were read, with the values of the cluster column if the rule is a column.
+        table: The rows, checked.
+        rule: What the rows of a cluster share.
+
+    Raises:
+        ArgumentError: A row has no value, a value is no text and no number, the rows have no such column, or all rows
+            are one cluster.
+    """
+    column = column_of(rule)
+    if callable(rule):
+        values: Sequence[object] = [rule(row) for row in table]
+        name = FUNCTION
+    elif column is None:
+        return None
+    elif records.clusters is None or records.cluster_column != column:
+        raise ArgumentError(
+            f"cluster: got {column!r}, but (text, label) pairs have no columns. Give a function of the row, such as "
+            "cluster=lambda row: row.texts[0]"
+        )
+    else:
+        values = records.clusters
+        name = column
+    numbers = _numbered(values, records)
+    if len(set(numbers)) == 1:
+        raise ArgumentError(f"cluster: all {len(numbers)} rows are in one cluster, expected two or more clusters")
+    return Clusters(name, numbers)
+
+
+def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
+    """Return the number of the cluster of each row: clusters are counted in the order in which they first occur.
+
+    Args:
+        values: What the rows of a cluster share, for each row.
+        records: The rows, for messages.
+
+    Raises:
+        ArgumentError: A value is missing, or is no text and no number.
+    """
+    number_of_value: dict[object, int] = {}
+    numbers = []
+    for row_index, value in enumerate(values):
+        is_usable = isinstance(value, (str, int, float)) and value == value  # a missing number is not equal to itself
+        if not is_usable or value == "":
+            raise ArgumentError(
+                f"{records.place(row_index)}: the cluster is {value!r:.60}, expected a text or a number. A row that "
+                "shares nothing with other rows needs a value of its own"
+            )
+        numbers.append(number_of_value.setdefault(value, len(number_of_value)))
+    return tuple(numbers)
+
+
+def digest_of_clusters(numbers: Sequence[int]) -> str:
+    """Return the SHA-256 of the cluster numbers of rows, the same for every way to number the same clusters.
+
+    Args:
+        numbers: The number of the cluster of each row.
+
+    Example:
+        >>> digest_of_clusters([5, 5, 7]) == digest_of_clusters([0, 0, 1])
+        True
+    """
+    first_seen: dict[int, int] = {}
+    renumbered = [first_seen.setdefault(number, len(first_seen)) for number in numbers]
+    return hashlib.sha256(json.dumps(renumbered, separators=(",", ":")).encode()).hexdigest()

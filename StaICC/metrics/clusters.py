@@ -1,0 +1,248 @@
+"""Sums over clusters of test rows: their variance, with the degrees of freedom of a t test.
+
+If rows are in clusters, the cluster is the unit of intervals and tests. Rows that share a document, a topic or a
+duplicate depend on each other. A difference of two runs is a sum of *steps*, here one for each cluster. Cluster c has
+the share ``w_c`` of the queries of its data set and the step ``S_c``; the sum of all steps is the difference ``D``. A
+cluster deviates from its expected step by ``e_c = S_c - D w_c``.
+
+**Variance.** It is the cluster-robust variance with the correction CR2 (Bell and McCaffrey 2002), for a mean::
+
+    V = sum over clusters of e_c^2 / (1 - w_c)
+
+The factor ``1 / (1 - w_c)`` corrects that a cluster draws the difference towards itself. With clusters of equal size it
+is the usual ``n / (n - 1)``.
+
+**Degrees of freedom.** ``D / sqrt(V)`` is compared with Student's t. Its degrees of freedom follow from mean and
+variance of V, if the rows have a covariance matrix that is assumed (Satterthwaite 1946). They are computed for two
+extremes: independent rows, and rows of a cluster that are all equal. The smaller number counts. With C clusters of
+equal size both are C - 1; with unequal sizes they are fewer.
+
+**Few clusters.** A sample may lack a kind of cluster that is rare. So there is no test and no interval with fewer than
+:data:`LEAST_CLUSTERS` clusters. If clusters had random signs, all steps of n clusters would have one direction with the
+probability ``2^(1 - n)``. No p-value is smaller than this.
+
+Sources:
+    Bell and McCaffrey 2002, "Bias reduction in standard errors for linear regression with multi-stage samples", Survey
+    Methodology 28. Imbens and Kolesar 2016, "Robust standard errors in small samples: some practical advice", Review of
+    Economics and Statistics 98. Cameron and Miller 2015, "A practitioner's guide to cluster-robust inference", Journal
+    of Human Resources 50.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+LEAST_CLUSTERS = 10
+"""Fewest clusters of a data set for an interval or a test: the fewest for which coverage and error rates are measured
+(docs/comparing.md)."""
+
+CLUSTER_METHOD = "clusters of test rows, cluster-robust variance CR2, t with Bell-McCaffrey degrees of freedom"
+
+
+class VarianceOfSum(NamedTuple):
+    """The variance of a sum over clusters."""
+
+    variance: float
+    degrees_of_freedom: float
+    """Those of Student's t, to which the sum divided by its standard deviation is compared."""
+
+
+def too_few_clusters(sizes: Sequence[float]) -> str | None:
+    """Return the reason why clusters are too few for an interval or a test; ``None`` if they are enough.
+
+    Args:
+        sizes: The number of queries of each cluster. Clusters without a query do not count.
+    """
+    count = sum(1 for size in sizes if size > 0)
+    if count >= LEAST_CLUSTERS:
+        return None
+    return f"the test rows are in {count} clusters, expected at least {LEAST_CLUSTERS}"
+
+
+def smallest_p_value(steps: Sequence[float]) -> float:
+    """Return the two-sided p-value of random signs if all steps had one direction: ``2^(1 - clusters that differ)``.
+
+    Args:
+        steps: The step of each cluster.
+    """
+    differing_count = sum(1 for step in steps if step)
+    return min(1.0, 2.0 ** (1 - differing_count))
+
+
+def variance_of_sum(steps: Sequence[float], shares: Sequence[float]) -> VarianceOfSum:
+    """Return the variance of the sum of the steps of one data set, and its degrees of freedom.
+
+    Args:
+        steps: The step of each cluster.
+        shares: The share of each cluster in the queries of the data set; the sum is 1, and each is below 1.
+
+    Example:
+        >>> variance, freedom = variance_of_sum([0.1, 0.0, 0.1, 0.2], [0.25] * 4)  # as of a mean of four numbers
+        >>> round(variance, 6), round(freedom, 6)
+        (0.026667, 3.0)
+    """
+    total = math.fsum(steps)
+    terms = []
+    for step, share in zip(steps, shares, strict=True):
+        deviation = step - total * share
+        terms.append(deviation * deviation / (1.0 - share))
+    return VarianceOfSum(math.fsum(terms), _degrees_of_freedom(shares))
+
+
+def combined(parts: Sequence[VarianceOfSum]) -> VarianceOfSum:
+    """Return the variance of the sum of independent sums, with its degrees of freedom (Satterthwaite 1946).
+
+    Args:
+        parts: The variance of each sum, such as one for each data set.
+    """
+    variance = math.fsum(part.variance for part in parts)
+    if variance == 0.0:
+        return VarianceOfSum(0.0, min(part.degrees_of_freedom for part in parts))
+    denominator = math.fsum(part.variance**2 / part.degrees_of_freedom for part in parts)
+    return VarianceOfSum(variance, variance**2 / denominator)
+
+
+def _degrees_of_freedom(shares: Sequence[float]) -> float:
+    """Return the degrees of freedom of the variance: the smaller ones of independent and of equal rows.
+
+    The deviations, divided by ``sqrt(1 - w_c)``, have the covariances G_cd if the rows have the assumed ones. The
+    degrees of freedom are ``trace(G)^2 / trace(G G)``. With Q the sum of all ``w_c^2``, ``b_c = w_c^2 / (1 - w_c)``:
+
+        independent rows:  G_cc = w_c,                            G_cd^2 = b_c b_d
+        equal rows:        G_cc = b_c (1 - 2 w_c + Q),            G_cd^2 = b_c b_d (Q - w_c - w_d)^2
+
+    The sums over all pairs c, d are products of sums over c.
+
+    Args:
+        shares: The share of each cluster in the queries of the data set.
+    """
+    sum_of_squares = math.fsum(share**2 for share in shares)
+    b = [share**2 / (1.0 - share) for share in shares]
+
+    # Independent rows: the trace of G is the sum of all shares, 1.
+    squares_off_diagonal = math.fsum(b) ** 2 - math.fsum(value**2 for value in b)
+    of_independent_rows = 1.0 / (sum_of_squares + squares_off_diagonal)
+
+    # Equal rows: (Q - w_c - w_d)^2 = Q^2 + w_c^2 + w_d^2 - 2 Q w_c - 2 Q w_d + 2 w_c w_d.
+    diagonal = [value * (1.0 - 2.0 * share + sum_of_squares) for value, share in zip(b, shares, strict=True)]
+    sum_b = math.fsum(b)
+    sum_bw = math.fsum(value * share for value, share in zip(b, shares, strict=True))
+    sum_bww = math.fsum(value * share**2 for value, share in zip(b, shares, strict=True))
+    squares_of_pairs = (
+        sum_b**2 * sum_of_squares**2 + 2.0 * sum_b * sum_bww - 4.0 * sum_of_squares * sum_b * sum_bw + 2.0 * sum_bw**2
+    )
+    pairs_of_one_cluster = math.fsum(
+        (value * (sum_of_squares - 2.0 * share)) ** 2 for value, share in zip(b, shares, strict=True)
+    )
+    squares_off_diagonal = squares_of_pairs - pairs_of_one_cluster
+    squares_on_diagonal = math.fsum(value**2 for value in diagonal)
+    of_equal_rows = math.fsum(diagonal) ** 2 / (squares_on_diagonal + squares_off_diagonal)
+    return min(of_independent_rows, of_equal_rows)
+
+
+# -- Student's t with any degrees of freedom
+
+
+def student_tail(t: float, degrees_of_freedom: float) -> float:
+    """Return the probability that a variable with Student's t distribution is above ``t``.
+
+    For a positive t it is half the regularized incomplete beta function ``I_x(f / 2, 1 / 2)`` at ``x = f / (f + t^2)``.
+
+    Args:
+        t: The limit.
+        degrees_of_freedom: The degrees of freedom f, which need not be an integer.
+
+    Example:
+        >>> round(student_tail(2.093, 19), 5), round(student_tail(-2.093, 19), 5)
+        (0.025, 0.975)
+    """
+    if math.isinf(t):
+        return 0.0 if t > 0.0 else 1.0
+    x = degrees_of_freedom / (degrees_of_freedom + t * t)
+    tail = 0.5 * _incomplete_beta(x, degrees_of_freedom / 2.0, 0.5)
+    if t < 0.0:
+        return 1.0 - tail
+    return tail
+
+
+def student_limit(tail: float, degrees_of_freedom: float) -> float:
+    """Return the number above which a variable with Student's t distribution is with a probability below 1/2.
+
+    Args:
+        tail: The probability.
+        degrees_of_freedom: The degrees of freedom, which need not be an integer.
+
+    Example:
+        >>> round(student_limit(0.025, 4.5), 4)
+        2.6589
+    """
+    low = 0.0
+    high = 1.0
+    while student_tail(high, degrees_of_freedom) > tail:
+        low = high
+        high *= 2.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if middle in (low, high):  # there is no number between them
+            break
+        if student_tail(middle, degrees_of_freedom) > tail:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+_LEAST_TERM = 1e-300
+"""Takes the place of a term of 0 in a continued fraction, by which the next term is divided."""
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Return the regularized incomplete beta function ``I_x(a, b)``.
+
+    It is ``x^a (1 - x)^b / (a B(a, b))`` times a continued fraction (Abramowitz and Stegun 1964, 26.5.8), which
+    converges fast for ``x < (a + 1) / (a + b + 2)``. For a larger x, ``I_x(a, b) = 1 - I_(1-x)(b, a)``.
+    """
+    if x <= 0.0:
+        return 0.0
+    if x >= 1.0:
+        return 1.0
+    if x > (a + 1.0) / (a + b + 2.0):
+        return 1.0 - _incomplete_beta(1.0 - x, b, a)
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    factor = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta) / a
+    return factor * _continued_fraction(x, a, b)
+
+
+def _continued_fraction(x: float, a: float, b: float) -> float:
+    """Return the continued fraction ``1 / (1 + d_1 / (1 + d_2 / (1 + ...)))`` of the incomplete beta function.
+
+    The terms with m = 1, 2, ... are
+
+        d_(2m)     = m (b - m) x / ((a + 2m - 1) (a + 2m))
+        d_(2m + 1) = -(a + m) (a + b + m) x / ((a + 2m) (a + 2m + 1))
+
+    and d_1 is the second formula with m = 0. The fraction is computed from left to right, by the method of Lentz.
+    """
+    fraction = 1.0
+    numerator_ratio = 1.0
+    denominator_ratio = 0.0
+    for number in range(1, 1000):
+        m = number // 2
+        if number % 2 == 0:
+            term = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
+        else:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
+        numerator_ratio = _not_zero(1.0 + term / numerator_ratio)
+        denominator_ratio = 1.0 / _not_zero(1.0 + term * denominator_ratio)
+        change = numerator_ratio * denominator_ratio
+        fraction *= change
+        if abs(change - 1.0) < 1e-15:
+            break
+    return 1.0 / fraction
+
+
+def _not_zero(value: float) -> float:
+    """Return a number, or a tiny one if it is 0."""
+    return value if value else _LEAST_TERM

@@ -1,0 +1,142 @@
+"""The scope of intervals: for which other test rows or demonstrations they hold, in words.
+
+The interval of a score says how the score could differ on other test rows. What else may differ depends on how
+demonstrations are drawn (the sampler). If each test row has demonstrations of its own, other rows have other
+demonstrations, and the interval contains their variation too. If all test rows share a few lists, the interval holds
+for these lists only: with other lists, the score can be far outside. Rows in clusters have the cluster as the unit.
+
+Tables, comparisons, reports and model cards read the sentences of this module.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from StaICC import benchmark_names
+from StaICC.results.protocol import ResultLike
+
+_MIXED = "mixed-"
+"""How the field of a signature begins if it differs between data sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalScope:
+    """For which demonstrations the intervals of a result hold."""
+
+    sentence: str
+    fixed_demonstrations: bool
+    """Whether the demonstrations are fixed: with others, scores differ by more than the intervals say."""
+
+
+def interval_scope(result: ResultLike) -> IntervalScope | None:
+    """Return for which demonstrations the intervals and tests of a result hold, decided by its sampler.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The scope; ``None`` for results without a sampler: LongICL, and logs of other harnesses.
+    """
+    fields = result.signature.fields
+    if benchmark_names.has_long_contexts(result.benchmark) or result.samples or "k" not in fields:
+        return None
+    sampler = fields.get("demonstrations") or "default"
+    if fields["k"] == "0":
+        return IntervalScope("There are no demonstrations: intervals and tests are over test rows.", False)
+    if result.benchmark == benchmark_names.GENERALISATION:
+        return IntervalScope(
+            "Intervals and tests of this table are over test rows, with the lists of demonstrations and the templates "
+            "of this run. The command components has the interval over other lists and templates.",
+            fixed_demonstrations=True,
+        )
+    if sampler == "nested-shared":
+        return IntervalScope(_of_shared_lists(result), fixed_demonstrations=True)
+    if sampler.startswith("manual"):
+        return IntervalScope(
+            "Demonstrations were set by hand: intervals and tests are over test rows, with these demonstrations.",
+            fixed_demonstrations=True,
+        )
+    if sampler.startswith(_MIXED):
+        return IntervalScope(
+            "The demonstrations of the data sets were drawn in different ways: where all test rows share them, "
+            "intervals and tests hold for these demonstrations only.",
+            fixed_demonstrations=True,
+        )
+    return IntervalScope(
+        "Each test row has demonstrations of its own: intervals and tests are over test rows with their "
+        "demonstrations.",
+        fixed_demonstrations=False,
+    )
+
+
+def _of_shared_lists(result: ResultLike) -> str:
+    """Return the sentence about a run in which all test rows of a repeat share one list of demonstrations."""
+    repeats = result.signature.fields.get("repeats") or "1"
+    lists = "these lists"
+    if repeats.isdecimal():
+        lists = "this one list" if repeats == "1" else f"these {repeats} lists"
+    condition = ""
+    if result.method != "vanilla":
+        condition = ", unless the method chooses its own"
+    return (
+        f"All test rows share one list of demonstrations in each repeat{condition}: intervals and tests are over test "
+        f"rows and hold for {lists} only. For an interval over lists, use run generalisation with 3 draws or "
+        "more, then components."
+    )
+
+
+def scope_notes(results: Iterable[ResultLike]) -> list[str]:
+    """Return what limits the intervals and tests of some results, each sentence once.
+
+    Args:
+        results: The results.
+
+    Returns:
+        A sentence about demonstrations that are fixed, and one about each data set whose rows are in clusters. The list
+        is empty if rows are independent and have demonstrations of their own.
+    """
+    notes: dict[str, None] = {}
+    for result in results:
+        scope = interval_scope(result)
+        if scope is not None and scope.fixed_demonstrations:
+            notes[scope.sentence] = None
+        notes.update(dict.fromkeys(cluster_notes(result)))
+    return list(notes)
+
+
+def all_scope_notes(results: Iterable[ResultLike]) -> list[str]:
+    """Return for which rows and demonstrations the intervals and tests of some results hold, each sentence once.
+
+    Unlike :func:`scope_notes`, it also says that each test row has demonstrations of its own.
+
+    Args:
+        results: The results.
+    """
+    notes: dict[str, None] = {}
+    for result in results:
+        scope = interval_scope(result)
+        if scope is not None:
+            notes[scope.sentence] = None
+        notes.update(dict.fromkeys(cluster_notes(result)))
+    return list(notes)
+
+
+def cluster_notes(result: ResultLike) -> list[str]:
+    """Return a sentence about each data set whose test rows are in clusters.
+
+    Args:
+        result: The result.
+    """
+    notes = []
+    for dataset, details in result.details.items():
+        if details.clusters is None:
+            continue
+        tested_rows = {row for record in details.conditions for row in record.rows}
+        sizes = Counter(details.clusters[row] for row in tested_rows)
+        notes.append(
+            f"{dataset}: intervals and tests are over {len(sizes)} clusters of {len(tested_rows)} test rows (the "
+            f"largest has {max(sizes.values(), default=0)})."
+        )
+    return notes

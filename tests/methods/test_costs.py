@@ -1,0 +1,221 @@
+"""What a method costs is measured: labelled examples, texts that the model reads, further models with their tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from StaICC import Normal, load
+from StaICC.benchmarks.verify import verify
+from StaICC.inference.identity import Identity
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.contract import MethodSpec
+from StaICC.methods.run import Method, run_all
+from StaICC.results.result import Result
+from tests.methods.fakes import Kernel, mini
+
+
+def run(steps: Any, benchmark: Any = None, kernel: Any = None) -> Result:
+    method = Method(MethodSpec("mine", "Mine", steps), kernel or Kernel(), calibration_number=4)
+    result = method.run(benchmark or mini())
+    assert isinstance(result, Result)
+    return result
+
+
+class Judge(Kernel):
+    """Another model, which counts a token for each character."""
+
+    name = "judge"
+
+    def identity(self) -> Identity:
+        return Identity({"model": "judge"})
+
+    @property
+    def tokens_used(self) -> tuple[int, int]:
+        return sum(map(len, self.ran)), len(self.ran)
+
+
+# -- labelled examples
+
+
+def test_rows_whose_texts_are_read_need_no_label() -> None:
+    def by_texts(data: Any) -> Any:
+        texts = [data.calibration_set[position].texts for position in range(3)]
+        texts += [row.texts for row in data.demonstration_set]
+        yield [data.ask("hidden", [" ".join(columns) for columns in texts], role="train")]
+        (rows,) = yield [data.ask()]
+        return rows
+
+    assert run(by_texts).timing["labelled_in_training"] == 0
+
+
+def test_each_row_whose_label_is_read_counts_once() -> None:
+    def by_labels(data: Any) -> Any:
+        for _ in range(2):
+            labels = [data.calibration_set[position].label for position in (0, 1)]
+        _texts, label = data.calibration_set[1]  # the pair of texts and label
+        assert label == data.label_space[labels[1]]
+        assert data.demonstration_set[5][1] in data.label_space
+        (rows,) = yield [data.ask()]
+        return rows
+
+    assert run(by_labels).timing["labelled_in_training"] == 3  # calibration rows 0 and 1, demonstration row 5
+
+
+def test_demonstrations_of_a_training_prompt_count_as_labelled() -> None:
+    def writes(data: Any) -> Any:
+        rows = data.calibration_set
+        prompts = [data.write([rows[position], rows[9]], rows[0].texts) for position in (1, 2)]
+        yield [data.ask("probabilities", prompts, role="train")]
+        (rows,) = yield [data.ask()]
+        return rows
+
+    assert run(writes).timing["labelled_in_training"] == 3  # rows 1, 2 and 9
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_a_query_uses_the_demonstrations_of_all_its_prompts(k: int) -> None:
+    plain = Method("vanilla", Kernel()).run(mini(k=k))
+    assert plain.timing["labelled_per_query"] == k
+    if k:
+        ensemble = Method("ensemble", Kernel(), sets=3).run(mini(k=k))
+        lists = ensemble.timing["labelled_per_query"]
+        assert 2 * k < lists <= 3 * k  # three lists for each query, which may share a row
+
+
+def test_prompts_that_a_method_wrote_itself_are_not_those_of_the_benchmark() -> None:
+    """It answers the queries without their demonstrations, whatever the benchmark shows."""
+
+    def without_demonstrations(data: Any) -> Any:
+        prompts = [data.write([], texts) for texts in data.test_texts]
+        (rows,) = yield [data.ask("probabilities", prompts)]
+        return [rows[query.row] for query in data.queries]
+
+    assert run(without_demonstrations, mini(k=2)).timing["labelled_per_query"] == 0
+
+
+# -- texts
+
+
+def test_the_noisy_channel_counts_a_text_for_each_label() -> None:
+    result = Method("noisy_channel", Kernel()).run(mini())
+    queries = len(mini()[0])
+    assert result.timing["test_prompts"] == queries * len(mini()[0].get_label_space())
+
+
+def test_encodings_of_test_texts_are_a_cost_of_the_test() -> None:
+    def encodes(data: Any) -> Any:
+        test_texts = [" ".join(texts) for texts in data.test_texts]
+        yield [data.ask("hidden", ["one", "two"], role="train"), data.ask("hidden", test_texts, role="test")]
+        return [0] * len(data.queries)
+
+    timing = run(encodes).timing
+    assert (timing["training_prompts"], timing["test_prompts"]) == (2, 4)
+
+
+# -- further models
+
+
+def halves(judge: Any) -> Any:
+    """A method that takes the mean of two models."""
+
+    def mean_of_models(data: Any) -> Any:
+        ours, theirs = yield [data.ask(), data.ask(kernel=judge)]
+        means = []
+        for our_row, their_row in zip(ours, theirs, strict=True):
+            means.append([(first + second) / 2 for first, second in zip(our_row, their_row, strict=True)])
+        return data.predictions(means)
+
+    return mean_of_models
+
+
+def test_a_further_model_is_asked_and_recorded(tmp_path: Path) -> None:
+    judge, kernel = Judge(), Kernel()
+    benchmark = mini()
+    method = Method(MethodSpec("mine", "Mine", halves(judge)), kernel)
+    result: Any = method.run(benchmark, return_outputs=True)
+    prompts = benchmark[0].prompt_set()
+    labels = benchmark[0].get_label_space()
+    for record, prompt in zip(result.outputs["mini"], prompts, strict=True):
+        both = zip(kernel(prompt, labels), judge(prompt, labels), strict=True)
+        assert record["predicted_probabilities"] == pytest.approx([(first + second) / 2 for first, second in both])
+    (model,) = result.provenance.further_models
+    assert model.who == {"model": "judge"}
+    assert model.datasets == ("mini",)
+    assert (model.tokens_read, model.tokens_generated) == (sum(map(len, set(prompts))), len(set(prompts)))
+    assert result.timing["further_test_tokens_read"] == model.tokens_read
+    assert result.provenance.facts()["further model 1"] == model.label
+    assert "judge" not in str(result.signature)
+    result.save(tmp_path / "result.json")
+    read: Any = load(tmp_path / "result.json")
+    assert read.provenance == result.provenance
+    assert not [line for finding in verify(read) for line in finding.contradicted]
+
+
+def test_a_further_model_has_its_own_predictions_in_a_store(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    judges = [Judge(), Judge()]
+    results = [run(halves(judge), Normal(2, datasets=["mini"], limit=4), Kernel()) for judge in judges[:1]]
+    for judge in judges:
+        method = Method(MethodSpec("mine", "Mine", halves(judge)), Kernel())
+        results.append(method.run(Normal(2, datasets=["mini"], limit=4), store=store, recheck=False))  # type: ignore[arg-type]
+    assert dict(results[0]) == dict(results[1]) == dict(results[2])
+    assert len(judges[1].ran) == 0  # all of the second run came from the store
+
+
+# -- provenance
+
+
+def test_the_provenance_has_the_digest_of_all_that_was_asked() -> None:
+    def asks(extra: str, feature: str = "probabilities", role: str = "train") -> Any:
+        def method(data: Any) -> Any:
+            yield [data.ask(feature, [extra], role=role)]
+            (rows,) = yield [data.ask()]
+            return rows
+
+        return run(method).provenance.asked
+
+    digests = [asks("one"), asks("two"), asks("one", feature="hidden"), asks("one", role="test")]
+    assert len(set(digests)) == len(digests)
+    assert asks("one") == digests[0]
+
+
+def test_vanilla_inference_has_the_provenance_of_a_plain_run() -> None:
+    assert Method("vanilla", Kernel()).run(mini()).provenance == mini()(Kernel()).provenance  # type: ignore[union-attr]
+
+
+# -- composition
+
+
+def test_methods_compose_by_their_records() -> None:
+    calibrate = METHODS["batch_calibration"]
+
+    def last_first(data: Any) -> Any:
+        turned = [list(reversed(positions)) for positions in data.demonstrations]
+        return (yield from calibrate(data.on(demonstrations=turned), batch_size=2))
+
+    composed = run(last_first)
+    benchmark = mini()
+    lists = [list(reversed(positions)) for positions in benchmark[0].demonstration_lists()]
+    benchmark[0].set_demonstration_sampler(lists[: len(benchmark[0].test_set())])
+    alone = Method("batch_calibration", Kernel(), batch_size=2).run(benchmark)
+    assert dict(composed) == dict(alone)
+
+
+def test_a_row_is_not_changed_by_what_other_methods_read() -> None:
+    """Labels that one method reads are no cost of another one in the same run."""
+
+    def reads(data: Any) -> Any:
+        assert data.calibration_set[0].label in range(len(data.label_space))
+        (rows,) = yield [data.ask()]
+        return rows
+
+    def reads_not(data: Any) -> Any:
+        (rows,) = yield [data.ask()]
+        return rows
+
+    methods = [MethodSpec("one", "One", reads), MethodSpec("two", "Two", reads_not)]
+    table = run_all(Kernel(), mini(), methods=methods)
+    assert [result.timing["labelled_in_training"] for result in table.results()] == [1, 0]
