@@ -42,13 +42,15 @@ def read_prediction(
         number: The round, or the name of the condition.
         position: The test item.
         prediction: The prediction. A failed query has neither tally nor answer. A reply that the server withheld is a
-            failure with an empty reply.
+            failure with an empty reply. For verification, a prediction is the tally that the result recorded.
 
     Raises:
         OutputError: The prediction cannot be scored.
     """
     if isinstance(prediction, Failure) and prediction.reply is None:
         return Reading(tally=None, text=None, answer=prediction)
+    if isinstance(prediction, Tally):
+        return Reading(prediction, text=None, answer=prediction)  # type: ignore[arg-type]  # it was read in the run
     is_withheld = isinstance(prediction, Failure)
     scored_prediction = prediction
     if is_withheld:
