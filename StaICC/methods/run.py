@@ -524,17 +524,21 @@ def chosen_methods(
         k_nn = "knn_prompt" if check_variant(variant) == "paper" else "knn_prompt_centroid"
         names = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
     specs = [_find(name) for name in names]
-    declared = {spec.name: {fact.name for fact in options_of(spec.options)} for spec in specs}
     listed = ", ".join(spec.name for spec in specs)
-    if len(declared) < len(specs):
-        raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
-    known = set().union(*declared.values())
-    if unknown := [name for name in options if name not in known]:
-        raise unknown_name("option of these methods", unknown[0], sorted(known))
+    options_of_method: dict[str, set[str]] = {}
+    known_options: set[str] = set()
+    for spec in specs:
+        if spec.name in options_of_method:
+            raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
+        options_of_method[spec.name] = {fact.name for fact in options_of(spec.options)}
+        known_options |= options_of_method[spec.name]
+    for name in options:
+        if name not in known_options:
+            raise unknown_name("option of these methods", name, sorted(known_options))
     made: list[Method] = []
     skipped: dict[str, str] = {}
     for spec in specs:
-        settings = {name: value for name, value in options.items() if name in declared[spec.name]}
+        settings = {name: value for name, value in options.items() if name in options_of_method[spec.name]}
         try:
             made.append(Method(spec, kernel, variant, number, **settings))
         except CapabilityError as error:
