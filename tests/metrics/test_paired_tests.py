@@ -385,7 +385,8 @@ def test_an_uncertain_sign_of_a_bin_does_not_hide_its_variance() -> None:
     found = of_score("expected_calibration_error_1", truth, runs, rows, 256)
     tested = found.negated.tested_steps  # the second run has the larger error
     assert max(tested) - min(tested) > 1.5 / 256
-    assert paired.p_value(found) > 0.05
+    # With 3 % wrong rows, both errors are 0.015. So few wrong rows have this probability then.
+    assert paired.p_value(found) > stats.binom.cdf(2, 256, 0.03)
 
 
 def test_the_mean_over_data_sets_keeps_rows_apart() -> None:
