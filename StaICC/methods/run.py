@@ -30,7 +30,6 @@ from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
 from StaICC.methods.asked_prompts import AskedPrompts
-from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.capabilities import check_capabilities, extra_features
 from StaICC.methods.catalogue import METHODS as METHODS
 from StaICC.methods.catalogue import TABLE_2 as TABLE_2
@@ -42,6 +41,7 @@ from StaICC.methods.kernel_functions import StatedFacts
 from StaICC.methods.method_signature import method_field, with_method
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import make_options
+from StaICC.methods.released.methods import steps_of
 from StaICC.methods.requests import Request
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.methods.table import OF_METHODS, MethodTable
@@ -175,7 +175,7 @@ class Method:
         """
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-        return Started(data, StartedMethod(self.spec.title, self.spec.steps(data), self.kernel))
+        return Started(data, StartedMethod(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
         """Return what the method asks first on a data set."""

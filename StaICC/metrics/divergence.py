@@ -12,7 +12,7 @@ from StaICC.metrics import intervals
 from StaICC.metrics.diagnosis import empirical_bias, label_frequencies
 from StaICC.metrics.entropy_of_mean import code_lengths, means_of_other_rows, row_sums_by_label, sums_by_label
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.statistics import Contributions, Sample, Statistic
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
 
 class Divergence(Statistic):
@@ -46,7 +46,7 @@ class Divergence(Statistic):
             row_sums_by_label(sample, predictions), frequencies, queries=sample.sizes, level=level
         )
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the divergence of one run, and the contribution of each test row.
 
         With m the mean probability and f the frequency of each label, the divergence is ``sum(m * log(m / f))``. A
@@ -75,8 +75,8 @@ class Divergence(Statistic):
             )
 
         mean_of_other = mean
-        if others:
-            mean_of_other = [total / count for total in sums_by_label(others)]
+        if other is not None:
+            mean_of_other = [total / len(other.predictions) for total in sums_by_label(other.predictions)]
         label_terms = _label_terms(mean, mean_of_other, frequencies)
         log_means = [_logarithm(probability) for probability in mean]
         log_frequencies = [_logarithm(frequency) for frequency in frequencies]

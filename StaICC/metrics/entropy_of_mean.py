@@ -10,7 +10,7 @@ from typing import Any
 from StaICC.metrics import intervals
 from StaICC.metrics.diagnosis import entropy, entropy_of_mean
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.statistics import Contributions, Sample, Statistic, interval_from_distance
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic, interval_from_distance
 
 
 class EntropyOfMean(Statistic):
@@ -41,7 +41,7 @@ class EntropyOfMean(Statistic):
             highest = 1.0
         return interval_from_distance(value, divergence, low=0.0, high=highest)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the entropy of the mean prediction of one run, and the contribution of each test row.
 
         With m the mean probability of each label, the entropy is ``-sum(m * log(m))``. A query with the probabilities p
@@ -100,8 +100,9 @@ def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
 def means_of_other_rows(row_sums: Sequence[Sequence[float]], sizes: Sequence[float]) -> list[list[float]]:
     """Return for each test row the mean probability of each label in the other rows; none of them is 0.
 
-    Half a query is added for each label (Krichevsky and Trofimov 1981), so that a label that the other rows lack has a
-    positive mean.
+    Half a row is added for each label (Krichevsky and Trofimov 1981), so that a label that the other rows lack has a
+    positive mean. It is as large as the mean row: the means of runs that differ in the queries for each row, and not in
+    their predictions, are the same.
 
     Args:
         row_sums: For each row the sum of the probabilities of each label over its queries.
@@ -109,10 +110,11 @@ def means_of_other_rows(row_sums: Sequence[Sequence[float]], sizes: Sequence[flo
     """
     label_sums = [math.fsum(column) for column in zip(*row_sums, strict=True)]
     count = math.fsum(sizes)
+    half_row = 0.5 * count / len(sizes)
     means = []
     for sums, size in zip(row_sums, sizes, strict=True):
-        other_count = count - size + 0.5 * len(label_sums)
-        means.append([(total - own + 0.5) / other_count for total, own in zip(label_sums, sums, strict=True)])
+        other_count = count - size + half_row * len(label_sums)
+        means.append([(total - own + half_row) / other_count for total, own in zip(label_sums, sums, strict=True)])
     return means
 
 

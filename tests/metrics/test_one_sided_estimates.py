@@ -15,7 +15,7 @@ from scipy import stats
 
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Contributions, Sample
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample
 from tests.performance.skewed_nulls import both, of_pair
 
 ECE = STATISTICS["expected_calibration_error_1"]
@@ -53,7 +53,7 @@ def test_the_upper_entropy_is_the_code_length_of_each_row_given_the_others(seed:
     expected = []
     for row in range(30):
         others = np.delete(probabilities, row, axis=0).reshape(-1, labels)
-        means = (others.sum(axis=0) + 0.5) / (len(others) + 0.5 * labels)
+        means = (others.sum(axis=0) + 1.0) / (len(others) + labels)  # half a row of two queries
         expected.append(-(probabilities[row] @ np.log(means)).sum() / 60)
     found = ENTROPY.of_run(sample, run)
     assert found.upper_rows == pytest.approx(expected)
@@ -72,9 +72,9 @@ def test_the_divergence_has_the_code_length_or_the_entropy_and_the_frequencies_o
     expected_lower, expected_upper = [], []
     for row in range(30):
         others = np.delete(first, row, axis=0).reshape(-1, labels)
-        means_of_others = (others.sum(axis=0) + 0.5) / (58 + 0.5 * labels)
+        means_of_others = (others.sum(axis=0) + 1.0) / (58 + labels)
         labels_of_others = np.bincount(np.delete(truth, row, axis=0).ravel(), minlength=labels)
-        frequencies_of_others = (labels_of_others + 0.5) / (58 + 0.5 * labels)
+        frequencies_of_others = (labels_of_others + 1.0) / (58 + labels)
         label = truth[row, 0]
         label_term = 2 * (means[1] - means[0])[label] / 2 / frequencies[label]
         cross_entropy = -(first[row] @ np.log(frequencies_of_others)).sum()
@@ -213,7 +213,7 @@ def test_each_claim_is_tested_with_its_own_steps() -> None:
 
 
 def test_what_one_more_run_could_do_with_an_unseen_label_is_finite() -> None:
-    """A label that no query predicts has half a query in the means of the other rows."""
+    """A label that no query predicts has half a row in the means of the other rows."""
     sample = Sample([0, 1, 0, 1], range(4), 4, 2)
     lengths = ENTROPY.of_run(sample, [[1.0, 0.0]] * 4).upper_rows
     assert lengths == pytest.approx([-math.log(3.5 / 4) / 4] * 4)
@@ -263,3 +263,16 @@ def test_equal_calibration_errors_of_rare_errors_are_called_different_in_at_most
             chance = stats.binom.pmf(first, half, wrong) * stats.binom.pmf(second, half, wrong)
             size += float(chance if first == second else 2 * chance)
     assert 0.01 < size <= 0.055
+
+
+@pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
+def test_a_run_with_each_query_twice_does_not_differ(key: str) -> None:
+    sample, (run, _) = drawn(4, 3, n_rows=40, repeats=1)
+    twice = Sample(np.repeat(sample.truth, 2).tolist(), np.repeat(sample.rows, 2).tolist(), 40, 3)
+    run_twice = np.repeat(run, 2, axis=0).tolist()
+    first = STATISTICS[key].of_run(sample, run, OtherRun(twice, run_twice))
+    second = STATISTICS[key].of_run(twice, run_twice, OtherRun(sample, run))
+    found = of_pair((first, second))
+    assert found.difference == pytest.approx(0.0, abs=1e-12)
+    assert found.tested_steps == pytest.approx(of_pair(both(STATISTICS[key], sample, run, run)).tested_steps)
+    assert paired.p_value(found) == 1.0
