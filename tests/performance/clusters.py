@@ -12,6 +12,7 @@ import random
 
 import numpy
 
+from StaICC.metrics.clusters import level_over_clusters
 from StaICC.metrics.intervals import NoInterval, ratio_part
 from StaICC.metrics.paired_tests import PairedDifference, difference_interval, p_value, paired_difference, too_few_rows
 from StaICC.metrics.scores import STATISTICS
@@ -105,7 +106,7 @@ def cell(clusters, rows, sd, unequal, logit, metrics, samples, gain):
             statistic = STATISTICS[metric]
             # The coverage of a metric whose interval is withheld over clusters is measured all the same.
             units = sample.by_cluster()
-            interval = statistic._interval(units, predictions(statistic, first), LEVEL)
+            interval = statistic._interval_over_units(units, predictions(statistic, first), LEVEL)
             assert not isinstance(interval, NoInterval)
             count = counts[metric]
             count[0] += interval.low <= truths[metric] <= interval.high
@@ -140,9 +141,10 @@ def cell_of_accuracy(clusters, rows, sd, unequal, logit, samples, gain):
         first, second, better = (
             generator.binomial(sizes, shares_correct(x)).tolist() for x in (logit, logit, logit + gain)
         )
-        term = ratio_part([float(hits) for hits in first], [float(size) for size in sizes], LEVEL)
-        covered += term.value - term.below <= truth <= term.value + term.above
         shares = [size / total for size in sizes]
+        level = level_over_clusters(LEVEL, shares)
+        term = ratio_part([float(hits) for hits in first], [float(size) for size in sizes], level)
+        covered += term.value - term.below <= truth <= term.value + term.above
         equal = _difference_of_hits(first, second, shares, total)
         if too_few_rows(equal) is None:
             tested += 1
