@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from StaICC.prompting.demonstrations import DemonstrationLists
     from StaICC.prompting.prompt_writer import PromptWriter, Query
     from StaICC.prompting.views import SubsetView
+    from StaICC.results.details import DatasetDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +351,20 @@ class BaseExperimentor(FixedAttributes):
     @property
     def unrecorded(self) -> str | None:
         """The reason why results have no records of the predictions; ``None`` if they have them."""
+        return None
+
+    def recorded_label_lists(self, details: DatasetDetails, scores: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the recorded predictions of queries with several labels, as :meth:`assemble` takes them.
+
+        ``None`` if queries have one label: their predictions are in ``details.conditions``.
+
+        Args:
+            details: The saved details of this data set.
+            scores: Its saved scores.
+
+        Raises:
+            SchemaError: The records are not those of the queries.
+        """
         return None
 
     def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypedDict
 from StaICC.benchmarks.task import Outcome
 from StaICC.errors import unknown_key
 from StaICC.inference.contract import Answer, ReplyLabel, Text
-from StaICC.inference.replies import Failure
+from StaICC.inference.replies import Failure, recorded_failure, unlabelled
 from StaICC.metrics.classification import confidence_bins
-from StaICC.results.details import ConditionRecord, FailedQuery, pack_scores
+from StaICC.results.details import ConditionRecord, DatasetDetails, FailedQuery, pack_scores
 
 MARK_BYTES = 4  # bytes kept of each prompt's digest
 
@@ -55,6 +55,22 @@ def failed_queries(outcomes: Sequence[Outcome], of_replies: bool) -> tuple[Faile
             if is_unparsed_reply == of_replies:
                 queries.append(FailedQuery(outcome.condition.name, number, answer.reason))
     return tuple(queries)
+
+
+def recorded_failures(details: DatasetDetails) -> dict[tuple[str, int], Failure]:
+    """Return the failure of each query without a prediction, by its condition and its number within the condition.
+
+    These are the queries that failed, and those whose reply has no label.
+
+    Args:
+        details: The saved details of a data set.
+    """
+    failures: dict[tuple[str, int], Failure] = {}
+    for failed in details.failures:
+        failures[failed.condition, failed.query] = recorded_failure(failed.reason)
+    for reply in details.unparsed:
+        failures[reply.condition, reply.query] = unlabelled(reply.reason)
+    return failures
 
 
 def condition_record(outcome: Outcome, written: Sequence[Written]) -> ConditionRecord:

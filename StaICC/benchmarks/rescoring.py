@@ -26,14 +26,14 @@ from StaICC.benchmarks.findings import (
 from StaICC.benchmarks.prompt_digests import PromptDigests, compare_prompts, digest_prompts
 from StaICC.benchmarks.race import marked, replay
 from StaICC.benchmarks.rebuilding import UNREADABLE, finding_of_error
-from StaICC.benchmarks.records import Written, count_distinct
+from StaICC.benchmarks.records import Written, count_distinct, recorded_failures
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.benchmarks.task import Condition
 from StaICC.errors import SchemaError, StaICCError
 from StaICC.inference.contract import Answer
 from StaICC.inference.identity import Identity
 from StaICC.inference.recheck import RunRecord
-from StaICC.inference.replies import Failure, recorded_failure, unlabelled
+from StaICC.inference.replies import Failure
 from StaICC.inference.reply_parser import PARSER_VERSION
 from StaICC.results.details import DatasetDetails
 from StaICC.results.files import DIVIDED
@@ -136,6 +136,11 @@ class ScoredResult:
         experimentor: BaseExperimentor = self.benchmark[name]
         if experimentor.unrecorded is not None:
             return self._saved_run(name, written)
+        recorded_labels = experimentor.recorded_label_lists(details, self.result.divided[name])
+        if recorded_labels is not None:
+            run = experimentor.assemble(conditions, recorded_labels)
+            # Label lists cannot be compared with replies, so these queries are not predicted again.
+            return replace(run, answers=())
 
         written_sizes = [(condition.name, len(condition.queries)) for condition in conditions]
         recorded_sizes = [(record.name, len(record.truth)) for record in details.conditions]
@@ -480,11 +485,7 @@ def _recorded_answers(details: DatasetDetails, n_labels: int) -> Iterator[Answer
     Raises:
         SchemaError: A query has neither a prediction nor a reason, or the label does not exist.
     """
-    failures: dict[tuple[str, int], Failure] = {}
-    for failed in details.failures:
-        failures[failed.condition, failed.query] = recorded_failure(failed.reason)
-    for reply in details.unparsed:
-        failures[reply.condition, reply.query] = unlabelled(reply.reason)
+    failures = recorded_failures(details)
     for record in details.conditions:
         failures_of_record = [failures.get((record.name, number)) for number in range(len(record.truth))]
         score_rows = record.label_scores(n_labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
@@ -57,7 +58,7 @@ class LabelLimits:
     """Largest number of predicted labels."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunRecords:
     """The records of one run on one data set."""
 
@@ -83,6 +84,20 @@ class RunRecords:
     def queries(self) -> int:
         """Number of queries of all conditions."""
         return sum(len(queries) for queries in self.conditions.values())
+
+    @cached_property
+    def truth_by_row(self) -> dict[str, dict[int, int | None]]:
+        """The true label of each test row, by condition: all queries of a row have the same one.
+
+        It is ``None`` if no query of the row has a known true label.
+        """
+        truth_by_row: dict[str, dict[int, int | None]] = {}
+        for condition, queries in self.conditions.items():
+            truth_of_row = truth_by_row[condition] = {}
+            for (row, _), query in queries.items():
+                if truth_of_row.get(row) is None:
+                    truth_of_row[row] = query.truth
+        return truth_by_row
 
 
 def read_records(result: Result, dataset: str, metric: str, statistic: Statistic) -> RunRecords:
@@ -430,9 +445,10 @@ def _read_single_label_round(record: ConditionRecord, is_micro_f1: bool) -> Quer
     return _by_position(record.rows, record.truth, counts)
 
 
-RoundItem = tuple[int, int | None, int | None, int | None]
-"""Test row, and numbers of true, predicted, and correct labels, of an item with several labels. The numbers are
-``None`` if its query failed."""
+LabelList = Sequence[str] | None
+RoundItem = tuple[int, LabelList, LabelList, LabelList]
+"""Test row, and true, predicted, and correct labels, of an item with several labels. The labels are ``None`` if its
+query failed."""
 
 
 def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
@@ -444,13 +460,14 @@ def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
     rows: list[int] = []
     true_counts: list[int | None] = []
     counts: list[tuple[int, int] | None] = []
-    for row, true_count, predicted_count, correct_count in items:
+    for row, true_labels, predicted_labels, correct_labels in items:
         rows.append(row)
-        true_counts.append(true_count)
-        if true_count is None or predicted_count is None or correct_count is None:
+        if true_labels is None or predicted_labels is None or correct_labels is None:
+            true_counts.append(None)
             counts.append(None)
         else:
-            counts.append((correct_count, true_count + predicted_count))
+            true_counts.append(len(true_labels))
+            counts.append((len(correct_labels), len(true_labels) + len(predicted_labels)))
     return _by_position(rows, true_counts, counts)
 
 
@@ -464,10 +481,10 @@ def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem], most_of_repl
     """
     most_true = limits.true
     most_predicted = max(limits.predicted, most_of_reply)
-    for _, true_count, predicted_count, _ in items:
-        if true_count is not None and predicted_count is not None:
-            most_true = max(most_true, float(true_count))
-            most_predicted = max(most_predicted, float(predicted_count))
+    for _, true_labels, predicted_labels, _ in items:
+        if true_labels is not None and predicted_labels is not None:
+            most_true = max(most_true, float(len(true_labels)))
+            most_predicted = max(most_predicted, float(len(predicted_labels)))
     return LabelLimits(most_true, most_predicted)
 
 

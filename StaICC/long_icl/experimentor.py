@@ -35,11 +35,13 @@ from StaICC.long_icl.outcome import LongICLOutcome
 from StaICC.long_icl.prompts import FIELDS, Item
 from StaICC.long_icl.queries import LongICLQueries, round_name
 from StaICC.long_icl.reading import read_prediction
+from StaICC.long_icl.recorded_tallies import recorded_tallies
 from StaICC.long_icl.reference_tokens import to_bytes
 from StaICC.long_icl.scoring import Tally, scored
 from StaICC.long_icl.task import LongICLTask
 from StaICC.metrics.metric_set import MetricSet
 from StaICC.prompting.prompt_writer import Query
+from StaICC.results.details import DatasetDetails
 from StaICC.safe_text import logger, one_line
 
 _log = logger(__name__)
@@ -394,16 +396,19 @@ class LongICLExperimentor(BaseExperimentor):
         The published score of DialogRE ends at the 500th pair of entities, so that it leaves out items of a run without
         a limit.
         """
-        tallies = [Tally(item.gold, predicted=(), correct=()) for item in self.test_items]
-        scored_count = len(scored(self.card.scoring, tallies))
-        unscored_count = len(tallies) - scored_count
+        unscored_count = self._unscored_count()
         if unscored_count == 0:
             return []
         pair_count = self.card.scoring.stop_at
         return [
-            f"the published score ends at pair {pair_count}: {unscored_count} of {len(tallies)} items are queried, but "
-            f"not scored; the limit {pair_count} leaves them out"
+            f"the published score ends at pair {pair_count}: {unscored_count} of {len(self.test_items)} items are "
+            f"queried, but not scored; the limit {pair_count} leaves them out"
         ]
+
+    def _unscored_count(self) -> int:
+        """Return the number of test items that are queried, but not scored: the last ones of DialogRE."""
+        tallies = [Tally(item.gold, predicted=(), correct=()) for item in self.test_items]
+        return len(tallies) - len(scored(self.card.scoring, tallies))
 
     def _notes(self, run: DatasetRun, warnings: Sequence[str]) -> tuple[str, ...]:
         """Return warnings and facts that a reader of the scores needs."""
@@ -449,10 +454,26 @@ class LongICLExperimentor(BaseExperimentor):
 
     @property
     def unrecorded(self) -> str | None:
-        """Why results have no records of the predictions; ``None`` if they have."""
-        if self.card.structured:
-            return "the file holds no records of queries with several labels"
+        """Why results have no records of all predictions; ``None`` if they have."""
+        if self.card.structured and self._unscored_count() > 0:
+            return "the published score leaves out the last items, and the file has no labels of these"
         return None
+
+    def recorded_label_lists(
+        self, details: DatasetDetails, scores: Mapping[str, Any]
+    ) -> Sequence[Tally | Failure] | None:
+        """Return the recorded labels of items with several labels; ``None`` for data sets with one label per item.
+
+        Args:
+            details: The saved details of this data set.
+            scores: Its saved scores, with the labels of the items of each round.
+
+        Raises:
+            SchemaError: The records are not those of the items.
+        """
+        if not self.card.structured:
+            return None
+        return recorded_tallies(self.card, self.test_items, self.options.parsing, details, scores)
 
     def read_again(self, number: int, answer: Answer | Failure) -> Answer | Failure:
         """Return a new prediction as results record it: a label, or a failure."""

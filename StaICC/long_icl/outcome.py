@@ -155,7 +155,7 @@ class LongICLOutcome(Outcome):
             "dropped": sum(self.dropped),
             "asked": len(items),
             "answered": len(items) - self.failed.total(),
-            "empty": sum(_is_empty(response) for response in self.responses),
+            "empty": sum(_is_empty_reply(answer) for answer in self.answers),
             "unparsed": len(self.unparsed),
             "cut_off": self.cut_off,
             "unanswered": dict(alike(self.failed)),
@@ -164,11 +164,11 @@ class LongICLOutcome(Outcome):
             "labels": label_counts(card, self.scored_tallies),
         }
         if card.scoring.metric == "micro_f1":
-            label_numbers = []
+            labels_of_items = []
             # The published score of DialogRE leaves out the last items.
             for item, tally in zip(items, self.scored_tallies, strict=False):
-                label_numbers.append([item.row, *_numbers_of_labels(tally)])
-            record["items"] = label_numbers
+                labels_of_items.append([item.row, *_labels_in_record(tally)])
+            record["items"] = labels_of_items
         return record
 
 
@@ -187,19 +187,21 @@ def _kind_of(response: Answer) -> str:
     return "numbers"
 
 
-def _is_empty(response: Answer | Failure) -> bool:
-    """Return whether a response is a text without content."""
-    reply: object = response
-    if isinstance(response, Failure):
-        reply = response.reply
-    return isinstance(reply, str) and not reply.strip()
+def _is_empty_reply(answer: Answer | Failure) -> bool:
+    """Return whether a query has no label because its reply is a text without content."""
+    if not isinstance(answer, Failure):
+        return False
+    return isinstance(answer.reply, str) and not answer.reply.strip()
 
 
-def _numbers_of_labels(tally: Tally | None) -> list[int | None]:
-    """Return the numbers of true, predicted and correct labels, by which two runs are compared."""
+def _labels_in_record(tally: Tally | None) -> list[list[str] | None]:
+    """Return the lists of true, predicted and correct labels of an item; three times ``None`` if it is not scored.
+
+    Two runs are compared by them, and verification computes the scores from them again.
+    """
     if tally is None:
         return [None, None, None]
-    return [len(labels) for labels in tally]
+    return [list(labels) for labels in tally]
 
 
 def _why_not_scored(failures: Sequence[Failure], asked: int) -> str:

@@ -25,8 +25,8 @@ from StaICC.methods.many_shot import refuse_groups
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import read_options
 from StaICC.methods.packed_features import packed_row
-from StaICC.methods.requests import Feature
-from StaICC.methods.run import check_benchmark, chosen_methods
+from StaICC.methods.requests import VECTORS, Feature
+from StaICC.methods.run import Method, check_benchmark, chosen_methods
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.prompting.prompt_writer import Query
 
@@ -77,19 +77,37 @@ def forecast_method(
     if len(benchmarks) > 1:
         refuse_groups(benchmarks)
     runs = [(method, benchmark) for method in methods for benchmark in benchmarks]
-    parts = [(method, member) for method, benchmark in runs for member in members(benchmark).values()]
-    refusals = [method.refusal(member) for method, member in parts]
-    if isinstance(refusals[0], Exception) and None not in refusals:
+    fitting: list[tuple[Method, Any]] = []
+    refusals = []
+    for method, benchmark in runs:
+        for member in members(benchmark).values():
+            refusal = method.refusal(member)
+            if refusal is None:
+                fitting.append((method, member))
+            else:
+                refusals.append(refusal)
+    if not fitting:
         raise refusals[0]
-    fitting = [part for part, refusal in zip(parts, refusals, strict=True) if refusal is None]
-    first, second = (_tasks_of(runs, fitting, seed, chosen) for seed in (0, 1))
-    certain = [call.chunk for call in first.new_calls] == [call.chunk for call in second.new_calls]
-    return first.forecast(chosen, certain)
+    first = _tasks_of(runs, fitting, 0, chosen)
+    second = _tasks_of(runs, fitting, 1, chosen)
+    first_prompts = [call.chunk for call in first.new_calls]
+    second_prompts = [call.chunk for call in second.new_calls]
+    return first.forecast(chosen, certain=first_prompts == second_prompts)
 
 
-def _tasks_of(runs: Sequence[Any], fitting: Sequence[Any], seed: int, options: ForecastOptions) -> Tasks:
-    """Return what methods compute on benchmarks (the members of groups), with made-up features of one seed."""
-    kernel = runs[0][0].kernel
+def _tasks_of(
+    runs: Sequence[tuple[Method, Any]], fitting: Sequence[tuple[Method, Any]], seed: int, options: ForecastOptions
+) -> Tasks:
+    """Return what methods compute, with made-up features.
+
+    Args:
+        runs: The methods with their benchmarks, which may be groups.
+        fitting: The methods with the members of their benchmarks that they can run on.
+        seed: Of the made-up features.
+        options: The options of the forecast.
+    """
+    first_method, _ = runs[0]
+    kernel = first_method.kernel
     made_up = _MadeUp(kernel, seed)
     caches = ModelCaches(kernel, compute=made_up)
     same_data = runs[0][1] is runs[-1][1]
@@ -111,9 +129,12 @@ class _MadeUp:
     """Predictions in the place of those of a model: what the store has, and random features for all else."""
 
     def __init__(self, kernel: Inference, seed: int) -> None:
-        self.kernel, self.tasks = kernel, Tasks(kernel)
+        self.kernel = kernel
+        self.tasks = Tasks(kernel)
         self._random = random.Random(seed)
-        self._losses, self._sign = 0, 1 - 2 * seed  # in the second forecast, another text has the lowest loss
+        self._losses = 0
+        # The losses grow in the first forecast and fall in the second, so that another text has the lowest one.
+        self._sign = 1 if seed == 0 else -1
         self._layers: Any = None
 
     def __call__(
@@ -121,8 +142,11 @@ class _MadeUp:
     ) -> list[Answer | Failure]:
         """Count the queries, and make up predictions of them."""
         stored = self.tasks.add(function, queries, options, part.parts - part.number)
-        keys = [(query.prompt, query.label_space) for query in queries]
-        return [stored[key] if key in stored else self._prediction(function, key) for key in keys]
+        predictions: list[Answer | Failure] = []
+        for query in queries:
+            key = (query.prompt, query.label_space)
+            predictions.append(stored[key] if key in stored else self._prediction(function, key))
+        return predictions
 
     def _prediction(self, function: Inference, key: PromptKey) -> Answer:
         if isinstance(function, FeatureFunction):
@@ -138,9 +162,14 @@ class _MadeUp:
             self._losses += 1
             return 1.0 + self._sign * self._losses * 1e-6
         if feature == "layers":  # whose number decides how many prompts follow
-            kernel: Any = self.kernel
-            self._layers = kernel.layer_states([key[0]])[0] if self._layers is None else self._layers
+            if self._layers is None:
+                kernel: Any = self.kernel
+                prompt, _ = key
+                self._layers = kernel.layer_states([prompt])[0]
             return self._layers
-        size = _WIDTH if feature in ("hidden", "vocabulary") else len(key[1])
+        _, label_space = key
+        size = _WIDTH if feature in VECTORS else len(label_space)
         row = [self._random.uniform(-1.0, -0.01) for _ in range(size)]
-        return [value / sum(row) for value in row] if feature == "probabilities" else row
+        if feature == "probabilities":
+            return [value / sum(row) for value in row]
+        return row

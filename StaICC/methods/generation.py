@@ -24,7 +24,7 @@ from StaICC.inference.replies import Failure
 from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
 from StaICC.kernels.protocol import Capability, check_generation, without_blank
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.calibration.prior import batch_calibration
+from StaICC.methods.batch_calibration import batch_calibrated
 from StaICC.methods.features import Request, feature_keys
 from StaICC.methods.specification import MethodData, MethodSpec, Steps
 from StaICC.prompting.prompt_text import extended, prefixes_of
@@ -152,7 +152,7 @@ def _calibrated(data: MethodData, rows: Sequence[Any]) -> list[Any]:
     if len(scored) == 1:
         data.warnings.append("one reply only has a label, so it is not calibrated: there is no mean of a batch")
         return list(rows)
-    calibrated = iter(batch_calibration(scored, data.options.batch_size, variant=data.variant))
+    calibrated = iter(batch_calibrated(scored, data.options.batch_size))
     return [row if isinstance(row, str) else next(calibrated) for row in rows]
 
 

@@ -24,13 +24,14 @@ def clean_copy(experimentor: Experimentor, noisy_channel: bool = False) -> Exper
         noisy_channel: Change to the noisy channel, with the affixes of the benchmark; the other changes of the template
             are kept.
     """
-    writer = copy.copy(experimentor.prompt_former)
-    if noisy_channel and not writer.settings.noisy_channel:
-        settings, changed = writer.get_config_dict(), writer.changed
-        writer = PromptWriter(experimentor.card, experimentor.triplet_dataset, noisy_channel)
-        if changed:
-            writer.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
-    return experimentor.copy_with(_writer=writer)
+    writer = experimentor.prompt_former
+    if not noisy_channel or writer.settings.noisy_channel:
+        return experimentor.copy_with(_writer=copy.copy(writer))
+    noisy_writer = PromptWriter(experimentor.card, experimentor.triplet_dataset, noisy_channel=True)
+    if writer.changed:
+        settings = writer.get_config_dict()
+        noisy_writer.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
+    return experimentor.copy_with(_writer=noisy_writer)
 
 
 def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int]]) -> Experimentor:
@@ -43,8 +44,10 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
     copied = clean_copy(experimentor)
     if lists and len(lists[0]) != copied.get_k():
         copied.set_k(len(lists[0]))
-    beyond = [list(range(copied.get_k()))] * (len(copied.test_set()) - len(lists))
-    copied.set_demonstration_sampler([*map(list, lists), *beyond])
+    # The sampler has a list for every test row. Those beyond the limit are not asked, so any demonstrations do.
+    rows_beyond_limit = len(copied.test_set()) - len(lists)
+    any_list = list(range(copied.get_k()))
+    copied.set_demonstration_sampler([list(positions) for positions in lists] + [any_list] * rows_beyond_limit)
     return copied
 
 

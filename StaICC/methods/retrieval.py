@@ -27,8 +27,8 @@ from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import specification as spec
-from StaICC.methods.calibration.neighbours import euclidean, finite_matrix, nearest
 from StaICC.methods.features import check_answered, numpy, present
+from StaICC.methods.nearness import euclidean, finite_matrix, nearest
 from StaICC.metrics import released
 from StaICC.optional import require
 from StaICC.prompting.bm25 import bm25_scores

@@ -30,7 +30,6 @@ from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
 from StaICC.methods.asked_prompts import AskedPrompts
-from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.capabilities import check_capabilities, extra_features
 from StaICC.methods.catalogue import METHODS as METHODS
 from StaICC.methods.catalogue import TABLE_2 as TABLE_2
@@ -42,6 +41,7 @@ from StaICC.methods.kernel_functions import StatedFacts
 from StaICC.methods.method_signature import method_field, with_method
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import make_options
+from StaICC.methods.released.methods import steps_of
 from StaICC.methods.requests import Request
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.methods.table import OF_METHODS, MethodTable
@@ -158,6 +158,7 @@ class Method:
         self.kernel = _as_kernel(kernel)
         self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
+        self._steps = steps_of(self.spec, self.variant)
         self.options = make_options(self.spec.name, self.spec.options, options)
         if self.options == self.spec.options():  # what other options need is found at the first step
             check_capabilities(self.spec.title, self.kernel, self.spec.requires)
@@ -175,7 +176,11 @@ class Method:
         """
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-        return Started(data, StartedMethod(self.spec.title, self.spec.steps(data), self.kernel))
+<<<<<<< HEAD
+        return Started(data, StartedMethod(self.spec.title, self._steps(data), self.kernel))
+=======
+        return Started(data, StartedMethod(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
+>>>>>>> main
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
         """Return what the method asks first on a data set."""
@@ -524,17 +529,21 @@ def chosen_methods(
         k_nn = "knn_prompt" if check_variant(variant) == "paper" else "knn_prompt_centroid"
         names = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
     specs = [_find(name) for name in names]
-    declared = {spec.name: {fact.name for fact in options_of(spec.options)} for spec in specs}
     listed = ", ".join(spec.name for spec in specs)
-    if len(declared) < len(specs):
-        raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
-    known = set().union(*declared.values())
-    if unknown := [name for name in options if name not in known]:
-        raise unknown_name("option of these methods", unknown[0], sorted(known))
+    options_of_method: dict[str, set[str]] = {}
+    known_options: set[str] = set()
+    for spec in specs:
+        if spec.name in options_of_method:
+            raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
+        options_of_method[spec.name] = {fact.name for fact in options_of(spec.options)}
+        known_options |= options_of_method[spec.name]
+    for name in options:
+        if name not in known_options:
+            raise unknown_name("option of these methods", name, sorted(known_options))
     made: list[Method] = []
     skipped: dict[str, str] = {}
     for spec in specs:
-        settings = {name: value for name, value in options.items() if name in declared[spec.name]}
+        settings = {name: value for name, value in options.items() if name in options_of_method[spec.name]}
         try:
             made.append(Method(spec, kernel, variant, number, **settings))
         except CapabilityError as error:

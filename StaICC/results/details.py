@@ -238,7 +238,8 @@ class DatasetDetails(SavedRecord):
     query_digests: str
     """The first 32 bits of each prompt's digest, in order, as base64: finds the first query that differs."""
     conditions: tuple[ConditionRecord, ...]
-    """True labels, predictions and label scores by condition; empty for LongICL's data sets with several labels."""
+    """True labels, predictions and label scores by condition; empty for LongICL's data sets with several labels, whose
+    labels are among the scores (``rounds``, by round, ``items``)."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Why a score is undefined, by its key."""
     notes: tuple[str, ...] = ()

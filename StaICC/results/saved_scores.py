@@ -38,8 +38,10 @@ class _Experiment:
     compared: Mapping[str, str] | None = None
 
 
-_ROUND_ITEM = tuple[int, int | None, int | None, int | None]
-"""A test item in a round of LongICL: its row, and its numbers of true, predicted and correct labels."""
+_LABELS = tuple[str, ...] | None
+_ROUND_ITEM = tuple[int, _LABELS, _LABELS, _LABELS]
+"""A test item in a round of LongICL: its row, and its true, predicted and correct labels. The labels are ``None`` if it
+is not scored."""
 ROUND_TYPES: Mapping[str, Any] = {"answered": int, "unparsed": int, "items": tuple[_ROUND_ITEM, ...]}
 """Types of the fields of a round of LongICL that comparisons and tables read."""
 SCORE_TYPES: Mapping[str, Any] = {

@@ -408,9 +408,50 @@ def test_edits_are_named(small_files: Path, path: tuple[Any, ...], value: Any) -
             Result.from_dict(edited(plain, ("Divided results", "dialogre", "rounds", "1R", *inner), "x"))
 
 
+def replies_of_several_labels(own: LongICLExperimentor) -> list[Any]:
+    """Right replies, wrong ones, replies without a label, an empty one, a failed query in the second round."""
+    replies: list[Any] = list(right_answers(own))
+    other_replies = replies[1:] + replies[:1]
+    for number in range(0, len(replies), 3):
+        replies[number] = other_replies[number]
+    replies[1], replies[4] = "no idea", ""
+    replies[-1] = Failure("refused")
+    return replies
+
+
+@pytest.mark.parametrize("unparsed", ["wrong", "excluded"])
+@pytest.mark.parametrize("parsing", PARSINGS)
+@pytest.mark.parametrize("name", ["few_nerd", "dialogre"])
+def test_results_of_several_labels_are_verified_from_their_records(
+    small_files: Path, tmp_path: Path, name: str, parsing: str, unparsed: str
+) -> None:
+    benchmark = make(small_files, [name], parsing=parsing, unparsed=unparsed)
+    result = benchmark(preentered_prediction=[replies_of_several_labels(benchmark[0])], on_error="collect")
+    assert 0 < result.divided[name]["1R"] < 1
+    assert isinstance(status_of(verify(result, benchmark)), Recomputed)
+    file = tmp_path / "result.json"
+    result.save(file)
+    plain = json.loads(file.read_text("utf-8"))
+    items = ("Divided results", name, "rounds", "1R", "items")
+    position = next(place for place, item in enumerate(value_at(plain, items)) if item[3])
+    _, gold, predicted, correct = value_at(plain, (*items, position))
+    edits: dict[str, tuple[tuple[Any, ...], Any]] = {
+        "a true label": ((*items, position, 1, 0), "x"),
+        "no prediction": ((*items, position, 2), []),
+        "one more prediction": ((*items, position, 2), [*predicted, gold[0]]),
+        "a correct label less": ((*items, position, 3), correct[1:]),
+        "another score": (("Divided results", name, "1R"), 0.123),
+        "a count of a label": (("Divided results", name, "rounds", "1R", "labels", gold[0], "gold"), 99),
+        "a score of the round": (("Divided results", name, "rounds", "1R", "score", "f1"), 0.123),
+        "items left out": (items, value_at(plain, items)[1:]),
+    }
+    for edit, (path, value) in edits.items():
+        findings = verify(Result.from_dict(edited(plain, path, value)), benchmark)
+        assert any(found.contradicted for found in findings), f"{edit}: nothing is contradicted"
+
+
 @pytest.mark.parametrize("keys", [("temperature",), ("files", "test", "source"), ("files", "third")])
 def test_a_setting_that_no_run_records_is_contradicted(small_files: Path, keys: tuple[str, ...]) -> None:
-    """Also where the scores are unchecked, because the file has no records of queries with several labels."""
     benchmark = make(small_files, ["tacred", "dialogre"])
     result = benchmark(rightly(benchmark))
     for dataset in ("tacred", "dialogre"):

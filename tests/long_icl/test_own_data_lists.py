@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from StaICC import Dataset, Experiment, LongICL, Normal, load
-from StaICC.benchmarks.findings import Unchecked, status_of
+from StaICC.benchmarks.findings import Recomputed, status_of
 from StaICC.benchmarks.rerunning import Rerun
 from StaICC.benchmarks.verify import verify_file
 from StaICC.comparing.comparison import compare
@@ -305,8 +305,8 @@ def test_results_are_saved_verified_and_compared(tmp_path: Path) -> None:
     assert result.divided["cases"]["2R"] == 1.0
     result.save(tmp_path / "result.json")
     assert load(tmp_path / "result.json") == result
-    status = status_of(verify_file(tmp_path / "result.json"))  # data, prompts and signature are the same
-    assert status == Unchecked("Divided results / cases: the file holds no records of queries with several labels")
+    status = status_of(verify_file(tmp_path / "result.json"))
+    assert status == Recomputed()
     again = verify_file(tmp_path / "result.json", rerun=Rerun(right, 5))
     assert again[-1].message == "no query could be predicted again"
     worse = benchmark(lambda prompt, label_space: "kind a", progress=False)

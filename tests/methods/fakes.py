@@ -9,7 +9,10 @@ from typing import Any
 import numpy
 
 from StaICC import Normal
+from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.released.methods import steps_of
 
 
 @functools.cache
@@ -82,6 +85,13 @@ class Kernel:
         logits = [self.logits(text, "patched")[: len(label_space)] + patch for text in texts]
         return [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in logits]
 
+    def steered(
+        self, prompts: Sequence[str], label_space: Sequence[str], vectors: Sequence[Sequence[float]], strength: float
+    ) -> Any:
+        shift = strength * numpy.resize(numpy.sum(vectors, 0), len(label_space))
+        logits = [self.logits(f"{prompt} steered", "steered")[: len(label_space)] + shift for prompt in prompts]
+        return [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in logits]
+
     def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
         return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])
 
@@ -96,6 +106,20 @@ class Kernel:
     def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **how: Any) -> list[str]:
         labels = mini()[0].get_label_space()
         return [labels[int(100 * abs(self.logits(prompt, "text")[0])) % len(labels)] for prompt in prompts]
+
+
+def is_in_release(name: str) -> bool:
+    """Whether StaICC 0.1.1 has a method."""
+    try:
+        steps_of(METHODS[name], "0.1.1")
+    except ArgumentError:
+        return False
+    return True
+
+
+VARIANTS = [(name, variant) for name in METHODS for variant in ("paper", "0.1.1")]
+METHODS_WITH_VARIANTS = [(name, variant) for name, variant in VARIANTS if variant == "paper" or is_in_release(name)]
+"""Each built-in method as its paper and as the release define it."""
 
 
 def mini(limit: int | None = 4, k: int = 2, kind: Any = Normal, **more: Any) -> Any:
