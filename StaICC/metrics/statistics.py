@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, intervals
-from StaICC.metrics.clusters import too_few_clusters
+from StaICC.metrics.clusters import level_over_clusters, too_few_clusters
 from StaICC.metrics.diagnosis import entropy
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval
 
@@ -133,6 +133,19 @@ class Sample:
         if self.unit != "cluster":
             return None
         return [size / len(self.rows) for size in self.sizes]
+
+    def level_of_formulas(self, level: float) -> float:
+        """Return the level at which the formulas of intervals have this coverage.
+
+        It is the same level, except for a sample by cluster whose clusters have different sizes.
+
+        Args:
+            level: Nominal coverage.
+        """
+        shares = self.cluster_shares
+        if shares is None:
+            return level
+        return level_over_clusters(level, shares)
 
     def sums(self, values: Iterable[float]) -> list[float]:
         """Return the sum of the values of the queries of each test row."""
@@ -253,7 +266,12 @@ class Statistic:
         If the test rows are in clusters, the interval is over clusters.
         """
         units = sample.by_cluster()
-        return self.withheld(units, lambda: self._interval(units, predictions, level))
+        return self.withheld(units, lambda: self._interval_over_units(units, predictions, level))
+
+    def _interval_over_units(self, units: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        """Return the confidence interval over test rows, or over clusters, with its nominal coverage."""
+        interval = self._interval(units, predictions, units.level_of_formulas(level))
+        return replace(interval, level=level)
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return an interval, or the reason why it is withheld: not shown, because it is too unreliable.
