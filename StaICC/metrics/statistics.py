@@ -61,12 +61,24 @@ class Contributions:
     """How far the expected value in samples of this size may be above the true value."""
     downward_bias: float = 0.0
     """How far the expected value in samples of this size may be below the true value."""
+    lower_rows: Sequence[float] | None = None
+    """Contributions that add up to an estimate whose expected value is at most the true value. The claim that the run
+    has the larger value is tested with them. ``None``: the same as :attr:`rows`."""
+    upper_rows: Sequence[float] | None = None
+    """Contributions that add up to an estimate whose expected value is at least the true value. The claim that the run
+    has the smaller value is tested with them. ``None``: the same as :attr:`rows`."""
     uncertain_terms: tuple[Sequence[float], ...] = ()
     """The terms of the contributions that might have the opposite sign; each has one number for each test row.
 
     A metric that is a sum of absolute values ``|a|``, such as the calibration error, has one term for each of them. The
     contributions contain it with the sign of the observed ``a``. If ``a`` is near 0, the true sign may be the opposite.
+    They matter for the claim that the run has the smaller value.
     """
+
+    @property
+    def has_one_sided_estimates(self) -> bool:
+        """Whether claims about the run are tested with an estimate that differs from its value."""
+        return self.lower_rows is not None or self.upper_rows is not None
 
 
 @dataclass(frozen=True, slots=True)
