@@ -9,6 +9,7 @@ from StaICC.errors import OutputError
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure, unparsed_reason
 from StaICC.long_icl.options import LongICLOptions
+from StaICC.long_icl.prompts import Item
 from StaICC.long_icl.queries import LongICLQueries
 from StaICC.long_icl.scoring import Tally, tally_prediction
 
@@ -47,10 +48,11 @@ def read_prediction(
     Raises:
         OutputError: The prediction cannot be scored.
     """
-    if isinstance(prediction, Failure) and prediction.reply is None:
-        return Reading(tally=None, text=None, answer=prediction)
     if isinstance(prediction, Tally):
         return Reading(prediction, text=None, answer=prediction)  # type: ignore[arg-type]  # it was read in the run
+    has_failed = isinstance(prediction, Failure) and prediction.reply is None
+    if has_failed:
+        return Reading(tally=None, text=None, answer=prediction)
     is_withheld = isinstance(prediction, Failure)
     scored_prediction = prediction
     if is_withheld:
@@ -72,16 +74,26 @@ def read_prediction(
         published_tally, _ = tally_prediction(card, prediction, item, "published", None, label_names)
         published_reads = len(published_tally.predicted) > 0
 
-    is_text = isinstance(scored_prediction, str)
-    has_labels = len(item.gold) > 0  # a sentence of Few-NERD may have no entity
-    if is_text and has_labels and not tally.predicted:
-        unparsed = prediction
+    answer: Answer | Failure
+    if _is_unparsed(scored_prediction, item, tally):
+        answer = prediction
         if not is_withheld:
-            unparsed = Failure(unparsed_reason(_why_unparsed(prediction), prediction), reply=prediction)
-        return Reading(tally, text, unparsed, published_reads)
-    if card.structured:
-        return Reading(tally, text, scored_prediction, published_reads)
-    return Reading(tally, text, card.labels.index(tally.predicted[0]), published_reads)
+            answer = Failure(unparsed_reason(_why_unparsed(prediction), prediction), reply=prediction)
+    elif card.structured:
+        answer = scored_prediction
+    else:
+        answer = card.labels.index(tally.predicted[0])
+    return Reading(tally, text, answer, published_reads)
+
+
+def _is_unparsed(prediction: object, item: Item, tally: Tally) -> bool:
+    """Return whether a prediction is a reply that names no label, although its item has one.
+
+    A sentence of Few-NERD may have no entity. A reply without a label is then right.
+    """
+    is_reply = isinstance(prediction, str)
+    item_has_labels = len(item.gold) > 0
+    return is_reply and item_has_labels and not tally.predicted
 
 
 def _why_unparsed(reply: str) -> str:

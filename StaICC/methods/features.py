@@ -280,7 +280,7 @@ class FeatureCache:
         texts = [str(prompt) for prompt, _ in call.needed]
         vectors: list[Any] = []
         for start in range(0, len(texts), AT_ONCE):
-            vectors += function(texts[start : start + AT_ONCE])
+            vectors.extend(function(texts[start : start + AT_ONCE]))
         self.computed += len(texts)
         return vectors
 

@@ -42,6 +42,7 @@ from StaICC.methods.kernel_functions import StatedFacts
 from StaICC.methods.method_signature import method_field, with_method
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import make_options
+from StaICC.methods.released.methods import steps_of
 from StaICC.methods.requests import Request
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.methods.table import OF_METHODS, MethodTable
@@ -175,7 +176,7 @@ class Method:
         """
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-        return Started(data, StartedMethod(self.spec.title, self.spec.steps(data), self.kernel))
+        return Started(data, StartedMethod(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
         """Return what the method asks first on a data set."""

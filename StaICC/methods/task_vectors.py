@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 
@@ -16,9 +16,10 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
-from StaICC.methods import specification as spec
 from StaICC.methods.calibration.base import labelled_prompts
-from StaICC.methods.features import KernelCall, Request, without_failures
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.features import KernelFunction, without_failures
+from StaICC.methods.requests import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,58 +30,83 @@ class TaskVectorOptions:
     """The layer, from 0; none: that of the highest accuracy on calibration rows."""
 
 
-def patched_kernel(layer: int, state: tuple[float, ...]) -> KernelCall:
-    """Return the feature: predictions with a vector in the place of a layer's state at the last position."""
-    digest = hashlib.sha256(repr(state).encode()).hexdigest()  # each data set has its own vector
-    return KernelCall("task vector", "patched", (layer, state), Identity({"layer": str(layer), "state": digest}))
-
-
-def task_vectors(data: spec.MethodData) -> spec.Steps:
+def task_vectors(data: MethodData) -> Steps:
     """Predict without demonstrations, with the mean state of prompts with demonstrations in one layer.
 
     The paper has a vector for each query, from its own demonstrations and two other queries; the mean over many prompts
     is ``multi_context`` in the authors' code.
     """
-    experimentor = data.experimentor
-    spec.refuse_several_lists(experimentor)
-    if not experimentor.get_k() or experimentor.prompt_former.settings.noisy_channel:
+    data.refuse_several_lists()
+    if not data.k or data.is_noisy:
         raise ArgumentError("task vectors need demonstrations (k > 0), and no noisy channel")
     if "patched" not in data.provides:
         method = "patched(prompts, label_space, layer, state)"
         why = f"got no method {method}, or a class that overrides other methods, which patched might not use"
         raise ArgumentError(f"the kernel cannot replace the state of a layer: {why}. Define patched in that class")
-    patched: list[KernelCall] = []
-    for maker in spec.prompt_makers(experimentor, data.variant):
-        patched.append((yield from _learned(data, maker)))
-    data.experimentor = spec.with_demonstrations(experimentor, [[] for _ in data.demonstrations])
-    parts = yield [Request(kernel, keys) for kernel, keys in zip(cycle(patched), data.queries().conditions)]
-    return [row for rows in parts for row in rows]
+    kernels: list[PatchedState] = []
+    for with_template in data.templates():
+        kernels.append((yield from learned_kernel(with_template)))
+
+    bare = data.on(demonstrations=[[] for _ in data.demonstrations])
+    conditions = bare.conditions
+    answers = yield [
+        bare.ask(kernel, condition.queries) for kernel, condition in zip(cycle(kernels), conditions, strict=False)
+    ]
+    return bare.predictions([row for rows in answers for row in rows])
 
 
-def _learned(data: spec.MethodData, maker: spec.PromptMaker) -> Generator[Any, Any, KernelCall]:
+def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[Any]], PatchedState]:
     """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer."""
     number = validate_integer("calibration_number", data.calibration_number, 2)
-    experimentor, half = data.experimentor, number // 2
-    drawn = experimentor.calibration_set(), experimentor.get_label_space(), number, experimentor.get_k(), data.variant
-    prompts, labels = labelled_prompts(maker, *drawn)
-    bare, _ = labelled_prompts(lambda demonstrations, query: maker([], query), *drawn)
-    layer: int | None = data.options.layer
+    layer = data.options.layer
     if layer is not None:
         layer = validate_integer("layer", layer, 0)
-    (states,) = yield [data.training("layers", prompts[:half])]
+    rows: Any = data.calibration_set
+    drawn = rows, data.label_space, number, data.k, data.variant
+    prompts, labels = labelled_prompts(data.write, *drawn)
+    bare_prompts, _ = labelled_prompts(lambda demonstrations, texts: data.write([], texts), *drawn)
+
+    half = number // 2
+    (states,) = yield [data.ask("layers", prompts[:half], role="train")]
     (states,) = without_failures(states)
-    patched = [patched_kernel(layer, tuple(vector.tolist())) for layer, vector in enumerate(sum(states) / len(states))]
+    mean_states = sum(states) / len(states)  # of each layer
+    kernels = [PatchedState(place, tuple(vector.tolist())) for place, vector in enumerate(mean_states)]
     if layer is None:
-        predictions = yield [data.training(kernel, bare[half:]) for kernel in patched]
-        accuracies = [_accuracy(*without_failures(rows, labels[half:])) for rows in predictions]
+        predictions = yield [data.ask(kernel, bare_prompts[half:], role="train") for kernel in kernels]
+        accuracies = [accuracy(*without_failures(rows, labels[half:])) for rows in predictions]
         layer = accuracies.index(max(accuracies))
-    return patched[validate_integer("layer", layer, 0, len(patched) - 1)]
+    return kernels[validate_integer("layer", layer, 0, len(kernels) - 1)]
 
 
-def _accuracy(rows: Sequence[Any], labels: Sequence[int]) -> float:
-    correct = [isinstance(row, list) and row.index(max(row)) == label for row, label in zip(rows, labels, strict=True)]
-    return sum(correct) / len(correct)
+@dataclass(frozen=True)
+class PatchedState(KernelFunction):
+    """The feature: predictions with a vector in the place of a layer's state at the last position."""
+
+    layer: int
+    """The layer, from 0."""
+    state: tuple[float, ...] = field(hash=False)  # it is long
+    """The vector."""
+    kernel: Any = None
+
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return the name of the feature, the layer and a digest of the vector: each data set has its own."""
+        digest = hashlib.sha256(repr(self.state).encode()).hexdigest()
+        return "task vector", Identity({"layer": str(self.layer), "state": digest})
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return the prediction for each prompt."""
+        return self.kernel.patched(prompts, label_space, self.layer, self.state)
 
 
-_STATES = frozenset({Capability.LAYER_STATES})
-TASK_VECTORS = spec.MethodSpec("task_vectors", "Task vectors", task_vectors, _STATES, True, TaskVectorOptions)
+def accuracy(rows: Sequence[Any], labels: Sequence[int]) -> float:
+    """Return the share of predictions whose largest probability, the first of equals, is that of the label."""
+    correct = 0
+    for row, label in zip(rows, labels, strict=True):
+        if isinstance(row, list) and row.index(max(row)) == label:
+            correct += 1
+    return correct / len(rows)
+
+
+TASK_VECTORS = MethodSpec(
+    "task_vectors", "Task vectors", task_vectors, frozenset({Capability.LAYER_STATES}), options=TaskVectorOptions
+)

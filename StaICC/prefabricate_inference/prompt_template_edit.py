@@ -20,9 +20,11 @@ from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.protocol import Capability, capabilities_of
-from StaICC.methods import features, retrieval
+from StaICC.methods import features, ppl_icl
+from StaICC.methods.contract import MethodData, Variant, check_variant
+from StaICC.methods.options import NoOptions
+from StaICC.methods.prompt_views import clean_copy
 from StaICC.methods.run import Method
-from StaICC.methods.specification import clean_copy
 
 CacheEmpty = Callable[[], Any] | None
 """Called without arguments when the model was run."""
@@ -79,17 +81,32 @@ def PPL_ICL(
     if instruction_set is None:
         if experimentor is None:
             raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
-        instruction_set = retrieval.instructions_for(experimentor.name)
-    kernel, candidates = _kernel_of(model, tokenizer), retrieval.check_instructions(instruction_set)
+        instruction_set = ppl_icl.instructions_for(experimentor.name)
+    kernel, candidates = _kernel_of(model, tokenizer), ppl_icl.check_instructions(instruction_set)
     features.check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
-    tried = retrieval.instruction_prompts(candidates, experimentor, variant, calibration_number)
-    losses = kernel.losses([text for texts in tried for text in texts])
-    chosen = candidates[retrieval.least_perplexity(losses, len(candidates))]
+    texts = _texts_of_instructions(candidates, experimentor, check_variant(variant), calibration_number)
+    losses = kernel.losses(texts)
+    chosen = candidates[ppl_icl.least_perplexity(losses, len(candidates))]
     if cache_empty is not None:
         cache_empty()
     if experimentor is not None:
         experimentor.prompt_former.change_instruction(chosen)
     return chosen
+
+
+def _texts_of_instructions(
+    candidates: Sequence[str], experimentor: Experimentor | None, variant: Variant, calibration_number: int
+) -> list[str]:
+    """Return the texts whose perplexity decides, candidate by candidate, equally many for each."""
+    if variant == "0.1.1":
+        return list(candidates)
+    if experimentor is None:
+        raise ArgumentError("PPL-ICL: experimentor is missing; its prompts are needed to compare instructions")
+    data = MethodData(experimentor.without_labels(), variant, calibration_number, NoOptions())
+    texts: list[str] = []
+    for instruction in candidates:
+        texts += ppl_icl.prompts_with_instruction(data, instruction)
+    return texts
 
 
 @dataclass(eq=False)
@@ -122,7 +139,7 @@ class SA_ICL:
     experimentor in its first call; make a new object after a change of the model or of the experimentor.
 
     ``variant="paper"``: all demonstrations; orders at random. ``variant="0.1.1"``: the first 512 demonstrations; the
-    first ten orders in lexicographic order, its own entropy (:func:`~StaICC.methods.retrieval.lowest_entropy`).
+    first ten orders in lexicographic order, its own entropy (:func:`~StaICC.metrics.released.entropy`).
 
     Args:
         model: A causal language model of ``transformers``, or a kernel with ``hidden_states`` and ``batch``.

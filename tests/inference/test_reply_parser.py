@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from StaICC import Normal
 from StaICC.inference.contract import Text
 from StaICC.inference.reply_parser import ParsedReply, parse_reply, reply_text
-from StaICC.methods.generation import shares
+from StaICC.methods.generate import shares
 from StaICC.prompting.prompt_text import PromptParts, PromptText
 from tests.inference.denied_replies import FORMS, LABEL_SPACES
 from tests.inference.replies import REPLIES, SPACES

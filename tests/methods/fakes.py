@@ -9,7 +9,10 @@ from typing import Any
 import numpy
 
 from StaICC import Normal
+from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.released.methods import steps_of
 
 
 @functools.cache
@@ -96,6 +99,20 @@ class Kernel:
     def generate(self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), **how: Any) -> list[str]:
         labels = mini()[0].get_label_space()
         return [labels[int(100 * abs(self.logits(prompt, "text")[0])) % len(labels)] for prompt in prompts]
+
+
+def is_in_release(name: str) -> bool:
+    """Whether StaICC 0.1.1 has a method."""
+    try:
+        steps_of(METHODS[name], "0.1.1")
+    except ArgumentError:
+        return False
+    return True
+
+
+VARIANTS = [(name, variant) for name in METHODS for variant in ("paper", "0.1.1")]
+METHODS_WITH_VARIANTS = [(name, variant) for name, variant in VARIANTS if variant == "paper" or is_in_release(name)]
+"""Each built-in method as its paper and as the release define it."""
 
 
 def mini(limit: int | None = 4, k: int = 2, kind: Any = Normal, **more: Any) -> Any:

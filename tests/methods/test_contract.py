@@ -21,7 +21,7 @@ from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, Request, feature_keys
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.specification import MethodSpec
-from tests.methods.fakes import Kernel, mini
+from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini
 
 
 def reached(start: Any) -> list[Any]:
@@ -89,8 +89,7 @@ class Counting(Kernel):
         return sum(map(len, self.ran)), len(self.ran)
 
 
-@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
-@pytest.mark.parametrize("name", list(ms.METHODS))
+@pytest.mark.parametrize(("name", "variant"), METHODS_WITH_VARIANTS)
 def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> None:
     """Not what a method says of itself: every prompt of training and test, samples and reasoning included."""
     options: dict[str, Any] = {"samples": 3, "reasoning": True} if name == "generate" else {}

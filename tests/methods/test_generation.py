@@ -13,7 +13,7 @@ from StaICC.errors import OutputError
 from StaICC.inference.identity import Identity
 from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
-from StaICC.methods.generation import ANSWER, REASONING, shares
+from StaICC.methods.generate import ANSWER, REASONING, shares
 from StaICC.methods.run import Method
 
 

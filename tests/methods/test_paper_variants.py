@@ -16,8 +16,8 @@ from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.calibration.base import domain_texts, labelled_prompts
+from StaICC.methods.demonstration_orders import random_orders
 from StaICC.methods.forecast import forecast_method
-from StaICC.methods.retrieval import order_patterns
 from StaICC.methods.run import Method
 from tests.methods.fakes import Kernel, mini, rows_of
 from tests.methods.fakes import mini as bench
@@ -155,13 +155,13 @@ def test_k_nn_has_balanced_anchors_and_may_share_demonstrations() -> None:
 
 
 def test_sa_icl_has_the_authors_candidates() -> None:
-    patterns = order_patterns(4, 30, 4, 10, "paper")
+    patterns = random_orders(4, 30, 4, 10, nearest_last=True)
     for orders in patterns:
         assert len(set(orders)) == 10
         assert orders[-1] == (3, 2, 1, 0)  # TopK; their build_instruction writes the nearest last
         assert max(place for order in orders for place in order) < 30
     assert max(place for orders in patterns for order in orders for place in order) > 10
-    assert order_patterns(2, 30, 4, 10, "paper") == patterns[:2]
+    assert random_orders(2, 30, 4, 10, nearest_last=True) == patterns[:2]
     few = Dataset.from_rows([((f"text {i}",), i % 2) for i in range(60)], name="few", label_space=["a", "b"])
     small = Normal(datasets=[few], limit=2, k=2)
     size = len(small[0].demonstration_set())

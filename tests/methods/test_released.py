@@ -280,7 +280,7 @@ def test_noisy_channel(released: dict[str, Any], kernel: Any) -> None:
 
 def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
     from StaICC import Normal
-    from StaICC.methods.retrieval import instructions_for
+    from StaICC.methods.ppl_icl import instructions_for
     from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL
     from StaICC.prompting.prompt_writer import TemplateWarning
 
@@ -296,21 +296,23 @@ def test_ppl_icl(released: dict[str, Any], kernel: Any) -> None:
 @pytest.mark.parametrize("dataset", ["TREC", "SST5"])
 def test_topk_and_sa_icl(released: dict[str, Any], kernel: Any, dataset: str) -> None:
     from StaICC import Normal
-    from StaICC.methods.retrieval import lowest_entropy, order_patterns
+    from StaICC.methods.demonstration_orders import first_orders
+    from StaICC.methods.sa_icl import lowest_entropy
+    from StaICC.metrics.released import entropy
     from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
 
     released, experimentor = released[dataset], Normal(k=4, datasets=[dataset], limit=ROWS)[0]
     method = SA_ICL(kernel, None, experimentor, demonstration_set_cut=CUT, variant="0.1.1")
     neighbours = method.neighbours(range(ROWS), 5)
     assert neighbours == released["neighbours"]
-    patterns = order_patterns(ROWS, 5, 4, 10, "0.1.1")
+    patterns = first_orders(5, 4, 10)
     for row in range(ROWS):
         candidates = released["candidates"][row]
-        orders = [[neighbours[row][place] for place in pattern] for pattern in patterns[row]]
+        orders = [[neighbours[row][place] for place in pattern] for pattern in patterns]
         prompts = [experimentor.prompt_former.write_prompt(order, row) for order in orders]
         close(kernel.batch(prompts, experimentor.get_label_space()), candidates)
         # The release's entropy turns on the last bit of a sum, so its choice is checked on its own numbers.
-        assert candidates[lowest_entropy(candidates, "0.1.1")] == released["sa_icl"][row]
+        assert candidates[lowest_entropy(candidates, entropy)] == released["sa_icl"][row]
     ours = method.inference_interface(experimentor.prompt_set()[:ROWS], experimentor.get_label_space())
     for answer, candidates in zip(ours, released["candidates"], strict=True):
         assert min(max(abs(a - b) for a, b in zip(answer, row, strict=True)) for row in candidates) < 1e-5

@@ -25,14 +25,20 @@ from StaICC.methods.run import Method, run_all
 from StaICC.methods.specification import METHODS, clean_copy
 from StaICC.prompting.demonstrations import sample_nested
 from StaICC.results.result import Result
-from tests.methods.fakes import Kernel, mini, rows_of
+from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini, rows_of
 
 SIXTEEN_EACH = 14 + 15 + 16
 """Calibration rows of mini with which hidden calibration is trained: two labels have fewer than 16."""
 
 
-@pytest.mark.parametrize("name", list(ms.METHODS))
-@pytest.mark.parametrize("variant", ["paper", "0.1.1"])
+def test_a_method_that_the_release_has_not_is_refused_before_anything_runs() -> None:
+    kernel = Kernel()
+    with pytest.raises(ArgumentError, match="the release has no method 'ensemble', only batch_calibration"):
+        ms.Method("ensemble", kernel, "0.1.1").run(mini())
+    assert kernel.ran == []
+
+
+@pytest.mark.parametrize(("name", "variant"), METHODS_WITH_VARIANTS)
 def test_every_method_runs_and_leaves_the_benchmark_alone(name: str, variant: str) -> None:
     bench = mini()
     before, prompts = bench.signature(), bench[0].prompt_set()
@@ -55,8 +61,8 @@ def test_every_method_runs_and_leaves_the_benchmark_alone(name: str, variant: st
         ("contextual_calibration", "paper", 0, 8 * 4),  # the query and three texts after its demonstrations
         ("contextual_calibration", "staicc", 20, 8),
         ("domain_calibration", "paper", 0, 8 * 21),
-        ("topk", "paper", 196, 4),  # 192 demonstrations and 4 queries are encoded
-        ("sa_icl", "paper", 196, 4 * 10),
+        ("topk", "paper", 192, 4 + 4),  # 192 demonstrations and 4 queries are encoded
+        ("sa_icl", "paper", 192, 4 + 4 * 10),
     ],
 )
 def test_cost(name: str, variant: str, training: int, test: int) -> None:

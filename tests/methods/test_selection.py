@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import numpy
 import pytest
@@ -16,9 +16,13 @@ from hypothesis import strategies as st
 from StaICC import Dataset, Normal
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods import retrieval
-from StaICC.methods.retrieval import bm25_distances, nearest_demonstrations, representatives, vector_distances
+from StaICC.methods.ppl_icl import least_perplexity
 from StaICC.methods.run import Method
+from StaICC.methods.sa_icl import lowest_entropy
+from StaICC.methods.selection_rules import Pool, SelectionRule, choose_demonstrations
+from StaICC.methods.text_distances import EncodedTexts, WordOverlap
+from StaICC.methods.vote_k import representatives
+from StaICC.metrics import released
 from StaICC.prefabricate_inference.prompt_template_edit import PPL_ICL, SA_ICL
 
 
@@ -52,14 +56,10 @@ class Kernel:
         return self.batch(prompts, label_space), self.hidden_states(prompts), self.hidden_states(prompts)
 
 
-def encoded(encode: Any) -> Any:
-    """Distances by an encoder of all texts that are asked for."""
-
-    def distances(some: list[str], others: list[str]) -> Any:
-        texts = list(dict.fromkeys([*some, *others]))
-        return vector_distances(texts, list(encode(texts)))(some, others)
-
-    return distances
+def encoded(encode: Any, *texts: str) -> EncodedTexts:
+    """Texts that are compared by an encoder."""
+    distinct = list(dict.fromkeys(texts))
+    return EncodedTexts(distinct, list(encode(distinct)))
 
 
 def mini(k: int = 2, limit: int | None = None) -> Any:
@@ -83,12 +83,12 @@ def test_instruction_of_the_lowest_perplexity() -> None:
 
 def test_perplexities_are_averaged_not_losses() -> None:
     """Losses (0, 4) have the mean 2 and the mean perplexity 27.8; (3, 3) have 3 and 20.1; the first of equals wins."""
-    assert retrieval.least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
-    assert retrieval.least_perplexity([1.0, 1.0, 1.0], 3) == 0
-    assert retrieval.least_perplexity([2000.0, 1999.0], 2) == 1
+    assert least_perplexity([0.0, 4.0, 3.0, 3.0], 2) == 1
+    assert least_perplexity([1.0, 1.0, 1.0], 3) == 0
+    assert least_perplexity([2000.0, 1999.0], 2) == 1
     for bad in ([math.nan], [math.inf], [OutputError("gone")]):
         with pytest.raises(OutputError, match=r"not finite|gone"):
-            retrieval.least_perplexity(bad, 1)
+            least_perplexity(bad, 1)
 
 
 # -- nearness
@@ -96,17 +96,17 @@ def test_perplexities_are_averaged_not_losses() -> None:
 
 @given(st.lists(st.text("ab ", max_size=6), min_size=3, max_size=20), st.text("ab ", min_size=1, max_size=6))
 def test_nearest_is_a_stable_sort_by_distance(texts: list[str], query: str) -> None:
-    usable = [place for place, text in enumerate(texts) if text]
-    if not usable:
+    texts = [text for text in texts if text]
+    if not texts:
         return
 
     def distance(place: int) -> float:
         text = texts[place]
         return math.hypot(len(text) - len(query), text.count(" ") - query.count(" "))
 
-    pool = [([text], 0) for text in texts]
-    (chosen,) = nearest_demonstrations(encoded(Kernel().hidden_states), pool, [[query]], len(usable))
-    assert chosen == sorted(usable, key=lambda place: (round(distance(place), 9), place))
+    compared = encoded(Kernel().hidden_states, *texts, query)
+    (chosen,) = choose_demonstrations(Pool(texts, None), [query], compared, len(texts))
+    assert chosen == sorted(range(len(texts)), key=lambda place: (round(distance(place), 9), place))
 
 
 # -- TopK
@@ -137,11 +137,11 @@ def test_topk_sets_demonstrations_and_nothing_else() -> None:
 
 
 def test_entropy_by_hand() -> None:
-    assert retrieval.lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
+    assert lowest_entropy([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]) == 1
     # 0.7 + 0.2 + 0.1 misses 1.0 by an ulp from left to right: the release takes its softmax, so the flatter row wins.
     rows = [[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]]
-    assert retrieval.lowest_entropy(rows) == 0
-    assert retrieval.lowest_entropy(rows, "0.1.1") == 1
+    assert lowest_entropy(rows) == 0
+    assert lowest_entropy(rows, released.entropy) == 1
 
 
 @pytest.mark.parametrize("variant", ["paper", "0.1.1"])
@@ -170,17 +170,13 @@ def bag(texts: list[str]) -> Any:
     return [[float(text.casefold().count(letter)) for letter in "abcdet"] for text in texts]
 
 
-def rows(texts: list[str], labels: list[int] | None = None) -> list[Any]:
-    return [((text,), label) for text, label in zip(texts, labels or [0] * len(texts), strict=True)]
-
-
 @given(st.lists(words, min_size=1, max_size=8), words)
 @settings(max_examples=60, deadline=None)
 def test_bm25_is_its_formula(texts: list[str], query: str) -> None:
     """Okapi BM25 written out, word by word."""
     bags = [re.findall(r"\w+", text.lower()) for text in texts]
     mean = sum(map(len, bags)) / len(bags)
-    for text, words_of in zip(bm25_distances([query], texts)[0], bags, strict=True):
+    for text, words_of in zip(WordOverlap().distances([query], texts)[0], bags, strict=True):
         score = 0.0
         for word in re.findall(r"\w+", query.lower()):
             having = sum(word in other for other in bags)
@@ -194,14 +190,16 @@ def test_bm25_is_its_formula(texts: list[str], query: str) -> None:
 @settings(max_examples=40, deadline=None)
 def test_rules_are_brute_force(texts: list[str], queries: list[str], count: int) -> None:
     labels = [len(text) % 3 for text in texts]
-    data, query_texts = rows(texts, labels), [(query,) for query in queries]
-    for encoder in (encoded(bag), bm25_distances):
-        near = nearest_demonstrations(encoder, data, query_texts, count)
-        balanced = nearest_demonstrations(encoder, data, query_texts, count, rule="balanced")
-        diverse = nearest_demonstrations(encoder, data, query_texts, count, rule="diverse")
+    pool = Pool(texts, labels)
+    by_vectors = encoded(bag, *texts, *queries)
+    for compared in (by_vectors, WordOverlap()):
+        near: Any = choose_demonstrations(pool, queries, compared, count)
+        balanced: Any = choose_demonstrations(pool, queries, compared, count, "balanced")
+        diverse: Any = choose_demonstrations(pool, queries, compared, count, "diverse")
         distinct = list(dict.fromkeys(texts))
         for number, query in enumerate(queries):
-            own = encoder(list(dict.fromkeys(queries)), distinct)[list(dict.fromkeys(queries)).index(query)]
+            distinct_queries = list(dict.fromkeys(queries))
+            own = compared.distances(distinct_queries, distinct)[distinct_queries.index(query)]
             distance = [own[distinct.index(text)] for text in texts]
             order = sorted(range(len(texts)), key=lambda place: distance[place])
             assert near[number] == order[:count]
@@ -212,8 +210,8 @@ def test_rules_are_brute_force(texts: list[str], queries: list[str], count: int)
                     assert shares[label] == labels.count(label)
             assert balanced[number][0] == diverse[number][0] == order[0]
             chosen: list[int] = []  # maximal marginal relevance, by its definition
-            between = encoder(texts, texts) if encoder is not bm25_distances else None
-            if between is not None:
+            if compared is by_vectors:
+                between = compared.distances(texts, texts)
                 while len(chosen) < count:
                     left = [place for place in order if place not in chosen]
                     values = [-distance[p] - max((-between[p, c] for c in chosen), default=0) for p in left]
@@ -251,15 +249,15 @@ def test_vote_k_is_the_authors() -> None:
 
 
 def test_duplicates_are_counted_and_excluded(caplog: Any) -> None:
-    texts = ["the cat", "the dog", "the cat", "a bird", ""]
-    encoder = encoded(bag)
-    assert nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2)[0] == [0, 2]
-    assert nearest_demonstrations(encoder, rows(["", *texts]), [("",)], 2) == [[1, 2]]
-    for rule in ("nearest", "balanced", "diverse", "vote-k"):
-        chosen = nearest_demonstrations(encoder, rows(texts), [("the cat",)], 2, rule=rule, exclude_duplicates=True)[0]
-        assert set(chosen) == {1, 3}, rule
+    texts = ["the cat", "the dog", "the cat", "a bird"]
+    pool, compared = Pool(texts, [0, 1, 0, 1]), encoded(bag, *texts)
+    assert choose_demonstrations(pool, ["the cat"], compared, 2) == [[0, 2]]
+    assert choose_demonstrations(pool, ["", "the cat"], compared, 2) == [None, [0, 2]]
+    for rule in get_args(SelectionRule):
+        (chosen,) = choose_demonstrations(pool, ["the cat"], compared, 2, rule, exclude_duplicates=True)
+        assert set(chosen or ()) == {1, 3}, rule
     with pytest.raises(ArgumentError, match="too many duplicates of a query, expected at least 3"):
-        nearest_demonstrations(encoder, rows(texts), [("the cat",)], 3, exclude_duplicates=True)
+        choose_demonstrations(pool, ["the cat"], compared, 3, exclude_duplicates=True)
     same = [((f"text {number % 7}",), number % 2) for number in range(80)]
     benchmark = Normal(k=2, datasets=[Dataset.from_rows(same, name="same", label_space=["a", "b"])], limit=6)
     shown = Method("topk", PPMKernel(), encoder="bm25").run(benchmark)

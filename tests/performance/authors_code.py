@@ -33,7 +33,8 @@ from StaICC.methods.calibration.prior import (
     batch_calibration,
     calibrated_in_context,
 )
-from StaICC.methods.retrieval import lowest_entropy, representatives
+from StaICC.methods.sa_icl import lowest_entropy
+from StaICC.methods.vote_k import representatives
 from StaICC.prompting.stable_random import StableRandom
 
 Pairs = Iterator[tuple[Any, Any]]

@@ -10,8 +10,8 @@ import pytest
 
 from StaICC import Normal
 from StaICC.kernels.ppm import PPMKernel
-from StaICC.methods.retrieval import encoder
 from StaICC.methods.run import Method
+from StaICC.methods.text_encoders import encoder
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -1,0 +1,195 @@
+"""Generate, then parse: the model writes text, from which the label is read.
+
+*Self-consistency* (Wang et al. 2023, section 2): of ``samples`` sampled texts, the label that most of them name is the
+prediction. *Chain of thought* (Kojima et al. 2022, section 3): the model first writes its reasoning after "Let's think
+step by step.", then its answer after "Therefore, the answer is", which is not sampled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
+from StaICC.inference.contract import Answer, Text
+from StaICC.inference.replies import Failure
+from StaICC.inference.reply_parser import PARSER_VERSION, parse_reply
+from StaICC.kernels.protocol import Capability, check_generation, without_blank
+from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.requests import Request
+from StaICC.prompting.prompt_text import extended, prefixes_of
+from StaICC.prompting.prompt_writer import Prompt
+
+REASONING = "Let's think step by step."
+ANSWER = "\nTherefore, among {labels}, the answer is"
+ANSWER_TOKENS = 16
+"""Most tokens of an answer; label names are shorter."""
+REASONING_TOKENS = 128
+"""Most tokens of the reasoning before the answer, as in Kojima et al. 2022."""
+SAMPLING_TEMPERATURE = 0.7
+"""Temperature of several samples, as in Wang et al. 2023."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    """Options of generate-then-parse."""
+
+    samples: int = 1
+    """Texts for each query; the label that most of them name is predicted."""
+    temperature: float | None = None
+    """Temperature of the samples; none: 0.7, or the most probable tokens for one sample."""
+    seed: int = 0
+    """Seed of the samples."""
+    reasoning: bool = False
+    """Chain of thought: first reasoning, then the answer."""
+    max_new_tokens: int | None = None
+    """Tokens of a text at most; none: 16, with reasoning 128."""
+
+    def writers(self) -> list[TextInference]:
+        """Return the features of the samples.
+
+        Raises:
+            ArgumentError: An option is invalid.
+        """
+        samples = validate_integer("samples", self.samples, 1)
+        temperature = self.temperature
+        if temperature is None:
+            temperature = SAMPLING_TEMPERATURE if samples > 1 else 0.0
+        if samples > 1 and not temperature:
+            raise ArgumentError(f"got temperature = 0 for {samples} samples, expected more: all samples would be equal")
+        max_new_tokens = self.max_new_tokens
+        if max_new_tokens is None:
+            max_new_tokens = REASONING_TOKENS if self.reasoning else ANSWER_TOKENS
+        max_new_tokens = check_generation(max_new_tokens, (), temperature)
+        stop = () if self.reasoning else ("\n",)
+        seed = validate_integer("seed", self.seed, 0)
+        return [
+            TextInference(None, max_new_tokens, stop, temperature, seed, sample_number)
+            for sample_number in range(samples)
+        ]
+
+
+def generate(data: MethodData) -> Steps:
+    """Predict the share of samples that name each label.
+
+    Samples that name no label have no vote. Of labels with equally many votes, the one that was sampled first wins. If
+    no sample names a label, the query is an unparsed reply.
+    """
+    rows = yield from sampled_shares(data, data.options)
+    return data.predictions(rows)
+
+
+def sampled_shares(
+    data: MethodData, options: GenerationOptions
+) -> Generator[Sequence[Request], list[list[Any]], list[Answer | Failure]]:
+    """Generate texts after each query, and return the share of them that name each label.
+
+    Args:
+        data: The data of the method.
+        options: How texts are generated.
+    """
+    if data.is_noisy:
+        raise ArgumentError("the noisy channel has no text to generate: got noisy_channel=True, expected False")
+    writers = options.writers()
+    for name, value in asdict(options).items():
+        data.fact(name, value)
+    data.fact("parser", PARSER_VERSION)
+
+    queries = list(data.queries)
+    starts = [_start_of_text(query.prompt, options.reasoning) for query in queries]
+    samples = yield [data.ask(writer, starts) for writer in writers]
+    if options.reasoning:
+        ends = [ANSWER.format(labels=", ".join(query.label_space)) for query in queries]
+        samples = yield from _answers_after_reasoning(data, starts, samples, ends)
+
+    texts_of_queries = [list(texts) for texts in zip(*samples, strict=True)]
+    incomplete = 0
+    for texts in texts_of_queries:
+        generated = [text for text in texts if isinstance(text, str)]
+        if 0 < len(generated) < len(texts):
+            incomplete += 1
+    if incomplete:
+        data.warn(
+            f"{incomplete} of {len(queries)} predictions count fewer than {len(samples)} texts, because others could "
+            "not be generated"
+        )
+    rows = []
+    for texts, query in zip(texts_of_queries, queries, strict=True):
+        rows.append(shares(texts, query.label_space, query.prompt))
+    return rows
+
+
+def _start_of_text(prompt: Prompt, reasoning: bool) -> str:
+    """Return the prompt after which the model writes."""
+    assert isinstance(prompt, str)  # the noisy channel is refused
+    start = without_blank(prompt)
+    return extended(start, f" {REASONING}") if reasoning else start
+
+
+def _answers_after_reasoning(
+    data: MethodData, starts: Sequence[str], samples: Sequence[Sequence[Any]], ends: Sequence[str]
+) -> Generator[Sequence[Request], list[list[Any]], list[list[Any]]]:
+    """Let the model write its answer after each reasoning.
+
+    Args:
+        data: The data of the method.
+        starts: The prompt of each query.
+        samples: For each sample, the reasoning of each query, or a failure.
+        ends: For each query, the text after which the answer follows.
+
+    Returns:
+        For each sample, the answer to each query; failures keep their places.
+    """
+    prompts = []
+    for reasonings in samples:
+        for start, reasoning, end in zip(starts, reasonings, ends, strict=True):
+            if isinstance(reasoning, str):
+                prompts.append(extended(start, reasoning + end))
+    (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), prompts)]
+    remaining = iter(answers)
+    answers_of_samples = []
+    for reasonings in samples:
+        answers_of_samples.append([next(remaining) if isinstance(text, str) else text for text in reasonings])
+    return answers_of_samples
+
+
+def shares(texts: Sequence[str | Failure], label_space: Sequence[str], prompt: Prompt = "") -> Answer | Failure:
+    """Return the share of each label among the texts that name one; if none does, a text: an unparsed reply.
+
+    Args:
+        texts: The texts that were generated after a prompt, and the failures.
+        label_space: The label names.
+        prompt: The prompt, whose template a text may repeat.
+
+    Returns:
+        One share for each label. Of labels with equally many votes, the one that was named first has the largest share,
+        by the last digit. A text if no text names a label; a failure if there is no text.
+    """
+    replies = [text for text in texts if isinstance(text, str)]
+    if not replies:
+        reason = next(text.reason for text in texts if isinstance(text, Failure))
+        return Failure(f"none of {len(texts)} texts could be generated: {reason}")
+
+    label_prefix, text_prefixes = prefixes_of(prompt)
+    votes: list[int] = []
+    for reply in replies:
+        label = parse_reply(reply, label_space, label_prefix, text_prefixes).label
+        if label is not None:
+            votes.append(label)
+    if not votes:
+        return Text(replies[0])
+
+    row = [votes.count(label) / len(votes) for label in range(len(label_space))]
+    winner = max(votes, key=votes.count)  # the first of equals
+    if row.index(max(row)) != winner:
+        row[winner] = math.nextafter(row[winner], 1.0)
+    return row
+
+
+GENERATE = MethodSpec(
+    "generate", "Generate then parse", generate, frozenset({Capability.TEXT}), options=GenerationOptions
+)

@@ -1,0 +1,61 @@
+"""The mean of the predictions for several prompts of each query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
+from StaICC.methods.contract import MethodData, Steps
+from StaICC.methods.features import apply_present, present
+
+
+def mean_of_views(views: Sequence[MethodData]) -> Steps:
+    """Predict with each view, and return the mean; the result has the prompts of the first view.
+
+    Args:
+        views: The same test rows with different prompts.
+    """
+    answers = yield [view.ask() for view in views]
+    first = views[0]
+    predictions_of_queries = predictions_by_query(answers, len(first.label_space))
+
+    means = []
+    incomplete = 0
+    for predictions in predictions_of_queries:
+        known = present(predictions)
+        if known:
+            means.append(mean_row(known))
+        else:
+            means.append(predictions[0])  # a failure
+        if known and len(known) < len(predictions):
+            incomplete += 1
+    if incomplete:
+        first.warn(
+            f"{incomplete} of {len(means)} predictions are means over fewer than {len(views)} prompts, because "
+            "others have no prediction"
+        )
+    return first.predictions(means)
+
+
+def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> list[list[Any]]:
+    """Return the predictions of each query as probabilities; failures keep their places.
+
+    All predictions are read together, so that all are probabilities or all are logits.
+
+    Args:
+        answers: For each view, the model's prediction for each query.
+        n_labels: How many labels there are.
+
+    Raises:
+        OutputError: A prediction is no row of label scores.
+    """
+    queries = len(answers[0])
+    all_rows = [row for rows in answers for row in rows]
+
+    def as_probabilities(rows: list[Any]) -> list[list[float]]:
+        probabilities, _ = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
+        return probabilities
+
+    read = apply_present(all_rows, as_probabilities)
+    return [read[query::queries] for query in range(queries)]

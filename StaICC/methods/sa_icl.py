@@ -1,0 +1,104 @@
+"""SA-ICL: the order of near demonstrations with the surest prediction.
+
+Wu et al. 2023, "Self-Adaptive In-Context Learning".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from StaICC import numerics
+from StaICC.arguments import validate_integer
+from StaICC.errors import OutputError
+from StaICC.inference.contract import Answer
+from StaICC.inference.replies import Failure
+from StaICC.kernels.protocol import Capability
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.demonstration_orders import in_each_order, random_orders
+from StaICC.methods.features import present
+from StaICC.methods.nearest_demonstrations import SelectionOptions, nearest_demonstrations
+
+CANDIDATES = 30
+"""Nearest demonstrations from which the authors draw orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOptions(SelectionOptions):
+    """Options of SA-ICL."""
+
+    orders: int = 10
+    """Orders of the demonstrations that are tried."""
+    candidates: int | None = None
+    """Nearest demonstrations for orders; none: 30, in other variants k + 1."""
+
+
+def sa_icl(data: MethodData) -> Steps:
+    """Predict with several orders of near demonstrations, and keep the prediction of the lowest entropy.
+
+    ``"paper"``: nine random orders of ``k`` out of the 30 nearest, and the order of TopK (in the authors' code, random
+    orders can be equal). ``"staicc"``: ten random orders of ``k`` of the ``k + 1`` nearest.
+    """
+    is_paper = data.variant == "paper"
+    number = validate_integer("orders", data.options.orders, 1)
+    if data.options.candidates is not None:
+        count = at_least = validate_integer("candidates", data.options.candidates, data.k)
+    elif is_paper:
+        count, at_least = CANDIDATES, data.k
+    else:
+        count = at_least = data.k + 1
+    near = yield from nearest_demonstrations(data, count, data.options, at_least)
+    orders = random_orders(len(near), len(near[0]), data.k, number, nearest_last=is_paper)
+    views = in_each_order(data, near, orders)
+    answers = yield [view.ask() for view in views]
+    return views[0].predictions(surest_predictions(answers))
+
+
+def surest_predictions(
+    answers: Sequence[Sequence[Answer | Failure]], entropy: Callable[[Sequence[float]], float] = numerics.entropy
+) -> list[Answer | Failure]:
+    """Return for each query the prediction with the lowest entropy, the first of equals.
+
+    Args:
+        answers: For each order, the prediction of each query.
+        entropy: The entropy of a row of label probabilities.
+
+    Returns:
+        The predictions; a failure where no order has a prediction.
+
+    Raises:
+        OutputError: A prediction is no row of label probabilities.
+    """
+    surest: list[Answer | Failure] = []
+    for predictions in zip(*answers, strict=True):
+        rows = present(predictions)
+        if not all(isinstance(row, list) for row in rows):
+            raise OutputError("SA-ICL: the kernel returned labels, expected label probabilities")
+        surest.append(rows[lowest_entropy(rows, entropy)] if rows else predictions[0])
+    return surest
+
+
+def lowest_entropy(
+    rows: Sequence[Sequence[float]], entropy: Callable[[Sequence[float]], float] = numerics.entropy
+) -> int:
+    """Return the position of the distribution with the lowest entropy, the first of equals.
+
+    Args:
+        rows: Distributions over the labels.
+        entropy: The entropy of a distribution.
+
+    Example:
+        >>> lowest_entropy([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
+        1
+    """
+    entropies = [entropy(row) for row in rows]
+    return entropies.index(min(entropies))
+
+
+SA_ICL = MethodSpec(
+    "sa_icl",
+    "SA-ICL",
+    sa_icl,
+    frozenset({Capability.HIDDEN_STATES, Capability.LABEL_SCORES}),
+    options=OrderOptions,
+)
