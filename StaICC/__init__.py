@@ -138,33 +138,44 @@ if TYPE_CHECKING:
     from StaICC.long_icl.experiments import Experiment as Experiment
     from StaICC.long_icl.helmet import HELMET as HELMET
     from StaICC.long_icl.parsing import parse_answer as parse_answer
-    from StaICC.methods.calibration.base import CalibratedKernel as CalibratedKernel
-    from StaICC.methods.calibration.base import Calibration as Calibration
-    from StaICC.methods.calibration.base import LabelledPrompts as LabelledPrompts
-    from StaICC.methods.calibration.base import calibrated as calibrated
-    from StaICC.methods.calibration.base import label_rows as label_rows
-    from StaICC.methods.calibration.base import labelled_prompts as labelled_prompts
-    from StaICC.methods.calibration.base import load_calibration as load_calibration
-    from StaICC.methods.calibration.neighbours import HiddenCalibration as HiddenCalibration
-    from StaICC.methods.calibration.neighbours import KNNPrompting as KNNPrompting
-    from StaICC.methods.calibration.neighbours import KNNPromptingCentroid as KNNPromptingCentroid
-    from StaICC.methods.calibration.neighbours import PrototypicalCalibration as PrototypicalCalibration
-    from StaICC.methods.calibration.prior import ContextualCalibration as ContextualCalibration
-    from StaICC.methods.calibration.prior import DomainCalibration as DomainCalibration
-    from StaICC.methods.calibration.prior import DomainPMI as DomainPMI
-    from StaICC.methods.calibration.prior import LinearCalibration as LinearCalibration
-    from StaICC.methods.calibration.prior import TemperatureScaling as TemperatureScaling
-    from StaICC.methods.calibration.prior import batch_calibration as batch_calibration
+    from StaICC.methods.calibrated_kernel import CalibratedKernel as CalibratedKernel
     from StaICC.methods.catalogue import METHODS as METHODS
     from StaICC.methods.contract import MethodData as MethodData
     from StaICC.methods.contract import MethodSpec as MethodSpec
+    from StaICC.methods.contract import Predictions as Predictions
     from StaICC.methods.contract import Steps as Steps
+    from StaICC.methods.label_scores import label_rows as label_rows
+    from StaICC.methods.learned_state import learned as learned
+    from StaICC.methods.learned_state import load_state as load_state
+    from StaICC.methods.learned_state import save_state as save_state
     from StaICC.methods.many_shot import run_many_shot as run_many_shot
     from StaICC.methods.options import option as option
+    from StaICC.methods.present_rows import apply_present as apply_present
+    from StaICC.methods.present_rows import without_failures as without_failures
     from StaICC.methods.prompt_views import with_demonstrations as with_demonstrations
+    from StaICC.methods.released.calibrations import ContextualCalibration as ContextualCalibration
+    from StaICC.methods.released.calibrations import DomainCalibration as DomainCalibration
+    from StaICC.methods.released.calibrations import DomainPMI as DomainPMI
+    from StaICC.methods.released.calibrations import HiddenCalibration as HiddenCalibration
+    from StaICC.methods.released.calibrations import KNNPrompting as KNNPrompting
+    from StaICC.methods.released.calibrations import KNNPromptingCentroid as KNNPromptingCentroid
+    from StaICC.methods.released.calibrations import LinearCalibration as LinearCalibration
+    from StaICC.methods.released.calibrations import PrototypicalCalibration as PrototypicalCalibration
+    from StaICC.methods.released.calibrations import TemperatureScaling as TemperatureScaling
+    from StaICC.methods.released.calibrations import TrainableCalibration as TrainableCalibration
+    from StaICC.methods.released.calibrations import batch_calibration as batch_calibration
+    from StaICC.methods.released.calibrations import load_calibration as load_calibration
     from StaICC.methods.requests import Feature as Feature
+    from StaICC.methods.requests import generated_text as generated_text
     from StaICC.methods.run import Method as Method
     from StaICC.methods.run import run_all as run_all
+    from StaICC.methods.trained_calibration import Calibration as Calibration
+    from StaICC.methods.trained_calibration import TrainingPrompts as TrainingPrompts
+    from StaICC.methods.trained_calibration import TrainingRows as TrainingRows
+    from StaICC.methods.trained_calibration import calibrate as calibrate
+    from StaICC.methods.training_prompts import LabelledPrompts as LabelledPrompts
+    from StaICC.methods.training_prompts import content_free_prompts as content_free_prompts
+    from StaICC.methods.training_prompts import labelled_prompts as labelled_prompts
     from StaICC.metrics.classification import accuracy as accuracy
     from StaICC.metrics.classification import averaged_truelabel_likelihood as averaged_truelabel_likelihood
     from StaICC.metrics.classification import brier as brier
@@ -289,22 +300,24 @@ _HOMES = {
     "StaICC.long_icl.experiments": "Experiment",
     "StaICC.long_icl.helmet": "HELMET",
     "StaICC.long_icl.parsing": "parse_answer",
-    "StaICC.methods.calibration.base": (
-        "CalibratedKernel Calibration LabelledPrompts calibrated label_rows labelled_prompts load_calibration"
-    ),
-    "StaICC.methods.calibration.neighbours": (
-        "HiddenCalibration KNNPrompting KNNPromptingCentroid PrototypicalCalibration"
-    ),
-    "StaICC.methods.calibration.prior": (
-        "ContextualCalibration DomainCalibration DomainPMI LinearCalibration TemperatureScaling batch_calibration"
+    "StaICC.methods.calibrated_kernel": "CalibratedKernel",
+    "StaICC.methods.label_scores": "label_rows",
+    "StaICC.methods.learned_state": "learned load_state save_state",
+    "StaICC.methods.released.calibrations": (
+        "ContextualCalibration DomainCalibration DomainPMI HiddenCalibration KNNPrompting KNNPromptingCentroid "
+        "LinearCalibration PrototypicalCalibration TemperatureScaling TrainableCalibration batch_calibration "
+        "load_calibration"
     ),
     "StaICC.methods.catalogue": "METHODS",
-    "StaICC.methods.contract": "MethodData MethodSpec Steps",
-    "StaICC.methods.many_shot": "run_many_shot",
+    "StaICC.methods.contract": "MethodData MethodSpec Predictions Steps",
+    "StaICC.methods.present_rows": "apply_present without_failures",
     "StaICC.methods.options": "option",
-    "StaICC.methods.prompt_views": "with_demonstrations",
-    "StaICC.methods.requests": "Feature",
+    "StaICC.methods.requests": "Feature generated_text",
+    "StaICC.methods.trained_calibration": "Calibration TrainingPrompts TrainingRows calibrate",
+    "StaICC.methods.training_prompts": "LabelledPrompts content_free_prompts labelled_prompts",
     "StaICC.methods.run": "Method run_all",
+    "StaICC.methods.many_shot": "run_many_shot",
+    "StaICC.methods.prompt_views": "with_demonstrations",
     "StaICC.metrics.classification": (
         "accuracy averaged_truelabel_likelihood brier expected_calibration_error_1 macro_F1 nll normalise"
     ),

@@ -1,4 +1,4 @@
-"""Adding your own method, and comparing it with others on the same prompts.
+"""Adding your own method, compared with others on the same prompts.
 
 The method is temperature scaling (Guo et al. 2017): probabilities are raised to the power 1 / T and divided by their
 sum, with the T that makes the true labels of some calibration prompts most likely. Run it::
@@ -6,30 +6,26 @@ sum, with the T that makes the true labels of some calibration prompts most like
     python examples/adding_a_method.py                    # the embedded model on mini: no downloads
     python examples/adding_a_method.py smollm2 TREC SST5  # needs the extra hf
 
-docs/adding_a_method.md explains it line by line.
+docs/adding_a_method.md explains it.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from StaICC import (
-    Calibration,
-    Feature,
-    LabelledPrompts,
-    MethodSpec,
-    Normal,
-    calibrated,
-    label_rows,
-    labelled_prompts,
-    load_kernel,
-    run_all,
-)
+from StaICC import MethodData, MethodSpec, Normal, Steps, labelled_prompts, load_kernel, run_all
 
 TEMPERATURES = tuple(2 ** (step / 4) for step in range(-12, 25))  # 1/8 to 64
+
+
+@dataclass(frozen=True)
+class TemperatureState:
+    """What is learned: it could be saved by ``save_state`` and read by ``load_state``."""
+
+    temperature: float
 
 
 def cooled(row: Sequence[float], temperature: float) -> list[float]:
@@ -39,47 +35,36 @@ def cooled(row: Sequence[float], temperature: float) -> list[float]:
     return [power / math.fsum(powers) for power in powers]
 
 
-class TemperatureScaling(Calibration):
-    """Temperature scaling (Guo, Pleiss, Sun and Weinberger 2017, "On Calibration of Modern Neural Networks")."""
+def learn(rows: Sequence[Sequence[float]], labels: Sequence[int]) -> TemperatureState:
+    """Choose the temperature under which the true labels are most likely."""
 
-    name: ClassVar[str] = "grid_temperature"
-    feature: ClassVar[Feature] = "probabilities"
-    state: ClassVar[Mapping[str, Any]] = {"temperature": ()}
-    temperature = 1.0
+    def surprise(temperature: float) -> float:
+        logs = [math.log(cooled(row, temperature)[label] or 1e-300) for row, label in zip(rows, labels, strict=True)]
+        return -math.fsum(logs)
 
-    def samples(self, make_prompt: Any, calibration_set: Any, number: int, k: int, **options: Any) -> LabelledPrompts:
-        """Return prompts about rows of the calibration set, with their labels."""
-        return labelled_prompts(make_prompt, calibration_set, self.label_space, number, k, self.variant)
-
-    def learn(self, rows: Any, labels: Sequence[int]) -> None:
-        """Choose the temperature under which the true labels are most likely."""
-        rows = label_rows(rows, self.n_label, "calibration prompt")
-
-        def surprise(temperature: float) -> float:
-            return -math.fsum(
-                math.log(cooled(row, temperature)[label] or 1e-300) for row, label in zip(rows, labels, strict=True)
-            )
-
-        self.temperature = min(TEMPERATURES, key=surprise)
-
-    def apply(self, features: Any) -> list[list[float]]:
-        """Return calibrated label probabilities, one row for each prompt."""
-        self.check_trained()
-        return [cooled(row, self.temperature) for row in label_rows(features, self.n_label, "prompt")]
+    return TemperatureState(min(TEMPERATURES, key=surprise))
 
 
-TEMPERATURE = MethodSpec(
-    "grid_temperature",
-    "Temperature scaling",
-    calibrated(lambda data, labels: TemperatureScaling(labels, variant=data.variant)),
-    trains=True,
-)
+def apply(state: TemperatureState, rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return calibrated label probabilities, one row for each prompt."""
+    return [cooled(row, state.temperature) for row in rows]
+
+
+def grid_temperature(data: MethodData) -> Steps:
+    """Learn a temperature from labelled prompts, and apply it to the predictions for all queries."""
+    prompts, labels = labelled_prompts(data)
+    training_rows, test_rows = yield [data.ask(prompts=prompts, role="train"), data.ask()]
+    state = learn(training_rows, labels)
+    return data.predictions(apply(state, test_rows))
+
+
+GRID_TEMPERATURE = MethodSpec("grid_temperature", "Temperature scaling on a grid", grid_temperature)
 
 
 def main(model: str = "ppm", *datasets: str) -> None:
     """Print the new method with three others."""
     benchmark = Normal(k=2, datasets=list(datasets) or ["mini"], limit=32)
-    methods: list[str | MethodSpec] = ["vanilla", "contextual_calibration", "batch_calibration", TEMPERATURE]
+    methods: list[str | MethodSpec] = ["vanilla", "contextual_calibration", "batch_calibration", GRID_TEMPERATURE]
     print(run_all(load_kernel(model), benchmark, calibration_number=48, methods=methods))
 
 

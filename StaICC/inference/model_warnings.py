@@ -97,13 +97,20 @@ def _without_duplicates(warnings: Sequence[str]) -> list[str]:
 def ending_warnings(limit: str, keys: Sequence[PromptKey], answers: Sequence[Answer | Failure]) -> list[str]:
     """Return warnings about replies without a label that are cut, or of which it is unknown how they ended.
 
+    A text that was asked for without labels, such as one of which a method makes a prompt, is no reply.
+
     Args:
         limit: The option that limits the tokens of a reply, with its value.
         keys: The prompts with their label spaces.
         answers: The predictions.
     """
     endings: Counter[str | None] = Counter()
+    cut_texts = 0
     for (prompt, label_space), answer in zip(keys, answers, strict=True):
+        if not label_space:
+            if isinstance(answer, Text) and answer.finish_reason == "length":
+                cut_texts += 1
+            continue
         reply = unlabelled_reply(answer, label_space, prompt)
         if reply is not None:
             endings[reply.finish_reason] += 1
@@ -111,6 +118,8 @@ def ending_warnings(limit: str, keys: Sequence[PromptKey], answers: Sequence[Ans
     cut_replies = endings["length"]
     if cut_replies:
         warnings.append(f"{cut_replies} of {len(answers)} replies stopped at {limit} without a label; raise it")
+    if cut_texts:
+        warnings.append(f"{cut_texts} of {len(answers)} texts stopped at {limit}, so they may be incomplete; raise it")
     unknown_endings = endings[None]
     if unknown_endings:
         warnings.append(

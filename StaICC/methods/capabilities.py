@@ -16,10 +16,11 @@ from StaICC.methods.requests import CAPABILITIES, OF_TEXTS, Request
 def extra_features(kernel: Any) -> frozenset[str]:
     """Return what a kernel computes beyond its capabilities: joint features, and methods that bypass no override.
 
-    These are ``"noisy_channel"`` (in two variants) and ``"patched"`` (with the state of a layer replaced).
+    These are ``"noisy_channel"`` (in two variants), ``"patched"`` (with the state of a layer replaced) and
+    ``"steered"`` (with all layers turned to vectors).
     """
     names = set(protocol.joint_features_of(kernel))
-    for method in ("noisy_channel", "patched"):
+    for method in ("noisy_channel", "patched", "steered"):
         if protocol.can_call_directly(kernel, method):
             names.add(method)
     return frozenset(names)

@@ -96,7 +96,7 @@ class MethodData:
     """The record of the method's options (:attr:`MethodSpec.options`)."""
     provides: frozenset[str] = frozenset()
     """What the model computes beyond the capabilities that all methods may ask for: features of one prompt from one run
-    of the model, such as ``"log_probabilities"``; ``"noisy_channel"`` in two variants; ``"patched"``."""
+    of the model, such as ``"log_probabilities"``; ``"noisy_channel"`` in two variants; ``"patched"``; ``"steered"``."""
     record: MethodRecord = field(default_factory=MethodRecord, repr=False)
     """What the harness reads; a method writes it with :meth:`warn`, :meth:`note` and :meth:`fact`."""
 

@@ -78,6 +78,17 @@ class LabelledRows(Sequence[LabelledRow]):
         _, label = self._view[position]
         return label
 
+    def positions_by_label(self) -> list[list[int]]:
+        """Return the positions of the rows of each label that the set has, in the order of the label space.
+
+        This is not recorded: a set can be sorted by label, and who draws some rows of each group needs those labels
+        only, which are recorded when they are read.
+        """
+        positions: dict[int, list[int]] = {}
+        for position in range(len(self)):
+            positions.setdefault(self._view.label(position), []).append(position)
+        return [positions[label] for label in sorted(positions)]
+
     def __len__(self) -> int:
         return len(self._view)
 

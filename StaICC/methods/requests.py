@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference.contract import Inference
 from StaICC.inference.prompt_key import PromptKey
-from StaICC.kernels.protocol import Capability
+from StaICC.kernels.protocol import Capability, check_generation
 from StaICC.prompting.prompt_writer import Query
+
+if TYPE_CHECKING:
+    from StaICC.kernels.text_inference import TextInference
 
 Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
 """Label probabilities; log-probabilities of the labels over the vocabulary; logits over the full vocabulary; the last
@@ -81,6 +84,27 @@ class Request:
     def keys(self) -> list[PromptKey]:
         """All prompts with their label spaces."""
         return [key for condition in self.conditions for key in condition]
+
+
+def generated_text(
+    max_new_tokens: int = 16, stop: Sequence[str] = ("\n",), temperature: float = 0.0, seed: int = 0, sample: int = 0
+) -> TextInference:
+    """Return the feature that is the text which the model writes after a prompt.
+
+    Args:
+        max_new_tokens: Maximum number of tokens of a text.
+        stop: Texts before which it ends.
+        temperature: 0 for the most probable tokens; above 0, tokens are sampled.
+        seed: Seed of the samples.
+        sample: Number of the sample. Samples with the same seed and other numbers are different.
+
+    Raises:
+        ArgumentError: An argument is invalid.
+    """
+    from StaICC.kernels.text_inference import TextInference
+
+    max_new_tokens = check_generation(max_new_tokens, stop, temperature)
+    return TextInference(None, max_new_tokens, tuple(stop), float(temperature), seed, sample)
 
 
 def prompt_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list[PromptKey]:

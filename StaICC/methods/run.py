@@ -30,7 +30,6 @@ from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
 from StaICC.methods.asked_prompts import AskedPrompts
-from StaICC.methods.calibration.base import calibrated as calibrated
 from StaICC.methods.capabilities import check_capabilities, extra_features
 from StaICC.methods.catalogue import METHODS as METHODS
 from StaICC.methods.catalogue import TABLE_2 as TABLE_2
@@ -159,6 +158,7 @@ class Method:
         self.kernel = _as_kernel(kernel)
         self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
+        self._steps = steps_of(self.spec, self.variant)
         self.options = make_options(self.spec.name, self.spec.options, options)
         if self.options == self.spec.options():  # what other options need is found at the first step
             check_capabilities(self.spec.title, self.kernel, self.spec.requires)
@@ -176,7 +176,11 @@ class Method:
         """
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
+<<<<<<< HEAD
+        return Started(data, StartedMethod(self.spec.title, self._steps(data), self.kernel))
+=======
         return Started(data, StartedMethod(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
+>>>>>>> main
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
         """Return what the method asks first on a data set."""

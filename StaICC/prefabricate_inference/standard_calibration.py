@@ -1,16 +1,16 @@
-"""The calibrations of :mod:`StaICC.methods.calibration` under the names of 0.1.1; nothing is defined here."""
+"""The calibrations of :mod:`StaICC.methods.released.calibrations` under the names of 0.1.1; nothing is defined here."""
 
 from __future__ import annotations
 
-from StaICC.methods.calibration.base import CalibratedKernel as CalibratedKernel
-from StaICC.methods.calibration.base import Calibration as calibration
-from StaICC.methods.calibration.base import load_calibration as load_calibration
-from StaICC.methods.calibration.neighbours import HiddenCalibration as hidden_calibration
-from StaICC.methods.calibration.neighbours import KNNPrompting as knn_prompt
-from StaICC.methods.calibration.neighbours import KNNPromptingCentroid as knn_prompt_centroid
-from StaICC.methods.calibration.prior import ContextualCalibration as contextual_calibration
-from StaICC.methods.calibration.prior import DomainCalibration as domain_calibration
-from StaICC.methods.calibration.prior import batch_calibration as batch_calibration
+from StaICC.methods.calibrated_kernel import CalibratedKernel as CalibratedKernel
+from StaICC.methods.released.calibrations import ContextualCalibration as contextual_calibration
+from StaICC.methods.released.calibrations import DomainCalibration as domain_calibration
+from StaICC.methods.released.calibrations import HiddenCalibration as hidden_calibration
+from StaICC.methods.released.calibrations import KNNPrompting as knn_prompt
+from StaICC.methods.released.calibrations import KNNPromptingCentroid as knn_prompt_centroid
+from StaICC.methods.released.calibrations import TrainableCalibration as calibration
+from StaICC.methods.released.calibrations import batch_calibration as batch_calibration
+from StaICC.methods.released.calibrations import load_calibration as load_calibration
 
 __all__ = [
     "CalibratedKernel",

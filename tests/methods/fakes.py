@@ -85,6 +85,13 @@ class Kernel:
         logits = [self.logits(text, "patched")[: len(label_space)] + patch for text in texts]
         return [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in logits]
 
+    def steered(
+        self, prompts: Sequence[str], label_space: Sequence[str], vectors: Sequence[Sequence[float]], strength: float
+    ) -> Any:
+        shift = strength * numpy.resize(numpy.sum(vectors, 0), len(label_space))
+        logits = [self.logits(f"{prompt} steered", "steered")[: len(label_space)] + shift for prompt in prompts]
+        return [(numpy.exp(row) / numpy.exp(row).sum()).tolist() for row in logits]
+
     def full_vocabulary_logits(self, prompts: Sequence[str]) -> Any:
         return numpy.array(self.features(prompts, [], ["vocabulary"])["vocabulary"])
 

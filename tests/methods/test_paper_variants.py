@@ -15,10 +15,14 @@ from StaICC.benchmarks.tasks.label_noise import GLER
 from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
+<<<<<<< HEAD
+=======
 from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 from StaICC.methods.demonstration_orders import random_orders
+>>>>>>> main
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.run import Method
+from StaICC.methods.training_prompts import GivenSource, SameDemonstrations, domain_texts, labelled_prompts
 from tests.methods.fakes import Kernel, mini, rows_of
 from tests.methods.fakes import mini as bench
 
@@ -104,17 +108,19 @@ def test_hidden_calibration_is_the_authors() -> None:
     """Sixteen rows of each label (all where there are fewer), their centroids, the nearest one."""
     kernel, experimentor = Kernel(), bench(6)[0]
     labels = experimentor.get_label_space()
-    prompts, drawn = labelled_prompts(
-        experimentor.prompt_former.write_prompt_from_dataline, experimentor.calibration_set(), labels, 1, 2, "paper", 16
-    )
+    write = experimentor.prompt_former.write_prompt_from_dataline
+    source = GivenSource(write, experimentor.calibration_set(), labels, 1, 2)
+    prompts, drawn = labelled_prompts(source, per_label=16)
     available = Counter(index(row[1]) for row in experimentor.calibration_set())
     assert Counter(drawn) == {label: min(16, count) for label, count in available.items()}
     assert len(set(prompts)) == len(prompts)
     rows = [((f"text {row}",), "a") for row in range(4)]  # none is among its own demonstrations, with its label
-    own = labelled_prompts(lambda shown, text: "x" * ((tuple(text), "a") in shown), rows, ["a"], 40, 2, "paper")
+    shows_itself = GivenSource(lambda shown, text: "x" * ((tuple(text), "a") in shown), rows, ["a"], 40, 2)
+    own = labelled_prompts(shows_itself)
     assert not any(own.prompts)
     rare = [*[((f"text {row}",), "a") for row in range(40)], (("one",), "b"), (("two",), "c")]
-    covering = [labelled_prompts(lambda shown, text: "", rare, ["a", "b", "c"], n, 0, "paper")[1] for n in (1, 2, 4)]
+    sources = [GivenSource(lambda shown, text: "", rare, ["a", "b", "c"], number, 0) for number in (1, 2, 4)]
+    covering = [labelled_prompts(source).labels for source in sources]
     assert covering == [[0], [0, 1], [0, 0, 2, 1]]
     states = kernel.hidden_states(prompts).astype(float)
     centroids = [states[numpy.array(drawn) == label].mean(axis=0) for label in range(len(labels))]
@@ -138,9 +144,8 @@ def test_k_nn_has_balanced_anchors_and_may_share_demonstrations() -> None:
         assert len(rows_of(predicted)) == (6 if options else 12)  # demonstrations set by hand: each example once
     # the authors' distance and vote, on the same anchors
     labels = experimentor.get_label_space()
-    prompts, drawn = labelled_prompts(
-        experimentor.prompt_former.write_prompt_from_dataline, experimentor.calibration_set(), labels, 1, 2, "paper", 5
-    )
+    write = experimentor.prompt_former.write_prompt_from_dataline
+    prompts, drawn = labelled_prompts(GivenSource(write, experimentor.calibration_set(), labels, 1, 2), per_label=5)
 
     def distribution(prompt: str) -> Any:
         logits = kernel.full_vocabulary_logits([prompt])[0].astype(float)
@@ -270,8 +275,8 @@ def test_task_vectors_are_means_of_states_put_into_bare_prompts(parts: Any, tmp_
     tokens_used = kernel.tokens_used
     experimentor = benchmark[0]
     labels, writer = experimentor.get_label_space(), experimentor.prompt_former.write_prompt_from_dataline
-    drawn = experimentor.calibration_set(), labels, 9, 2, "paper"
-    prompts, truth = labelled_prompts(writer, *drawn)
+    source = GivenSource(writer, experimentor.calibration_set(), labels, 9, 2)
+    prompts, truth = labelled_prompts(source)
     tokens = [tokenizer(label)["input_ids"][-1] for label in labels]
     vectors = numpy.mean([passed(model, tokenizer(prompt)["input_ids"])[0] for prompt in prompts[:4]], axis=0)
 
@@ -279,7 +284,7 @@ def test_task_vectors_are_means_of_states_put_into_bare_prompts(parts: Any, tmp_
         scores = passed(model, tokenizer(prompt)["input_ids"], layer, vectors[layer])[1][tokens]
         return numpy.exp(scores - scores.max()) / numpy.exp(scores - scores.max()).sum()
 
-    bare = labelled_prompts(lambda rows, query: writer([], query), *drawn).prompts[4:]
+    bare = labelled_prompts(SameDemonstrations(source, [])).prompts[4:]
     correct = [
         sum(predicted(p, n).argmax() == label for p, label in zip(bare, truth[4:], strict=True)) for n in range(3)
     ]

@@ -197,8 +197,7 @@ def released(model_folder: Path, release: Path) -> dict[str, Any]:
 def test_the_arithmetic_in_870_cases(release: Path) -> None:
     from functools import partial
 
-    from StaICC.methods.calibration.base import Calibration
-    from StaICC.methods.calibration.prior import batch_calibration
+    from StaICC.methods.released.calibrations import CLASSES, TrainableCalibration, batch_calibration
 
     out = release / "arithmetic.json"
     run_release(release, CASES + ARITHMETIC, str(out))
@@ -206,8 +205,8 @@ def test_the_arithmetic_in_870_cases(release: Path) -> None:
     namespace: dict[str, Any] = {}
     exec(CASES, namespace)
 
-    def make(name: str, labels: list[str]) -> Calibration:
-        return Calibration.types[name](labels, variant="0.1.1")
+    def make(name: str, labels: list[str]) -> TrainableCalibration:
+        return CLASSES[name](labels, variant="0.1.1")
 
     ours = list(namespace["cases"](make, partial(batch_calibration, variant="0.1.1")))
     assert len(ours) == len(expected) == 870
@@ -265,7 +264,7 @@ def test_trained(released: dict[str, Any], kernel: Any, trec: Any, prompts: list
 
 
 def test_batch_calibration(released: dict[str, Any]) -> None:
-    from StaICC.methods.calibration.prior import batch_calibration
+    from StaICC.methods.released.calibrations import batch_calibration
 
     close(batch_calibration(released["vanilla"], batch_size=3, variant="0.1.1"), released["batch_calibration"])
 

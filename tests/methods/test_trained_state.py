@@ -24,12 +24,12 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
-from StaICC.methods.calibration.neighbours import HiddenCalibration
-from StaICC.methods.calibration.prior import ContextualCalibration
 from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, Request, feature_keys
 from StaICC.methods.model_caches import ModelCaches
+from StaICC.methods.released.calibrations import ContextualCalibration, HiddenCalibration
 from StaICC.methods.run import Method
 from StaICC.methods.specification import METHODS
+from StaICC.methods.training_prompts import GivenSource
 from StaICC.prompting.prompt_writer import TemplateWarning
 from StaICC.prompting.stable_random import StableRandom
 from tests.methods.fakes import Kernel
@@ -37,7 +37,7 @@ from tests.methods.fakes import mini as bench
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
-CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors")
+CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors", "in_context_vectors")
 REFUSED = {"ppl_icl": "Template_sens"} | dict.fromkeys(CHOOSE_DEMONSTRATIONS, "Demo_sens")
 """The member of a suite that sets what a method chooses."""
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -188,7 +188,14 @@ BENCHMARKS = {
 
 def needs_direct(name: str) -> bool:
     """Whether a method cannot run in the noisy channel with the made-up kernel."""
-    return name in ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "dc_pmi", "task_vectors")
+    return name in (
+        "knn_prompt",
+        "knn_prompt_centroid",
+        "hidden_calibration",
+        "dc_pmi",
+        "task_vectors",
+        "in_context_vectors",
+    )
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in METHODS if "generat" not in name])
@@ -264,13 +271,14 @@ def test_calibrations_are_one_only_if_trained_on_the_same(first: Any, second: An
                 experimentor.prompt_former.write_prompt_from_dataline,
                 experimentor.calibration_set(),
             )
-            prompts, truths = calibration.samples(writer, calibration_set, 16, 1)
+            written = calibration.parts().write_prompts(GivenSource(writer, calibration_set, labels, 16, 1))
             try:
                 calibration.train(writer, kernel, calibration_set, 16, k=1)
             except ArgumentError:  # a label without a row
                 return
+            prompts = written.all
             own = kernel.hidden_states(prompts) if kind is HiddenCalibration else kernel.batch(prompts, labels)
-            trained.append([labels, prompts, truths, numpy.asarray(own).tolist()])
+            trained.append([labels, prompts, list(written.labels), numpy.asarray(own).tolist()])
             learned.append([labels, calibration.apply(numpy.eye(12) if kind is HiddenCalibration else [[0.3, 0.7]])])
             identities.append(calibration.identity().digest)
     for kind in (0, 1):

@@ -26,6 +26,13 @@ import torch
 from records import arguments, markdown, record
 from scipy import spatial
 
+<<<<<<< HEAD
+from StaICC.methods import hidden_calibration, knn_prompt, linear_calibration
+from StaICC.methods.contextual_calibration import softmax_of_quotients
+from StaICC.methods.label_prior import calibrated_in_context
+from StaICC.methods.released import calibration_arithmetic as released
+from StaICC.methods.retrieval import lowest_entropy, representatives
+=======
 from StaICC.methods.calibration.neighbours import HiddenCalibration, KNNPrompting
 from StaICC.methods.calibration.prior import (
     ContextualCalibration,
@@ -35,6 +42,7 @@ from StaICC.methods.calibration.prior import (
 )
 from StaICC.methods.sa_icl import lowest_entropy
 from StaICC.methods.vote_k import representatives
+>>>>>>> main
 from StaICC.prompting.stable_random import StableRandom
 
 Pairs = Iterator[tuple[Any, Any]]
@@ -73,7 +81,7 @@ def contextual(folder: Path, random: Any, cases: int) -> Pairs:
             {"label_dict": {label: [str(label)] for label in range(width)}, "model": ""}, [], [], ("N/A", "", "[MASK]")
         )
         logs = [[values] for values in numpy.log(free).tolist()]
-        (ours,) = calibrated_in_context([row.tolist()], logs, ContextualCalibration.correct, width, logarithms=True)
+        (ours,) = calibrated_in_context([row.tolist()], logs, softmax_of_quotients, width, logarithms=True)
         label = ours.index(max(ours))  # type: ignore[union-attr]
         yield authors.eval_accuracy(row[None], [label], "diagonal_W", prior), 1.0
 
@@ -105,9 +113,9 @@ def linear(folder: Path, random: Any, cases: int) -> Pairs:
         ).eval_accuracy(
             tests, [0] * 10, [], [], [], labels, {"num_shots": 4}, rate, epochs, 0, "diagonal_W", free.mean(0)
         )
-        ours = LinearCalibration(labels_of(width), rate, epochs)
-        ours.train_on([*free.tolist(), *rows.tolist()], [""] * (3 + count), [*[-1] * 3, *labels])
-        yield from zip(caught[0], ours.apply(tests.tolist()), strict=True)
+        state = linear_calibration.learn(free.tolist(), rows.tolist(), labels, labels_of(width), rate, epochs)
+        ours = linear_calibration.apply(state, tests.tolist(), labels_of(width))
+        yield from zip(caught[0], ours, strict=True)
 
 
 def nearest_anchors(folder: Path, random: Any, cases: int) -> Pairs:
@@ -121,9 +129,8 @@ def nearest_anchors(folder: Path, random: Any, cases: int) -> Pairs:
         store = store_of(K=count, dim=size, knn=neighbours, n_class=width).double()
         for anchor, label in zip(anchors, labels, strict=True):
             store.enqueue(anchor.softmax(-1)[None], torch.tensor([label]))
-        ours = KNNPrompting(labels_of(width), neighbours)
-        ours.train_on(anchors.numpy(), [""] * count, labels)
-        rows = ours.apply(queries.numpy())
+        state = knn_prompt.learn(anchors.numpy(), labels, neighbours)
+        rows = knn_prompt.apply(state, queries.numpy(), labels_of(width))
         for query, row in zip(queries, rows, strict=True):
             yield store.knn_infer(query.softmax(-1)[None])[0], row.index(max(row))
 
@@ -155,9 +162,8 @@ def nearest_centroid(folder: Path, random: Any, cases: int) -> Pairs:
         }
         for part in code:
             exec(part, space)
-        ours = HiddenCalibration(labels_of(width))
-        ours.train_on(states, [""] * len(states), labels)
-        rows = ours.apply(queries)
+        state = hidden_calibration.learn(states, labels, labels_of(width))
+        rows = hidden_calibration.apply(state, queries, labels_of(width))
         yield from zip(
             space["predicted_by_hidden_calibration_cosine"], (row.index(max(row)) for row in rows), strict=True
         )
@@ -167,7 +173,7 @@ def batches(folder: Path, random: Any, cases: int) -> Pairs:
     """Labels after the subtraction of the mean of a batch (variant 0.1.1; of StaICC's authors)."""
     authors = functions(folder / "Hidden_Calibration" / "util" / "calibrations.py")
     rows = random.dirichlet(numpy.full(4, 0.5), cases).tolist()
-    ours = batch_calibration(rows, 32, variant="0.1.1")
+    ours = released.batch_calibration(rows, 32)
     yield from zip(authors.batch_calibration_for_result(rows, 32), (row.index(max(row)) for row in ours), strict=True)
 
 

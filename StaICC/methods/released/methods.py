@@ -3,10 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+<<<<<<< HEAD
+from typing import Any
+=======
+>>>>>>> main
 
 from StaICC.errors import ArgumentError
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
+<<<<<<< HEAD
+from StaICC.methods.knn_prompt import calibrate_with_anchors
+from StaICC.methods.label_scores import label_rows
+from StaICC.methods.present_rows import apply_present
+from StaICC.methods.released import calibration_arithmetic as arithmetic
+from StaICC.methods.trained_calibration import calibrate
+
+
+def contextual_calibration(data: MethodData) -> Steps:
+    """Correct all predictions by one prior of empty texts."""
+    return (yield from calibrate(data, arithmetic.CONTEXTUAL, [data]))  # one for all templates: that of the first
+
+
+def domain_calibration(data: MethodData) -> Steps:
+    """Correct all predictions by one prior of random words."""
+    length = data.options.sample_length
+    calibration = arithmetic.domain() if length is None else arithmetic.domain(length)
+    return (yield from calibrate(data, calibration, [data]))
+
+
+def batch_calibration(data: MethodData) -> Steps:
+    """Subtract the mean of the batch from the predictions of each condition."""
+    (rows,) = yield [data.ask()]
+
+    def calibrated(present: list[Any]) -> list[list[float]]:
+        scores = label_rows(present, None, "prediction")
+        return arithmetic.batch_calibration(scores, data.options.batch_size)
+
+    corrected: list[Any] = []
+    for condition_rows in data.rows_by_condition(rows):
+        corrected += apply_present(condition_rows, calibrated)
+    return data.predictions(corrected)
+
+
+def _refuse_balanced_samples(data: MethodData) -> None:
+    if data.options.samples_per_label is not None:
+        raise ArgumentError("samples_per_label: the release draws rows of any label. Use variant 'paper' or 'staicc'")
+
+
+def hidden_calibration(data: MethodData) -> Steps:
+    """Predict the label whose centroid of hidden states is nearest."""
+    _refuse_balanced_samples(data)
+    return (yield from calibrate(data, arithmetic.HIDDEN, [data]))
+
+
+def knn_prompt(data: MethodData) -> Steps:
+    """Predict by the labels of the nearest logits."""
+    _refuse_balanced_samples(data)
+    calibration = arithmetic.nearest_anchors(data.options.knn_k)
+    return (yield from calibrate_with_anchors(data, calibration, [data]))
+
+
+def knn_prompt_centroid(data: MethodData) -> Steps:
+    """Predict the label whose mean logits are nearest."""
+    _refuse_balanced_samples(data)
+    return (yield from calibrate_with_anchors(data, arithmetic.CENTROID, [data]))
+
+
+CALIBRATIONS: Mapping[str, Callable[[MethodData], Steps]] = {
+    "contextual_calibration": contextual_calibration,
+    "domain_calibration": domain_calibration,
+    "batch_calibration": batch_calibration,
+    "hidden_calibration": hidden_calibration,
+    "knn_prompt": knn_prompt,
+    "knn_prompt_centroid": knn_prompt_centroid,
+}
+
+OTHERS = ("vanilla", "noisy_channel", "ppl_icl", "topk", "sa_icl")
+"""The other methods of the release."""
+
+RELEASED = (*CALIBRATIONS, *OTHERS)
+"""All methods of the release."""
+=======
 from StaICC.methods.released import selection
 
 CALIBRATIONS = (
@@ -26,6 +103,7 @@ OTHERS: Mapping[str, Callable[[MethodData], Steps]] = {
 
 SAME = ("vanilla", *CALIBRATIONS)
 """The methods whose own steps are those of the release."""
+>>>>>>> main
 
 
 def steps_of(spec: MethodSpec, variant: str) -> Callable[[MethodData], Steps]:
@@ -35,9 +113,17 @@ def steps_of(spec: MethodSpec, variant: str) -> Callable[[MethodData], Steps]:
         ArgumentError: The variant is ``"0.1.1"``, and the release does not have the method.
     """
     is_builtin = METHODS.get(spec.name) == spec
+<<<<<<< HEAD
+    if variant != "0.1.1" or not is_builtin or spec.name in OTHERS:
+        return spec.steps
+    if spec.name not in CALIBRATIONS:
+        raise ArgumentError(f"variant '0.1.1': the release has no method {spec.name!r}, only {', '.join(RELEASED)}")
+    return CALIBRATIONS[spec.name]
+=======
     if variant != "0.1.1" or not is_builtin or spec.name in SAME:
         return spec.steps
     if spec.name not in OTHERS:
         names = ", ".join(sorted([*OTHERS, *SAME]))
         raise ArgumentError(f"variant '0.1.1': the release has no method {spec.name!r}, only {names}")
     return OTHERS[spec.name]
+>>>>>>> main

@@ -12,9 +12,9 @@ import functools
 
 import pytest
 
+from StaICC import ContextualCalibration, DomainCalibration
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import identity_of
-from StaICC.methods.calibration.prior import ContextualCalibration, DomainCalibration
 from StaICC.prefabricate_inference import model_kernel
 
 torch = pytest.importorskip("torch")

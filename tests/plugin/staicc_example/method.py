@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from StaICC import Failure, MethodData, MethodSpec, Steps, option
+from StaICC import MethodData, MethodSpec, Steps, apply_present, option
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,9 @@ def sharpen(row: list[float], exponent: float) -> list[float]:
 
 
 def sharpened(data: MethodData) -> Steps:
-    (rows,) = yield [data.queries()]
-    return [row if isinstance(row, Failure) else sharpen(row, data.options.exponent) for row in rows]
+    (rows,) = yield [data.ask()]
+    exponent = data.options.exponent
+    return data.predictions(apply_present(rows, lambda rows: [sharpen(row, exponent) for row in rows]))
 
 
 SHARPENED = MethodSpec("sharpened", "Sharpened", sharpened, options=SharpenedOptions)

@@ -1,0 +1,78 @@
+r"""Batch calibration (Zhou et al. 2024, "Batch Calibration"): divide by the batch's mean prediction.
+
+Predictions become :math:`p_{iy} / \bar p_y`, divided by their sum, with the mean :math:`\bar p` over the batch: a
+subtraction of logarithms. It needs no training, but all predictions at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.label_scores import divided, label_rows, mean_row, read_probabilities
+from StaICC.methods.present_rows import apply_present
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """Options of batch calibration."""
+
+    batch_size: int = 128
+    """Predictions in a batch."""
+
+
+def batch_calibrated(rows: Sequence[Any], batch_size: int = 128) -> list[list[float]]:
+    """Return calibrated probabilities, one row for each prompt.
+
+    Batches are in order; a last batch that is not full takes the mean of the last ``batch_size`` predictions, since the
+    mean of a few says nothing. A label that has probability 0 throughout a batch keeps it.
+
+    Args:
+        rows: One row for each prompt: probabilities or logits.
+        batch_size: Predictions in a batch.
+
+    Raises:
+        ArgumentError: The batch size is no integer of at least 1, or there is a single prediction or a batch size of 1:
+            divided by itself it would be uniform, whatever it was.
+        OutputError: A row cannot be read.
+
+    Example:
+        >>> calibrated = batch_calibrated([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+        >>> [round(11 * value, 6) for value in calibrated[0]]  # 0.8 / 0.6 : 0.2 / 0.4 = 8 : 3
+        [8.0, 3.0]
+    """
+    size = validate_integer("batch_size", batch_size, 1)
+    scores = label_rows(rows, None, "prediction")
+    if not scores:
+        return []
+    smallest_batch = min(size, len(scores))
+    if smallest_batch < 2 and len(scores[0]) > 1:
+        raise ArgumentError(
+            f"batch calibration over batches of {smallest_batch} makes every prediction uniform; it needs two "
+            "predictions at least, and better a hundred"
+        )
+    probabilities, _ = read_probabilities(scores, "auto")
+
+    last_full_start = max(0, len(probabilities) - size)
+    calibrated = []
+    for start in range(0, len(probabilities), size):
+        mean_start = min(start, last_full_start)
+        mean = mean_row(probabilities[mean_start : mean_start + size])
+        calibrated += [divided(row, mean) for row in probabilities[start : start + size]]
+    return calibrated
+
+
+def batch_calibration(data: MethodData) -> Steps:
+    """Calibrate the predictions of each condition."""
+    (rows,) = yield [data.ask()]
+    calibrated: list[Any] = []
+    for condition_rows in data.rows_by_condition(rows):
+        calibrated += apply_present(condition_rows, lambda present: batch_calibrated(present, data.options.batch_size))
+    return data.predictions(calibrated)
+
+
+BATCH_CALIBRATION = MethodSpec("batch_calibration", "Batch calibration", batch_calibration, options=BatchOptions)

@@ -1,0 +1,218 @@
+r"""Linear calibration (Abbas et al. 2024, "Enhancing In-context Learning via Linear Probe Calibration", LinC).
+
+Predictions become :math:`\operatorname{softmax}(A p + b)`. As in the authors' code, :math:`A` begins as
+:math:`\operatorname{diag}(\hat p_{cf})^{-1}` of contextual calibration and :math:`b` as 0, and both are trained by
+stochastic gradient descent on the cross-entropy of the labelled prompts, one row at a time, shuffled in every epoch. It
+costs ``calibration_number`` labelled and as many content-free prompts.
+
+The authors choose step size and epochs for each data set. Here those of :data:`RATES` and :data:`EPOCHS` are taken that
+give the labels of left-out rows the highest likelihood, in cross-validation over :data:`FOLDS` parts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.label_scores import ReadAs, logarithms, probabilities_as, training_probabilities
+from StaICC.methods.learned_state import LABELS, learned
+from StaICC.methods.trained_calibration import Calibration, TrainingPrompts, TrainingRows, calibrate
+from StaICC.methods.training_prompts import TrainingSource, content_free_prompts, labelled_prompts
+from StaICC.metrics.classification import softmax
+from StaICC.prompting.stable_random import StableRandom
+
+RATES = (3e-4, 3e-3, 0.015, 0.05, 0.15)
+"""Step sizes that are tried; the authors' scripts have values from 0.0003 to 0.15, one for each data set."""
+EPOCHS = (15, 50)
+"""Numbers of epochs that are tried, those of the authors' scripts."""
+FOLDS = 5
+"""Parts of the cross-validation."""
+SMALLEST_PRIOR = 1e-12
+"""A label that content-free prompts never get would have an infinite weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearOptions:
+    """Options of linear calibration."""
+
+    learning_rate: float | None = None
+    """Step size of the gradient descent; none: chosen by cross-validation on the calibration samples."""
+    epochs: int | None = None
+    """How often each calibration sample is used; none: 15 or 50, chosen likewise."""
+
+
+@dataclass(frozen=True)
+class LinearState:
+    """A linear map of probabilities to scores."""
+
+    weights: tuple[tuple[float, ...], ...] = learned(LABELS, LABELS)
+    """For each label its row of :math:`A`."""
+    bias: tuple[float, ...] = learned(LABELS)
+    read_as: ReadAs = "probabilities"
+    """What the predictions were read as."""
+
+
+class LabelledRow(NamedTuple):
+    """Probabilities of a prompt whose label is known."""
+
+    probabilities: list[float]
+    label: int
+
+
+Probe = Sequence[Sequence[float]]
+"""A linear map during training: for each label its weights, the bias last."""
+
+
+def scores_of(probe: Probe, probabilities: Sequence[float]) -> list[float]:
+    """Return :math:`A p + b`."""
+    with_one = [*probabilities, 1.0]  # the bias is the weight of this 1
+    return [math.fsum(map(operator.mul, weights, with_one)) for weights in probe]
+
+
+def descent(probe: Probe, rows: Sequence[LabelledRow], rate: float) -> Iterator[Probe]:
+    r"""Yield the map after each epoch of stochastic gradient descent.
+
+    For one row with the label :math:`y`, the gradient of the cross-entropy by the weights of label :math:`i` is
+    :math:`(q_i - [i = y]) \, (p, 1)`, with :math:`q = \operatorname{softmax}(A p + b)`.
+    """
+    current = [list(weights) for weights in probe]
+    generator = StableRandom()
+    while True:
+        for position in generator.sample_indexes(len(rows), len(rows)):
+            row = rows[position]
+            with_one = [*row.probabilities, 1.0]
+            predicted = softmax(scores_of(current, row.probabilities))
+            for label, share in enumerate(predicted):
+                target = 1 if label == row.label else 0
+                step = rate * (share - target)
+                moved = [weight - step * value for weight, value in zip(current[label], with_one, strict=True)]
+                current[label] = moved
+        yield list(current)
+
+
+def contextual_probe(content_free: Sequence[Sequence[float]], width: int) -> Probe:
+    """Return the map of contextual calibration, with which training begins."""
+    if not content_free:  # all of these prompts failed
+        content_free = [[1 / width] * width]
+    means = [math.fsum(column) / len(content_free) for column in zip(*content_free, strict=True)]
+    probe = []
+    for label in range(width):
+        weights = [0.0] * (width + 1)
+        weights[label] = 1 / max(SMALLEST_PRIOR, means[label])
+        probe.append(weights)
+    return probe
+
+
+def best_setting(
+    start: Probe, rows: Sequence[LabelledRow], rates: Sequence[float], epochs: Sequence[int]
+) -> tuple[float, int]:
+    """Return step size and epochs under which the labels of left-out rows are most likely."""
+    settings = list(itertools.product(rates, epochs))
+    if len(settings) == 1 or len(rows) == 1 or not max(epochs):
+        return settings[0]
+    losses = dict.fromkeys(settings, 0.0)
+    for rate in rates:
+        for fold in range(min(FOLDS, len(rows))):
+            kept = [row for position, row in enumerate(rows) if position % FOLDS != fold]
+            left_out = rows[fold::FOLDS]
+            probes = itertools.islice(descent(start, kept, rate), max(epochs))
+            for epoch, probe in enumerate(probes, 1):
+                if epoch in epochs:
+                    losses[rate, epoch] += _loss(probe, left_out)
+    return min(settings, key=losses.__getitem__)
+
+
+def _loss(probe: Probe, rows: Sequence[LabelledRow]) -> float:
+    """Return the negative log-likelihood of the labels."""
+    losses = []
+    for row in rows:
+        predicted = softmax(scores_of(probe, row.probabilities))
+        losses.append(-logarithms(predicted)[row.label])
+    return sum(losses)
+
+
+def learn(
+    content_free: Sequence[Any],
+    rows: Sequence[Any],
+    labels: Sequence[int],
+    label_space: Sequence[str],
+    learning_rate: float | None = None,
+    epochs: int | None = None,
+) -> LinearState:
+    """Return the map that is trained on labelled prompts.
+
+    Args:
+        content_free: The predictions for content-free prompts.
+        rows: The predictions for labelled prompts.
+        labels: The label index of each labelled prompt.
+        label_space: The labels.
+        learning_rate: Step size; ``None`` to choose it.
+        epochs: How often each row is used; ``None`` to choose it.
+    """
+    width = len(label_space)
+    probabilities, read_as = training_probabilities([*content_free, *rows], width)
+    count = len(content_free)
+    labelled = [LabelledRow(row, label) for row, label in zip(probabilities[count:], labels, strict=True)]
+    start = contextual_probe(probabilities[:count], width)
+
+    rates = RATES if learning_rate is None else (learning_rate,)
+    numbers_of_epochs = EPOCHS if epochs is None else (epochs,)
+    rate, number_of_epochs = best_setting(start, labelled, rates, numbers_of_epochs)
+    probe = start
+    for trained in itertools.islice(descent(start, labelled, rate), number_of_epochs):
+        probe = trained
+    weights = tuple(tuple(line[:-1]) for line in probe)
+    return LinearState(weights, tuple(line[-1] for line in probe), read_as)
+
+
+def apply(state: LinearState, rows: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:
+    r"""Return :math:`\operatorname{softmax}(A p + b)` of each prediction."""
+    probe = [[*weights, bias] for weights, bias in zip(state.weights, state.bias, strict=True)]
+    probabilities = probabilities_as(rows, len(label_space), state.read_as)
+    return [softmax(scores_of(probe, row)) for row in probabilities]
+
+
+def _write_prompts(source: TrainingSource) -> TrainingPrompts:
+    prompts, labels = labelled_prompts(source)
+    return TrainingPrompts(content_free_prompts(source), prompts, labels)
+
+
+def _learn(
+    learning_rate: float | None, epochs: int | None, rows: TrainingRows, label_space: Sequence[str]
+) -> LinearState:
+    return learn(rows.content_free, rows.labelled, rows.labels, label_space, learning_rate, epochs)
+
+
+def linear(learning_rate: float | None = None, epochs: int | None = None) -> Calibration:
+    """Return the calibration.
+
+    Args:
+        learning_rate: Step size; ``None`` to choose it.
+        epochs: How often each row is used; ``None`` to choose it.
+
+    Raises:
+        ArgumentError: A number is invalid.
+    """
+    if learning_rate is not None:
+        if not (isinstance(learning_rate, (int, float)) and 0 < learning_rate < math.inf):
+            raise ArgumentError(f"learning_rate: got {learning_rate!r}, expected a positive number")
+        learning_rate = float(learning_rate)
+    if epochs is not None:
+        epochs = validate_integer("epochs", epochs, 0)
+    return Calibration(LinearState, _write_prompts, partial(_learn, learning_rate, epochs), apply)
+
+
+def linear_calibration(data: MethodData) -> Steps:
+    """Map all predictions by one linear map."""
+    return (yield from calibrate(data, linear(data.options.learning_rate, data.options.epochs)))
+
+
+LINEAR_CALIBRATION = MethodSpec("linear_calibration", "Linear calibration", linear_calibration, options=LinearOptions)

@@ -1,0 +1,65 @@
+"""Training prompts as 0.1.1 draws them: rows with repetition, one empty text, words that never end a row."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from StaICC.arguments import validate_integer
+from StaICC.datasets.table import Row
+from StaICC.methods.training_prompts import (
+    LabelledPrompts,
+    TrainingSource,
+    checked_number,
+    checked_rows,
+    label_index,
+)
+from StaICC.prompting.pseudo_queries import domain_queries
+from StaICC.prompting.stable_random import StableRandom
+from StaICC.prompting.views import SubsetView
+
+
+def labelled_prompts(source: TrainingSource) -> LabelledPrompts:
+    """Write labelled prompts: for each, the demonstrations and then the query's row are drawn, all with repetition."""
+    rows = checked_rows(source)
+    number = checked_number(source)
+    k = validate_integer("k", source.k, 0)
+    label_of_row = [label_index(rows[position][1], source.label_space) for position in range(len(rows))]
+    generator = StableRandom()
+    prompts = []
+    labels = []
+    for _ in range(number):
+        *demonstrations, query = [generator.integer(0, len(rows)) for _ in range(k + 1)]
+        shown = [rows[position] for position in demonstrations]
+        prompts.append(source.write(shown, rows[query][0]))
+        labels.append(label_of_row[query])
+    return LabelledPrompts(prompts, labels)
+
+
+def empty_prompts(source: TrainingSource) -> list[Any]:
+    """Write prompts about empty texts."""
+    columns = len(checked_rows(source)[0][0])
+    return _prompts_about(source, itertools.repeat(("",) * columns))
+
+
+def random_word_prompts(source: TrainingSource, sample_length: int) -> list[Any]:
+    """Write prompts about random words: a row is drawn, then a word of it; never the last row, or a row's last word."""
+    rows = checked_rows(source)
+    sample_length = validate_integer("sample_length", sample_length, 1)
+    plain: Any = [Row(tuple(rows[position][0]), 0) for position in range(len(rows))]
+    view = SubsetView("the calibration set", plain, range(len(plain)), [])
+    return _prompts_about(source, domain_queries(view, sample_length))
+
+
+def _prompts_about(source: TrainingSource, texts: Iterator[Sequence[str]]) -> list[Any]:
+    """Write prompts about given texts, with demonstrations drawn with repetition."""
+    rows = checked_rows(source)
+    number = checked_number(source)
+    k = validate_integer("k", source.k, 0)
+    generator = StableRandom()
+    prompts = []
+    for query in itertools.islice(texts, number):
+        positions = [generator.integer(0, len(rows)) for _ in range(k)]
+        prompts.append(source.write([rows[position] for position in positions], query))
+    return prompts

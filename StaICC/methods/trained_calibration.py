@@ -1,0 +1,150 @@
+"""What a trained calibration is: prompts to learn from, with two pure functions.
+
+``learn`` turns the features of these prompts into a state, ``apply`` turns the features of other prompts and the state
+into label probabilities. :func:`calibrate` is the method: it trains for each template of the benchmark and corrects the
+predictions for its queries.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from StaICC.methods.contract import MethodData, Steps
+from StaICC.methods.features import AT_ONCE
+from StaICC.methods.present_rows import apply_present, without_failures
+from StaICC.methods.requests import Feature
+from StaICC.methods.training_prompts import TrainingSource
+
+
+@dataclass(frozen=True)
+class TrainingPrompts:
+    """Prompts that a calibration learns from."""
+
+    content_free: Sequence[Any] = ()
+    """Prompts whose query favours no label."""
+    labelled: Sequence[Any] = ()
+    """Prompts about rows whose label is known."""
+    labels: Sequence[int] = ()
+    """The label index of each labelled prompt."""
+
+    @property
+    def all(self) -> list[Any]:
+        """All prompts, the content-free ones first."""
+        return [*self.content_free, *self.labelled]
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """The features of training prompts."""
+
+    content_free: Any = ()
+    labelled: Any = ()
+    labels: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, prompts: TrainingPrompts, rows: Any) -> TrainingRows:
+        """Return the features of the prompts; those that failed are left out.
+
+        Args:
+            prompts: The prompts.
+            rows: A row for each of ``prompts.all``.
+
+        Raises:
+            OutputError: All rows are failures.
+        """
+        count = len(prompts.content_free)
+        is_content_free = [True] * count + [False] * len(prompts.labelled)
+        labels: list[int | None] = [None] * count + list(prompts.labels)
+        rows, is_content_free, labels = without_failures(rows, is_content_free, labels)
+        count = sum(is_content_free)
+        return cls(rows[:count], rows[count:], [label for label in labels if label is not None])
+
+    def __len__(self) -> int:
+        return len(self.content_free) + len(self.labelled)
+
+
+def never_warns(state: Any, label_space: Sequence[str]) -> str | None:
+    """Return that a calibration always does what its name says."""
+    return None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration that is trained."""
+
+    state: type[Any]
+    """The class of what it learns: a frozen dataclass."""
+    write_prompts: Callable[[TrainingSource], TrainingPrompts]
+    """Returns the prompts to learn from."""
+    learn: Callable[[TrainingRows, Sequence[str]], Any]
+    """Returns the state from the features of these prompts and the label space."""
+    apply: Callable[[Any, Any, Sequence[str]], list[list[float]]]
+    """Returns one row of label probabilities for each prompt, from the state, features and the label space."""
+    feature: Feature = "probabilities"
+    """What it reads of the model."""
+    warning: Callable[[Any, Sequence[str]], str | None] = never_warns
+    """Returns in what a trained state does something else than the calibration's name says; ``None`` if in nothing."""
+
+    def feature_for(self, state: Any) -> Feature:
+        """Return the feature that a trained state reads."""
+        return self.feature
+
+
+def calibrate(data: MethodData, calibration: Calibration, sources: Sequence[TrainingSource] | None = None) -> Steps:
+    """Train a calibration and correct the predictions for all queries.
+
+    Args:
+        data: The method's data.
+        calibration: The calibration.
+        sources: What training prompts are written from: one for all conditions, or one for each condition. By default
+            one for each template of the benchmark.
+    """
+    if sources is None:
+        sources = data.templates()
+    states = yield from _trained_states(data, calibration, sources)
+    feature = calibration.feature_for(states[0])
+    corrections = [partial(_corrected, calibration, state, data.label_space) for state in states]
+    if feature == "vocabulary":
+        return (yield from _corrected_in_parts(data, feature, corrections))
+    (rows,) = yield [data.ask(feature)]
+    corrected: list[Any] = []
+    for condition_rows, correct in zip(data.rows_by_condition(rows), itertools.cycle(corrections)):
+        corrected += apply_present(condition_rows, correct)
+    return data.predictions(corrected)
+
+
+def _corrected(calibration: Calibration, state: Any, label_space: Sequence[str], rows: Any) -> list[list[float]]:
+    return calibration.apply(state, rows, label_space)
+
+
+def _trained_states(
+    data: MethodData, calibration: Calibration, sources: Sequence[TrainingSource]
+) -> Generator[Any, Any, list[Any]]:
+    """Return the state that is learned from each source."""
+    samples = [calibration.write_prompts(source) for source in sources]
+    training = [data.ask(calibration.feature, prompts.all, role="train") for prompts in samples]
+    queries = data.ask(calibration.feature, ahead=True)
+    *rows_of_samples, _ = yield [*training, queries]
+    states = []
+    for prompts, rows in zip(samples, rows_of_samples, strict=True):
+        state = calibration.learn(TrainingRows.of(prompts, rows), data.label_space)
+        warning = calibration.warning(state, data.label_space)
+        if warning is not None:
+            data.warn(warning)
+        states.append(state)
+    return states
+
+
+def _corrected_in_parts(data: MethodData, feature: Feature, corrections: Sequence[Callable[..., Any]]) -> Steps:
+    """Correct some queries after the other: the logits of the full vocabulary of all queries are large."""
+    corrected: list[Any] = []
+    for condition, correct in zip(data.conditions, itertools.cycle(corrections)):
+        for start in range(0, len(condition.queries), AT_ONCE):
+            queries = condition.queries[start : start + AT_ONCE]
+            (rows,) = yield [data.ask(feature, queries)]
+            corrected += apply_present(rows, correct)
+    return data.predictions(corrected)
