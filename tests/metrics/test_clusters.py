@@ -14,6 +14,7 @@ from scipy import stats
 from StaICC.metrics.clusters import (
     LEAST_CLUSTERS,
     combined,
+    level_over_clusters,
     student_limit,
     student_tail,
     variance_of_sum,
@@ -160,6 +161,24 @@ def test_nine_clusters_and_few_that_differ_are_untested() -> None:
     rarely = PairedDifference(0.05, 0.0, five_differ, -1.0, 1.0, cluster_shares=(1 / n,) * n)
     assert str(too_few_rows(rarely)).startswith("too few clusters differ")
     assert difference_interval(rarely) is None
+
+
+def test_a_cluster_with_more_than_half_of_the_rows_is_too_large() -> None:
+    dominated = difference_of([130] + [10] * 11, seed=1)
+    assert too_few_rows(dominated) == (
+        "one of 12 clusters of test rows has 54% of the queries, expected less than half"
+    )
+    assert too_few_rows(difference_of([90] + [10] * 11, seed=1)) is None
+
+
+def test_unequal_clusters_have_the_quantile_of_their_degrees_of_freedom() -> None:
+    sizes = [30.0, 20.0, *[5.0] * 12]
+    shares = [size / sum(sizes) for size in sizes]
+    level = level_over_clusters(0.95, shares)
+    freedom = variance_of_sum([0.0] * len(shares), shares).degrees_of_freedom
+    # The formulas take t with 13 degrees of freedom, of 14 clusters.
+    assert stats.t.isf((1.0 - level) / 2.0, 13) == pytest.approx(stats.t.isf(0.025, freedom), rel=1e-6)
+    assert level_over_clusters(0.9, [0.1] * 10) == pytest.approx(0.9)
 
 
 def test_clusters_that_all_differ_alike_have_no_p_value_of_zero() -> None:
