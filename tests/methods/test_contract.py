@@ -335,4 +335,5 @@ def test_data_cannot_be_changed() -> None:
         return view.predictions(rows)
 
     result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini(), return_outputs=True)
-    assert [query.prompt for query in result.queries()] == [query.prompt for query in seen[-1].queries]
+    expected = Kernel().batch([query.prompt for query in seen[-1].queries], mini()[0].get_label_space())
+    assert rows_of(result) == expected
