@@ -32,7 +32,7 @@ from StaICC.metrics.paired_tests import (
     upper_p_value,
 )
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Sample
+from StaICC.metrics.statistics import OtherRun, Sample
 
 ACCURACY = STATISTICS["accuracy"]
 MACRO_F1 = STATISTICS["macro_F1"]
@@ -236,13 +236,13 @@ def test_equal_models_are_called_different_in_five_of_a_hundred_samples_not_in_t
         sample, first, second = clustered_sample(clusters=20, rows=16, seed=seed, sd=1.0)
         units = sample.by_cluster()
         over_clusters = paired_difference(
-            [(1.0, statistic.of_run(units, first, second))],  # type: ignore[attr-defined]
-            [(1.0, statistic.of_run(units, second, first))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(units, first, OtherRun(units, second)))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(units, second, OtherRun(units, first)))],  # type: ignore[attr-defined]
             units.cluster_shares,
         )
         over_rows = paired_difference(
-            [(1.0, statistic.of_run(sample, first, second))],  # type: ignore[attr-defined]
-            [(1.0, statistic.of_run(sample, second, first))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(sample, first, OtherRun(sample, second)))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(sample, second, OtherRun(sample, first)))],  # type: ignore[attr-defined]
         )
         wrong += p_value(over_clusters) <= 0.05
         wrong_over_rows += p_value(over_rows) <= 0.05

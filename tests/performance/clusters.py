@@ -16,7 +16,7 @@ from StaICC.metrics.clusters import level_over_clusters
 from StaICC.metrics.intervals import NoInterval, ratio_part
 from StaICC.metrics.paired_tests import PairedDifference, difference_interval, p_value, paired_difference, too_few_rows
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Sample
+from StaICC.metrics.statistics import OtherRun, Sample
 
 LEVEL = 0.95
 LABELS = 3
@@ -86,8 +86,8 @@ def difference_of(statistic, sample, first, second):
     units = sample.by_cluster()
     first, second = predictions(statistic, first), predictions(statistic, second)
     return paired_difference(
-        [(1.0, statistic.of_run(units, first, second))],
-        [(1.0, statistic.of_run(units, second, first))],
+        [(1.0, statistic.of_run(units, first, OtherRun(units, second)))],
+        [(1.0, statistic.of_run(units, second, OtherRun(units, first)))],
         units.cluster_shares,
     )
 
