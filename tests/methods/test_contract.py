@@ -22,7 +22,7 @@ from StaICC.methods.contract import MethodSpec, experimentor_of
 from StaICC.methods.features import FeatureCache
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.requests import Request, prompt_keys
-from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini
+from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini, rows_of
 
 
 def reached(start: Any) -> list[Any]:
