@@ -225,7 +225,7 @@ def trained_twice(make):
     def write(shown, query):
         return repr([(list(texts), str(label)) for texts, label in shown] + list(query))
     for name in NAMES:
-        for numbers in ((20,), (20, 20), (20, 8, 20), (20, 1), (1, 20), (1, 1, 20)):
+        for numbers in ((20,), (20, 20), (20, 8, 20), (20, 3), (3, 20), (3, 3, 20)):
             rows, place = Rows(random.Random(3), labels), PLACES.get(name, 0)
             def ask(prompt, label_space, place=place):
                 found = features(prompt, 2, 2.0)
