@@ -22,36 +22,25 @@ TABLE_2 = (
 )
 """The methods of Table 2, in its order. Its k-NN is ``knn_prompt_centroid``."""
 _MODULES: Mapping[str, Sequence[str]] = {
-<<<<<<< HEAD
-    "vanilla": ("vanilla", "noisy_channel", "ensemble", "permutation_ensemble"),
+    "vanilla": ("vanilla",),
+    "noisy_channel": ("noisy_channel",),
+    "ensemble": ("ensemble",),
+    "permutation_ensemble": ("permutation_ensemble",),
     "contextual_calibration": ("contextual_calibration",),
     "domain_calibration": ("domain_calibration",),
     "batch_calibration": ("batch_calibration",),
     "dc_pmi": ("dc_pmi",),
     "temperature_scaling": ("temperature_scaling",),
     "linear_calibration": ("linear_calibration",),
-    "retrieval": ("ppl_icl", "topk", "sa_icl"),
+    "ppl_icl": ("ppl_icl",),
+    "topk": ("topk",),
+    "sa_icl": ("sa_icl",),
     "knn_prompt": ("knn_prompt",),
     "knn_prompt_centroid": ("knn_prompt_centroid",),
     "hidden_calibration": ("hidden_calibration",),
     "prototypical_calibration": ("prototypical_calibration",),
-    "generation": ("generate", "generation_calibration"),
-=======
-    "vanilla": ("vanilla",),
-    "noisy_channel": ("noisy_channel",),
-    "ensemble": ("ensemble",),
-    "permutation_ensemble": ("permutation_ensemble",),
-    "calibration.prior": (
-        *("contextual_calibration", "domain_calibration", "batch_calibration", "dc_pmi"),
-        *("temperature_scaling", "linear_calibration"),
-    ),
-    "ppl_icl": ("ppl_icl",),
-    "topk": ("topk",),
-    "sa_icl": ("sa_icl",),
-    "calibration.neighbours": ("knn_prompt", "knn_prompt_centroid", "hidden_calibration", "prototypical_calibration"),
     "generate": ("generate",),
     "generation_calibration": ("generation_calibration",),
->>>>>>> main
     "task_vectors": ("task_vectors",),
     "in_context_vectors": ("in_context_vectors",),
 }

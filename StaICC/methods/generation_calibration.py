@@ -12,7 +12,6 @@ from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.kernels.protocol import Capability
-from StaICC.methods.calibration.prior import batch_calibration
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.features import apply_present
 from StaICC.methods.generate import GenerationOptions, sampled_shares
@@ -44,7 +43,7 @@ def _calibrated(data: MethodData, rows: Sequence[Any]) -> list[Any]:
     if len(scored) == 1:
         data.warn("one reply only has a label, so it is not calibrated: there is no mean of a batch")
         return list(rows)
-    calibrated = iter(batch_calibration(scored, data.options.batch_size))
+    calibrated = iter(batch_calibrated(scored, data.options.batch_size))
     return [row if isinstance(row, str) else next(calibrated) for row in rows]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from StaICC.methods.calibration.base import label_rows, mean_row, read_probabilities
 from StaICC.methods.contract import MethodData, Steps
 from StaICC.methods.features import apply_present, present
+from StaICC.methods.label_scores import label_rows, mean_row, read_probabilities
 
 
 def mean_of_views(views: Sequence[MethodData]) -> Steps:

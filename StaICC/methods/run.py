@@ -158,7 +158,6 @@ class Method:
         self.kernel = _as_kernel(kernel)
         self.variant = check_variant(variant)
         self.calibration_number = validate_integer("calibration_number", calibration_number, 1)
-        self._steps = steps_of(self.spec, self.variant)
         self.options = make_options(self.spec.name, self.spec.options, options)
         if self.options == self.spec.options():  # what other options need is found at the first step
             check_capabilities(self.spec.title, self.kernel, self.spec.requires)
@@ -176,11 +175,7 @@ class Method:
         """
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-<<<<<<< HEAD
-        return Started(data, StartedMethod(self.spec.title, self._steps(data), self.kernel))
-=======
         return Started(data, StartedMethod(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
->>>>>>> main
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
         """Return what the method asks first on a data set."""

@@ -16,16 +16,10 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
-<<<<<<< HEAD
-from StaICC.methods import specification as spec
-from StaICC.methods.features import KernelCall, Request, without_failures
-from StaICC.methods.training_prompts import GivenSource, SameDemonstrations, labelled_prompts
-=======
-from StaICC.methods.calibration.base import labelled_prompts
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.features import KernelFunction, without_failures
 from StaICC.methods.requests import Request
->>>>>>> main
+from StaICC.methods.training_prompts import SameDemonstrations, labelled_prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +58,11 @@ def task_vectors(data: MethodData) -> Steps:
 def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[Any]], PatchedState]:
     """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer."""
     number = validate_integer("calibration_number", data.calibration_number, 2)
-<<<<<<< HEAD
-    experimentor, half = data.experimentor, number // 2
-    source = GivenSource(maker, experimentor.calibration_set(), data.label_space, number, data.k)
-    prompts, labels = labelled_prompts(source)
-    bare, _ = labelled_prompts(SameDemonstrations(source, []))
-    layer: int | None = data.options.layer
-=======
     layer = data.options.layer
->>>>>>> main
     if layer is not None:
         layer = validate_integer("layer", layer, 0)
-    rows: Any = data.calibration_set
-    drawn = rows, data.label_space, number, data.k, data.variant
-    prompts, labels = labelled_prompts(data.write, *drawn)
-    bare_prompts, _ = labelled_prompts(lambda demonstrations, texts: data.write([], texts), *drawn)
+    prompts, labels = labelled_prompts(data)
+    bare_prompts, _ = labelled_prompts(SameDemonstrations(data, []))
 
     half = number // 2
     (states,) = yield [data.ask("layers", prompts[:half], role="train")]

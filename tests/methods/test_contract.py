@@ -20,7 +20,6 @@ from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
 from StaICC.methods.features import FeatureCache, Request, feature_keys
 from StaICC.methods.forecast import forecast_method
-from StaICC.methods.released.methods import RELEASED
 from StaICC.methods.specification import MethodSpec
 from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini
 
@@ -90,13 +89,7 @@ class Counting(Kernel):
         return sum(map(len, self.ran)), len(self.ran)
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    ("name", "variant"), [*((name, "paper") for name in ms.METHODS), *((name, "0.1.1") for name in RELEASED)]
-)
-=======
 @pytest.mark.parametrize(("name", "variant"), METHODS_WITH_VARIANTS)
->>>>>>> main
 def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> None:
     """Not what a method says of itself: every prompt of training and test, samples and reasoning included."""
     options: dict[str, Any] = {"samples": 3, "reasoning": True} if name == "generate" else {}

@@ -15,11 +15,7 @@ from StaICC.benchmarks.tasks.label_noise import GLER
 from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
-<<<<<<< HEAD
-=======
-from StaICC.methods.calibration.base import domain_texts, labelled_prompts
 from StaICC.methods.demonstration_orders import random_orders
->>>>>>> main
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.run import Method
 from StaICC.methods.training_prompts import GivenSource, SameDemonstrations, domain_texts, labelled_prompts

@@ -32,11 +32,6 @@ SIXTEEN_EACH = 14 + 15 + 16
 """Calibration rows of mini with which hidden calibration is trained: two labels have fewer than 16."""
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    ("name", "variant"), [*((name, "paper") for name in ms.METHODS), *((name, "0.1.1") for name in RELEASED)]
-)
-=======
 def test_a_method_that_the_release_has_not_is_refused_before_anything_runs() -> None:
     kernel = Kernel()
     with pytest.raises(ArgumentError, match="the release has no method 'ensemble', only batch_calibration"):
@@ -45,7 +40,6 @@ def test_a_method_that_the_release_has_not_is_refused_before_anything_runs() -> 
 
 
 @pytest.mark.parametrize(("name", "variant"), METHODS_WITH_VARIANTS)
->>>>>>> main
 def test_every_method_runs_and_leaves_the_benchmark_alone(name: str, variant: str) -> None:
     bench = mini()
     before, prompts = bench.signature(), bench[0].prompt_set()

@@ -26,23 +26,12 @@ import torch
 from records import arguments, markdown, record
 from scipy import spatial
 
-<<<<<<< HEAD
 from StaICC.methods import hidden_calibration, knn_prompt, linear_calibration
 from StaICC.methods.contextual_calibration import softmax_of_quotients
 from StaICC.methods.label_prior import calibrated_in_context
 from StaICC.methods.released import calibration_arithmetic as released
-from StaICC.methods.retrieval import lowest_entropy, representatives
-=======
-from StaICC.methods.calibration.neighbours import HiddenCalibration, KNNPrompting
-from StaICC.methods.calibration.prior import (
-    ContextualCalibration,
-    LinearCalibration,
-    batch_calibration,
-    calibrated_in_context,
-)
 from StaICC.methods.sa_icl import lowest_entropy
 from StaICC.methods.vote_k import representatives
->>>>>>> main
 from StaICC.prompting.stable_random import StableRandom
 
 Pairs = Iterator[tuple[Any, Any]]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-<<<<<<< HEAD
 from typing import Any
-=======
->>>>>>> main
 
 from StaICC.errors import ArgumentError
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-<<<<<<< HEAD
 from StaICC.methods.knn_prompt import calibrate_with_anchors
 from StaICC.methods.label_scores import label_rows
 from StaICC.methods.present_rows import apply_present
 from StaICC.methods.released import calibration_arithmetic as arithmetic
+from StaICC.methods.released import selection
 from StaICC.methods.trained_calibration import calibrate
 
 
@@ -78,32 +75,19 @@ CALIBRATIONS: Mapping[str, Callable[[MethodData], Steps]] = {
     "knn_prompt_centroid": knn_prompt_centroid,
 }
 
-OTHERS = ("vanilla", "noisy_channel", "ppl_icl", "topk", "sa_icl")
-"""The other methods of the release."""
-
-RELEASED = (*CALIBRATIONS, *OTHERS)
-"""All methods of the release."""
-=======
-from StaICC.methods.released import selection
-
-CALIBRATIONS = (
-    *("contextual_calibration", "domain_calibration", "batch_calibration"),
-    *("knn_prompt", "knn_prompt_centroid", "hidden_calibration"),
-    *("dc_pmi", "temperature_scaling", "linear_calibration", "prototypical_calibration"),
-)
-"""The methods whose own steps still read the variant."""
-
 OTHERS: Mapping[str, Callable[[MethodData], Steps]] = {
     "noisy_channel": selection.noisy_channel,
     "ppl_icl": selection.ppl_icl,
     "topk": selection.topk,
     "sa_icl": selection.sa_icl,
 }
-"""The other methods of the release."""
+"""The methods of the release that change the prompts."""
 
-SAME = ("vanilla", *CALIBRATIONS)
+SAME = ("vanilla",)
 """The methods whose own steps are those of the release."""
->>>>>>> main
+
+RELEASED = (*CALIBRATIONS, *OTHERS, *SAME)
+"""All methods of the release."""
 
 
 def steps_of(spec: MethodSpec, variant: str) -> Callable[[MethodData], Steps]:
@@ -113,17 +97,11 @@ def steps_of(spec: MethodSpec, variant: str) -> Callable[[MethodData], Steps]:
         ArgumentError: The variant is ``"0.1.1"``, and the release does not have the method.
     """
     is_builtin = METHODS.get(spec.name) == spec
-<<<<<<< HEAD
-    if variant != "0.1.1" or not is_builtin or spec.name in OTHERS:
-        return spec.steps
-    if spec.name not in CALIBRATIONS:
-        raise ArgumentError(f"variant '0.1.1': the release has no method {spec.name!r}, only {', '.join(RELEASED)}")
-    return CALIBRATIONS[spec.name]
-=======
     if variant != "0.1.1" or not is_builtin or spec.name in SAME:
         return spec.steps
-    if spec.name not in OTHERS:
-        names = ", ".join(sorted([*OTHERS, *SAME]))
-        raise ArgumentError(f"variant '0.1.1': the release has no method {spec.name!r}, only {names}")
-    return OTHERS[spec.name]
->>>>>>> main
+    if spec.name in CALIBRATIONS:
+        return CALIBRATIONS[spec.name]
+    if spec.name in OTHERS:
+        return OTHERS[spec.name]
+    names = ", ".join(sorted(RELEASED))
+    raise ArgumentError(f"variant '0.1.1': the release has no method {spec.name!r}, only {names}")
