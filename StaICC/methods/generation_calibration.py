@@ -12,6 +12,7 @@ from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.kernels.protocol import Capability
+from StaICC.methods.batch_calibration import batch_calibrated
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.features import apply_present
 from StaICC.methods.generate import GenerationOptions, sampled_shares
