@@ -1,18 +1,18 @@
-"""Runs aligned on the test rows that all of them predicted, with the pairs that are tested."""
+"""Runs that can be compared, with the pairs that are tested."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from StaICC.arguments import known_name
 from StaICC.comparing.comparable_scores import default_metric, metrics_of, scores_not_chosen
-from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
-from StaICC.comparing.pairing import PairedRecords, pair_records
+from StaICC.comparing.missing_queries import RunDifference
+from StaICC.comparing.run_pairs import RunPair, ScoredRun, pair_runs, read_run
 from StaICC.comparing.verdicts import Tested, TestOutcome
-from StaICC.errors import ArgumentError, StaICCError
+from StaICC.errors import ArgumentError
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
 from StaICC.metrics.scores import score_record
 from StaICC.results.details import name_without_no_filter
@@ -27,27 +27,48 @@ TABLE_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class AlignedRuns:
-    """Runs of one benchmark, paired on the data sets and test rows that all of them predicted."""
+    """Runs of one benchmark that can be compared: a score depends on its run only, a pair on its two runs."""
 
     benchmark: str
     metric: str
     higher_is_better: bool
     runs: Mapping[str, Result]
     """The results, by the names of the runs."""
-    datasets: Mapping[str, PairedRecords]
-    """The records of all runs, by data set."""
-    left_out: tuple[str, ...]
-    """Sentences about runs, data sets and queries that are not compared, and about queries without a score."""
+    scored: Mapping[str, ScoredRun]
+    """The score of each run on its data sets, by the names of the runs."""
+    runs_left_out: tuple[str, ...]
+    """The runs that cannot be compared, with the reason."""
     other_metrics: tuple[str, ...] = ()
     """The other scores of a benchmark without a main score, if its first one was taken; empty if a metric was given."""
+    _pairs: dict[tuple[str, str], RunPair] = field(default_factory=dict, repr=False)
+    """The pairs that were asked for so far."""
+
+    def pair(self, first: str, second: str) -> RunPair:
+        """Return two runs, paired on their data sets."""
+        names = (first, second)
+        if names not in self._pairs:
+            self._pairs[names] = pair_runs(self.scored[first], self.scored[second], self.metric)
+        return self._pairs[names]
+
+    def is_comparable(self, first: str, second: str) -> bool:
+        """Return whether two runs can be compared on a data set at least."""
+        if (second, first) in self._pairs:
+            return bool(self._pairs[second, first].datasets)
+        return bool(self.pair(first, second).datasets)
+
+    @cached_property
+    def have_same_rows(self) -> bool:
+        """Whether all runs have the same data sets and test rows, so that all queries count in each pair.
+
+        If this is so for the first run and each other one, it is so for all pairs.
+        """
+        first, *others = self.runs
+        return all(self.pair(first, other).has_all_queries for other in others)
 
     @cached_property
     def means(self) -> dict[str, RunDifference]:
-        """The mean of each run over the data sets, written as its difference from 0: the second value is always 0."""
-        means = {}
-        for run in self.runs:
-            means[run] = mean_of_differences([paired.alone[run] for paired in self.datasets.values()])
-        return means
+        """The mean of each run over its data sets, written as its difference from 0: the second value is always 0."""
+        return {name: scored.mean for name, scored in self.scored.items()}
 
     def at_worst(self, run: str) -> float | None:
         """Return the mean of a run with each missing query at its worst; ``None`` if it is not known."""
@@ -81,9 +102,58 @@ class AlignedRuns:
         return [run for run in self.order if self.sorted_by(run) == best_value]
 
     @property
+    def datasets(self) -> list[str]:
+        """The data sets on which a run can be compared, in the order of the first run that has them."""
+        return list(dict.fromkeys(dataset for scored in self.scored.values() for dataset in scored.scores))
+
+    @property
     def rows(self) -> int:
-        """The number of test rows, over all data sets."""
-        return sum(paired.rows for paired in self.datasets.values())
+        """The number of test rows that any run has, over all data sets."""
+        row_count = 0
+        for dataset in self.datasets:
+            rows: set[int] = set()
+            for scored in self.scored.values():
+                if dataset in scored.scores:
+                    rows |= scored.scores[dataset].row_numbers.keys()
+            row_count += len(rows)
+        return row_count
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Sentences about runs, and about data sets and queries of a run, that have no score."""
+        sentences = list(self.runs_left_out)
+        for name, scored in self.scored.items():
+            for dataset in self.datasets:
+                reason = scored.why_not_on(dataset)
+                if reason is not None:
+                    sentences.append(f"{dataset} ({name}: {reason})")
+            for dataset, reason in scored.unreadable.items():
+                if dataset not in self.datasets:
+                    sentences.append(f"{dataset} ({name}: {reason})")
+        for scored in self.scored.values():
+            sentences += scored.missing_notes
+        return tuple(dict.fromkeys(sentences))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about data sets on which the runs have other test rows, or other numbers of queries for each."""
+        sentences = []
+        for dataset in self.datasets:
+            scores = [scored.scores[dataset] for scored in self.scored.values() if dataset in scored.scores]
+            first = scores[0]
+            if any(score.rows_by_condition != first.rows_by_condition for score in scores):
+                row_counts = _range_text([score.rows for score in scores])
+                sentences.append(
+                    f"{dataset}: the runs have other test rows ({row_counts}). The value of a run is that of all its "
+                    "rows, and pairs are tested on the rows that both have"
+                )
+            elif any(score.positions != first.positions for score in scores):
+                query_counts = _range_text([score.queries for score in scores])
+                sentences.append(
+                    f"{dataset}: the runs have {query_counts} queries of {first.rows} test rows. Runs with other "
+                    "numbers of queries are paired by the mean of each test row"
+                )
+        return tuple(sentences)
 
     def log_notes(self, names: Collection[str]) -> tuple[str, ...]:
         """Return what is unusual in the logs from which runs were read, such as how epochs are averaged.
@@ -98,19 +168,24 @@ class AlignedRuns:
                 notes.update(dict.fromkeys(f"{name}: {warning}" for warning in result.warnings))
         return tuple(notes)
 
-    def difference(self, first: str, second: str) -> RunDifference:
-        """Return the difference of the means of two runs over the data sets, first minus second."""
-        return mean_of_differences([paired.difference(first, second) for paired in self.datasets.values()])
+
+def _range_text(numbers: Collection[int]) -> str:
+    """Return the smallest and the largest number as text, such as "128 to 256"; of equal ones a single number."""
+    smallest = min(numbers)
+    largest = max(numbers)
+    if smallest == largest:
+        return str(smallest)
+    return f"{smallest} to {largest}"
 
 
 def align(results: Mapping[str, Result], metric: str | None, reference: str | None = None) -> AlignedRuns:
-    """Return the runs that can be compared, paired on the data sets and test rows that all of them have.
+    """Return the runs that can be compared.
 
-    Runs that cannot be compared are left out in three steps:
+    Runs that cannot be compared are left out:
 
-    1. runs that stopped early;
-    2. if runs cannot be compared on a data set: runs that cannot be compared with the first one on any data set;
-    3. runs with missing queries, if the metric is no mean over queries.
+    - runs that stopped early;
+    - runs that can be compared with no other run on any data set (with a reference: not with the reference);
+    - runs with missing queries, if the metric is no mean over queries.
 
     Args:
         results: The results of one benchmark, by the names of their runs; two at least.
@@ -122,43 +197,79 @@ def align(results: Mapping[str, Result], metric: str | None, reference: str | No
         UnknownNameError: The benchmark has no such metric, or there is no such reference.
     """
     runs, left_out = _complete_runs(results, reference)
-    first_name = next(iter(runs))
-    first = runs[first_name]
+    first = next(iter(runs.values()))
     other_metrics = () if metric else scores_not_chosen(first)
     metric, higher_is_better = _checked_metric(first, metric)
-
-    datasets, reasons = _pair_datasets(runs, metric)
-    if reasons:
-        # A data set may be lost because of a single run. Such a run is left out, and the others are paired again.
-        not_like_first = _runs_unlike_first(runs, metric)
-        left_out += [f"{run} ({reason})" for run, reason in not_like_first.items()]
-        runs = _without(runs, not_like_first)
-        datasets, reasons = {}, {}
-        if len(runs) > 1:
-            datasets, reasons = _pair_datasets(runs, metric)
-
-    # Runs with missing queries are left out only if two others can still be compared, and the reference is not one of
-    # them. Otherwise they are kept: their pairs are untested, with the reason.
-    incomparable = _incomparable_runs(runs, datasets)
-    if len(runs) - len(incomparable) >= 2 and reference not in incomparable:
-        left_out += [f"{run} ({reason})" for run, reason in incomparable.items()]
-        runs = _without(runs, incomparable)
-        datasets, reasons = _pair_datasets(runs, metric)
-
-    left_out += [f"{names} ({reason})" for reason, names in reasons.items()]
-    if not datasets:
-        listed = "; ".join(dict.fromkeys(left_out))
-        raise ArgumentError(f"nothing can be compared with {first_name} by {metric}: {listed}")
-    for dataset, paired in datasets.items():
-        left_out += [f"{dataset}: {note}" for note in paired.notes]
-    return AlignedRuns(
+    aligned = AlignedRuns(
         benchmark=first.benchmark,
         metric=metric,
         higher_is_better=higher_is_better,
         runs=runs,
-        datasets=datasets,
-        left_out=tuple(dict.fromkeys(left_out)),
+        scored={name: read_run(name, result, metric) for name, result in runs.items()},
+        runs_left_out=tuple(left_out),
         other_metrics=other_metrics,
+    )
+    comparable = _without(aligned, _incomparable_runs(aligned, reference))
+
+    # Runs with missing queries are left out only if two others can still be compared, and the reference is not one of
+    # them. Otherwise they are kept: their pairs are untested, with the reason.
+    incomplete: dict[str, str] = {}
+    for name, scored in comparable.scored.items():
+        reason = scored.why_not_comparable()
+        if reason is not None:
+            incomplete[name] = reason
+    if reference in incomplete or len(comparable.runs) - len(incomplete) < 2:
+        return comparable
+    complete = _without(comparable, incomplete)
+    partners = _partners(complete, reference)
+    if not any(complete.is_comparable(run, partner) for run in complete.runs for partner in partners[run]):
+        return comparable
+    return _without(complete, _incomparable_runs(complete, reference))
+
+
+def _partners(aligned: AlignedRuns, reference: str | None) -> dict[str, list[str]]:
+    """Return for each run the runs with which it is compared: all others, or the reference."""
+    partners = {}
+    for run in aligned.runs:
+        others = [other for other in aligned.runs if other != run]
+        partners[run] = others if reference in (None, run) else [reference]
+    return partners
+
+
+def _incomparable_runs(aligned: AlignedRuns, reference: str | None) -> dict[str, str]:
+    """Return the runs that can be compared with no other run: names, and the reasons next to the first other run.
+
+    Raises:
+        ArgumentError: No two runs can be compared.
+    """
+    first_name = next(iter(aligned.runs))
+    incomparable: dict[str, str] = {}
+    for run, partners in _partners(aligned, reference).items():
+        if any(aligned.is_comparable(run, partner) for partner in partners):
+            continue
+        pair = aligned.pair(run, partners[0]) if run == first_name else aligned.pair(partners[0], run)
+        incomparable[run] = pair.why_not_comparable()
+    if len(incomparable) == len(aligned.runs):
+        del incomparable[first_name]
+        listed = "; ".join([*aligned.runs_left_out, *_with_reasons(incomparable)])
+        raise ArgumentError(f"nothing can be compared with {first_name} by {aligned.metric}: {listed}")
+    return incomparable
+
+
+def _with_reasons(runs: Mapping[str, str]) -> list[str]:
+    """Return names of runs with their reasons in brackets."""
+    return [f"{run} ({reason})" for run, reason in runs.items()]
+
+
+def _without(aligned: AlignedRuns, left_out: Mapping[str, str]) -> AlignedRuns:
+    """Return the runs without some, which are left out for the given reasons."""
+    if not left_out:
+        return aligned
+    return replace(
+        aligned,
+        runs={name: result for name, result in aligned.runs.items() if name not in left_out},
+        scored={name: scored for name, scored in aligned.scored.items() if name not in left_out},
+        runs_left_out=(*aligned.runs_left_out, *_with_reasons(left_out)),
     )
 
 
@@ -240,68 +351,6 @@ def _check_not_left_out(result: Result, metric: str, known: Collection[str]) -> 
         for note in details.notes:
             if note.startswith(f"{metric} is left out: "):
                 raise ArgumentError(f"{dataset}: {note}. There are: {', '.join(known)}")
-
-
-def _pair_datasets(runs: Mapping[str, Result], metric: str) -> tuple[dict[str, PairedRecords], dict[str, str]]:
-    """Return the paired records of the runs by data set, and the data sets on which the runs cannot be compared.
-
-    The second dictionary has the reason as key, and the names of the data sets with this reason as value, such as
-    ``{"the runs share no test row": "TREC, AGNews"}``.
-    """
-    names: dict[str, None] = {}
-    for result in runs.values():
-        names |= dict.fromkeys(result.divided)
-
-    paired: dict[str, PairedRecords] = {}
-    reasons: dict[str, str] = {}
-    for dataset in names:
-        try:
-            paired[dataset] = pair_records(runs, dataset, metric)
-        except StaICCError as error:
-            reason = str(error)
-            if reason in reasons:
-                reasons[reason] += f", {dataset}"
-            else:
-                reasons[reason] = dataset
-    return paired, reasons
-
-
-def _runs_unlike_first(runs: Mapping[str, Result], metric: str) -> dict[str, str]:
-    """Return the runs that cannot be compared with the first one on any data set: names and reasons."""
-    first_name = next(iter(runs))
-    first = runs[first_name]
-    unlike: dict[str, str] = {}
-    for name, result in runs.items():
-        if name == first_name:
-            continue
-        paired, reasons = _pair_datasets({first_name: first, name: result}, metric)
-        if paired:
-            continue
-        if first.divided.keys().isdisjoint(result.divided):
-            unlike[name] = f"its data sets are {', '.join(result.divided)}, not {', '.join(first.divided)}"
-        else:
-            unlike[name] = "; ".join(f"{names}: {reason}" for reason, names in reasons.items())
-    return unlike
-
-
-def _incomparable_runs(runs: Mapping[str, Result], datasets: Mapping[str, PairedRecords]) -> dict[str, str]:
-    """Return the runs that cannot be compared because queries are missing: names and reasons.
-
-    The reason is that of the first data set on which a run cannot be compared.
-    """
-    reasons: dict[str, str] = {}
-    for run in runs:
-        for paired in datasets.values():
-            reason = paired.why_not_comparable(run)
-            if reason is not None:
-                reasons[run] = reason
-                break
-    return reasons
-
-
-def _without(runs: Mapping[str, Result], left_out: Collection[str]) -> dict[str, Result]:
-    """Return the runs whose names are not left out."""
-    return {name: result for name, result in runs.items() if name not in left_out}
 
 
 # -- which pairs are tested, and how their p-values are corrected

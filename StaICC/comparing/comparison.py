@@ -1,13 +1,13 @@
 """Paired comparison of runs by any metric: is one better on the same test rows, could this sample have shown it?
 
-Runs are compared on the test rows that all of them predicted, by the metric of the tables. The tests are in
+Two runs are compared on the test rows that both have, by the metric of the tables. The tests are in
 :mod:`StaICC.metrics.paired_tests`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from StaICC.comparing.alignment import (
@@ -33,10 +33,10 @@ from StaICC.comparing.missing_queries import (
     detectable_difference,
     difference_outcome,
     interval_of_difference,
-    mean_of_differences,
     outcome_above,
 )
-from StaICC.comparing.ranking import ranks_of
+from StaICC.comparing.ranking import Rank, ranks_of
+from StaICC.comparing.run_pairs import RunPair
 from StaICC.comparing.setting_differences import Difference, label_differences, list_differences
 from StaICC.comparing.verdicts import Tested, TestOutcome
 from StaICC.errors import ArgumentError, UnknownNameError
@@ -109,28 +109,34 @@ def compare_runs(
 
 def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str | None) -> BenchmarkComparison:
     """Return the comparisons of aligned runs; arguments as for :func:`compare_runs`."""
-    pairs, chosen_from = compared_pairs(aligned, reference)
-    differences = [_difference_of_pair(aligned, first, second) for first, second in pairs]
-    mean_outcomes = corrected(
-        [difference_outcome(difference.of_mean) for difference in differences], chosen_from=chosen_from
-    )
-    dataset_outcomes = _dataset_outcomes(differences, mean_outcomes, chosen_from)
+    all_pairs, chosen_from = compared_pairs(aligned, reference)
+    names = [pair for pair in all_pairs if aligned.is_comparable(*pair)]
+    pairs = [aligned.pair(first, second) for first, second in names]
+    mean_outcomes = corrected([difference_outcome(pair.difference) for pair in pairs], chosen_from=chosen_from)
+    dataset_outcomes = _dataset_outcomes(pairs, mean_outcomes, chosen_from * len(aligned.datasets))
     non_inferiority: list[tuple[NonInferiority, ...]] = [()] * len(pairs)
     if margin is not None:
-        non_inferiority = _non_inferiority(differences, margin, aligned.higher_is_better, chosen_from)
+        non_inferiority = _non_inferiority(pairs, margin, aligned.higher_is_better, chosen_from)
 
     comparisons = []
-    for index, difference in enumerate(differences):
+    for index, pair in enumerate(pairs):
         comparison = _comparison(
             aligned,
-            difference,
+            pair,
             dataset_outcomes=dataset_outcomes[index],
             mean_outcome=mean_outcomes[index],
             non_inferiority=non_inferiority[index],
         )
         comparisons.append(comparison)
-    ranking = ranks_of(aligned, pairs, mean_outcomes) if reference is None else ()
-    return BenchmarkComparison(aligned.benchmark, aligned.metric, tuple(comparisons), ranking, aligned.left_out)
+    ranking: tuple[Rank, ...] = ()
+    if reference is None:
+        ranking = ranks_of(aligned, dict(zip(names, mean_outcomes, strict=True)), all_pairs)
+    left_out = [*aligned.left_out]
+    for pair in pairs:
+        left_out += pair.left_out
+    return BenchmarkComparison(
+        aligned.benchmark, aligned.metric, tuple(comparisons), ranking, left_out=tuple(dict.fromkeys(left_out))
+    )
 
 
 def _largest_margin(results: Mapping[str, Result]) -> float:
@@ -162,54 +168,34 @@ def _check_margin(margin: float | None, largest: float) -> None:
 # -- the steps of a comparison
 
 
-@dataclass(frozen=True, slots=True)
-class _PairDifference:
-    """The differences of two runs: on each data set, and in the mean over the data sets."""
-
-    first: str
-    """Name of the first run."""
-    second: str
-    """Name of the second run."""
-    of_datasets: Mapping[str, RunDifference]
-    """The difference on each data set, first minus second."""
-    of_mean: RunDifference
-    """The difference of the means over the data sets."""
-
-
-def _difference_of_pair(aligned: AlignedRuns, first: str, second: str) -> _PairDifference:
-    """Return the differences of two runs."""
-    of_datasets = {dataset: paired.difference(first, second) for dataset, paired in aligned.datasets.items()}
-    return _PairDifference(first, second, of_datasets, mean_of_differences(list(of_datasets.values())))
-
-
 def _dataset_outcomes(
-    differences: Sequence[_PairDifference], mean_outcomes: Sequence[TestOutcome], chosen_from: int
+    pairs: Sequence[RunPair], mean_outcomes: Sequence[TestOutcome], chosen_from: int
 ) -> list[list[TestOutcome]]:
     """Return for each pair of runs its tests, one for each data set, corrected for all data sets and pairs of runs.
 
-    With a single data set, its test is that of the mean.
+    Of a pair that is compared on a single data set, this test is that of the mean.
 
     Args:
-        differences: The differences of each pair.
+        pairs: The pairs.
         mean_outcomes: The corrected test of the mean of each pair.
-        chosen_from: Number of pairs from which these were chosen (see :func:`~StaICC.comparing.alignment.corrected`).
+        chosen_from: Number of tests from which these were chosen (see :func:`~StaICC.comparing.alignment.corrected`).
     """
-    dataset_count = len(differences[0].of_datasets)
-    if dataset_count == 1:
-        return [[outcome] for outcome in mean_outcomes]
     tests: list[TestOutcome] = []
-    for pair in differences:
-        tests += [difference_outcome(difference) for difference in pair.of_datasets.values()]
-    outcomes = corrected(tests, paired_tests.holm, chosen_from * dataset_count)
+    for pair in pairs:
+        if len(pair.datasets) > 1:
+            tests += [difference_outcome(difference) for difference in pair.differences.values()]
+    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from))
     outcomes_by_pair = []
-    for index in range(len(differences)):
-        start = index * dataset_count
-        outcomes_by_pair.append(outcomes[start : start + dataset_count])
+    for pair, mean_outcome in zip(pairs, mean_outcomes, strict=True):
+        if len(pair.datasets) > 1:
+            outcomes_by_pair.append([next(outcomes) for _ in pair.datasets])
+        else:
+            outcomes_by_pair.append([mean_outcome])
     return outcomes_by_pair
 
 
 def _non_inferiority(
-    differences: Sequence[_PairDifference], margin: float, higher_is_better: bool, chosen_from: int
+    pairs: Sequence[RunPair], margin: float, higher_is_better: bool, chosen_from: int
 ) -> list[tuple[NonInferiority, ...]]:
     """Return for each pair of runs two claims of non-inferiority: one for the first run, and one for the second.
 
@@ -219,17 +205,19 @@ def _non_inferiority(
     """
     first_gains = []
     second_gains = []
-    for pair in differences:
-        gain = pair.of_mean if higher_is_better else pair.of_mean.negated
+    for pair in pairs:
+        gain = pair.difference if higher_is_better else pair.difference.negated
         first_gains.append(gain)
         second_gains.append(gain.negated)
     first_tests = corrected([outcome_above(gain, -margin) for gain in first_gains], paired_tests.holm, chosen_from)
     second_tests = corrected([outcome_above(gain, -margin) for gain in second_gains], paired_tests.holm, chosen_from)
 
     claims: list[tuple[NonInferiority, ...]] = []
-    for pair, of_first, of_second in zip(differences, first_tests, second_tests, strict=True):
-        first_claim = _non_inferiority_of(pair.first, than=pair.second, margin=margin, outcome=of_first)
-        second_claim = _non_inferiority_of(pair.second, than=pair.first, margin=margin, outcome=of_second)
+    for pair, of_first, of_second in zip(pairs, first_tests, second_tests, strict=True):
+        first = pair.first.name
+        second = pair.second.name
+        first_claim = _non_inferiority_of(first, than=second, margin=margin, outcome=of_first)
+        second_claim = _non_inferiority_of(second, than=first, margin=margin, outcome=of_second)
         claims.append((first_claim, second_claim))
     return claims
 
@@ -243,50 +231,48 @@ def _non_inferiority_of(run: str, than: str, margin: float, outcome: TestOutcome
 
 def _comparison(
     aligned: AlignedRuns,
-    difference: _PairDifference,
+    pair: RunPair,
     dataset_outcomes: Sequence[TestOutcome],
     mean_outcome: TestOutcome,
     non_inferiority: tuple[NonInferiority, ...],
 ) -> Comparison:
     """Return the comparison of two runs: the figures, with models, settings and what is left out."""
-    queries = [paired.queries for paired in aligned.datasets.values()]
     lines = []
-    of_datasets = zip(difference.of_datasets.items(), queries, dataset_outcomes, strict=True)
-    for (dataset, of_dataset), query_count, outcome in of_datasets:
-        lines.append(_line(dataset, of_dataset, query_count, outcome))
+    for (dataset, paired), outcome in zip(pair.datasets.items(), dataset_outcomes, strict=True):
+        lines.append(_line(dataset, pair.differences[dataset], paired.queries, outcome))
     mean = None
     if len(lines) > 1:
-        mean = _line(f"mean of {len(lines)} data sets", difference.of_mean, sum(queries), mean_outcome)
+        queries = (sum(line.queries[0] for line in lines), sum(line.queries[1] for line in lines))
+        mean = _line(f"mean of {len(lines)} data sets", pair.difference, queries, mean_outcome)
 
-    first = aligned.runs[difference.first]
-    second = aligned.runs[difference.second]
-    of_labels = label_differences(first, second, aligned.datasets)
+    first_name = pair.first.name
+    second_name = pair.second.name
+    first = aligned.runs[first_name]
+    second = aligned.runs[second_name]
+    of_labels = label_differences(first, second, pair.datasets)
     of_settings = list_differences(first, second)
-    left_out = [
-        *aligned.left_out,
-        *_table_notes(difference.first, aligned),
-        *_table_notes(difference.second, aligned),
-    ]
+    left_out = [*aligned.runs_left_out, *pair.left_out, *_table_notes(pair, first, second)]
     return Comparison(
         benchmark=aligned.benchmark,
         metric=aligned.metric,
         higher_is_better=aligned.higher_is_better,
-        first=difference.first,
-        second=difference.second,
+        first=first_name,
+        second=second_name,
         models=(first.model, second.model),
         differences=(*of_labels, *of_settings),
         datasets=tuple(lines),
         mean=mean,
         non_inferiority=non_inferiority,
         left_out=tuple(dict.fromkeys(left_out)),
+        notes=tuple(pair.notes),
         signature=str(first.signature),
-        log_notes=aligned.log_notes([difference.first, difference.second]),
+        log_notes=aligned.log_notes([first_name, second_name]),
         other_metrics=aligned.other_metrics,
         scope=tuple(scope_notes([first, second])),
     )
 
 
-def _line(name: str, difference: RunDifference, queries: int, outcome: TestOutcome) -> DatasetComparison:
+def _line(name: str, difference: RunDifference, queries: tuple[int, int], outcome: TestOutcome) -> DatasetComparison:
     """Return the line of a comparison for a data set, or for the mean over the data sets.
 
     Args:
@@ -309,23 +295,23 @@ def _line(name: str, difference: RunDifference, queries: int, outcome: TestOutco
     )
 
 
-def _table_notes(run: str, aligned: AlignedRuns) -> Iterator[str]:
+def _table_notes(pair: RunPair, first: Result, second: Result) -> Iterator[str]:
     """Yield a note for each data set on which the table of a run has another value than its records.
 
     Data sets on which some queries of the run are not compared have no note: there the values may well differ.
     """
-    result = aligned.runs[run]
-    for dataset, paired in aligned.datasets.items():
-        if paired.runs[run].queries != paired.queries:
-            continue
-        saved = saved_value(result.divided[dataset], aligned.metric)
-        value = paired.values[run]
-        if saved is None or value is None:
-            continue
-        if abs(saved - value) > TABLE_TOLERANCE:
+    for dataset, paired in pair.datasets.items():
+        runs = (
+            (pair.first.name, first, paired.first.value, paired.left_out[0]),
+            (pair.second.name, second, paired.second.value, paired.left_out[1]),
+        )
+        for name, result, value, left_out in runs:
+            saved = saved_value(result.divided[dataset], paired.first.metric)
+            if left_out > 0 or saved is None or value is None or abs(saved - value) <= TABLE_TOLERANCE:
+                continue
             metrics = result.signature.fields.get("metrics") or "standard"
             yield (
-                f"{dataset}: the table of {run} has {saved:.4f} (metrics {metrics}); from its records it is "
+                f"{dataset}: the table of {name} has {saved:.4f} (metrics {metrics}); from its records it is "
                 f"{value:.4f}. Another version or another metric set has other definitions; otherwise the file "
                 "may have been changed: check it with verify"
             )
@@ -359,7 +345,6 @@ def _compare_conditions(
 
     aligned: dict[str, AlignedRuns] = {}
     compared: dict[str, BenchmarkComparison] = {}
-    # Why a condition, or something in it, is not compared. A reason of all conditions is listed without their names.
     conditions_by_reason: dict[str, list[str]] = {}
     for condition in conditions:
         try:
@@ -370,16 +355,11 @@ def _compare_conditions(
     if not compared:
         raise ArgumentError(f"no condition can be compared: {'; '.join(conditions_by_reason)}")
 
-    for condition, comparison in compared.items():
-        for reason in comparison.left_out:
-            conditions_by_reason.setdefault(reason, []).append(condition)
-    left_out = []
-    for reason, conditions_of_reason in conditions_by_reason.items():
-        concerns_all_conditions = len(conditions_of_reason) == len(conditions)
-        if concerns_all_conditions:
-            left_out.append(reason)
-        else:
-            left_out.append(f"{', '.join(conditions_of_reason)}: {reason}")
+    left_out = _listed_once(
+        conditions_by_reason,
+        {condition: comparison.left_out for condition, comparison in compared.items()},
+        condition_count=len(conditions),
+    )
 
     pairs = _by_pair(compared)
     # Pairs that were chosen by their values are corrected for all pairs.
@@ -387,11 +367,39 @@ def _compare_conditions(
     interactions = interactions_of(aligned, list(pairs), COVERAGE, chosen_from * len(conditions))
     comparisons = []
     for pair, of_pair in pairs.items():
-        joined = _joined_conditions(of_pair, len(conditions), left_out)
+        left_out_of_pair = _listed_once(
+            conditions_by_reason,
+            {condition: comparison.left_out for condition, comparison in of_pair.items()},
+            condition_count=len(conditions),
+        )
+        joined = _joined_conditions(of_pair, len(conditions), left_out_of_pair)
         comparisons.append(replace(joined, interactions=interactions.get(pair, ())))
     return BenchmarkComparison(
         comparisons[0].benchmark, comparisons[0].metric, tuple(comparisons), ranking=(), left_out=tuple(left_out)
     )
+
+
+def _listed_once(
+    conditions_by_reason: Mapping[str, Sequence[str]], left_out: Mapping[str, Sequence[str]], condition_count: int
+) -> list[str]:
+    """Return sentences about what is not compared, each once, with the conditions that it is about.
+
+    Args:
+        conditions_by_reason: The conditions that cannot be compared, by reason.
+        left_out: The sentences about each condition that is compared.
+        condition_count: Number of all conditions. A sentence about all of them is listed without their names.
+    """
+    conditions_by_sentence = {reason: list(conditions) for reason, conditions in conditions_by_reason.items()}
+    for condition, sentences in left_out.items():
+        for sentence in sentences:
+            conditions_by_sentence.setdefault(sentence, []).append(condition)
+    listed = []
+    for sentence, conditions in conditions_by_sentence.items():
+        if len(conditions) == condition_count:
+            listed.append(sentence)
+        else:
+            listed.append(f"{', '.join(conditions)}: {sentence}")
+    return listed
 
 
 def _by_pair(compared: Mapping[str, BenchmarkComparison]) -> dict[tuple[str, str], dict[str, Comparison]]:
@@ -419,6 +427,7 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
     lines = []
     non_inferiority = []
     differences: dict[Difference, None] = {}
+    notes: dict[str, None] = {}
     for condition, comparison in of_pair.items():
         outcome = corrected_for_conditions(comparison.overall.outcome, condition_count)
         lines.append(replace(comparison.overall, dataset=condition, outcome=outcome))
@@ -427,6 +436,7 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
             shown = p_value is not None and p_value <= ONE_SIDED_LEVEL
             non_inferiority.append(replace(claim, p_value=p_value, shown=shown, condition=condition))
         differences |= dict.fromkeys(comparison.differences)
+        notes |= dict.fromkeys(comparison.notes)
     first_comparison = next(iter(of_pair.values()))
     return replace(
         first_comparison,
@@ -436,6 +446,7 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
         mean=None,
         non_inferiority=tuple(non_inferiority),
         left_out=tuple(left_out),
+        notes=tuple(notes),
         by_condition=True,
     )
 

@@ -38,8 +38,8 @@ class DatasetComparison:
     """The data set, the mean, or the condition."""
     rows: int
     """Test rows that both runs have."""
-    queries: int
-    """Queries of each run on these rows."""
+    queries: tuple[int, int]
+    """Compared queries of the first and of the second run on these rows."""
     missing: tuple[int, int]
     """Number of these queries without a score, of the first and of the second run."""
     values: tuple[float | None, float | None]
@@ -218,6 +218,8 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
+    notes: tuple[str, ...] = ()
+    """How the runs are paired on data sets on which one has more queries for each test row than the other."""
     by_condition: bool = False
     """Whether the lines are the conditions of an experiment, which have no common mean."""
     interactions: tuple[Interaction, ...] = ()
@@ -331,6 +333,7 @@ class Comparison(Displayed):
         if only_second:
             texts.append(f"only the second has {'; '.join(only_second)}")
         texts += [f"left out: {reason}" for reason in self.left_out]
+        texts += [f"note: {note}" for note in self.notes]
         texts += [f"note: {note}" for note in self.log_notes]
         return texts
 

@@ -207,7 +207,7 @@ def _csv_note(pair: Comparison, line: DatasetComparison) -> str:
     """
     is_last_line = line is pair.claims[-1]
     if is_last_line:
-        return "; ".join([*pair.left_out, *pair.log_notes, *pair.conclusion()])
+        return "; ".join([*pair.left_out, *pair.notes, *pair.log_notes, *pair.conclusion()])
     if isinstance(line.outcome, Untested):
         return line.outcome.reason
     return ""

@@ -293,12 +293,12 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
         UndefinedMetricError: The runs share fewer than two rows.
     """
     comparison = compare(first, second, "accuracy")
-    aligned = align({"first": first, "second": second}, "accuracy")
+    pair = align({"first": first, "second": second}, "accuracy").pair("first", "second")
     differences = []
     bounds = []
     lines = []
     for line in comparison.datasets:
-        difference = aligned.datasets[line.dataset].difference("first", "second")
+        difference = pair.differences[line.dataset]
         of_dataset = _effect_bounds(first, second, line.dataset)
         differences.append(difference)
         bounds.append(of_dataset)

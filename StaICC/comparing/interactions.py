@@ -25,7 +25,8 @@ from StaICC.comparing.missing_queries import (
     interval_of_difference,
     mean_of_differences,
 )
-from StaICC.comparing.pairing import PairedRecords, WeightedContributions
+from StaICC.comparing.pairing import PairedScores
+from StaICC.comparing.run_scores import WeightedContributions
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
 from StaICC.metrics.intervals import Interval
 from StaICC.results.result import Result
@@ -181,10 +182,12 @@ def _interaction(
         pair: The names of the two runs.
         coverage: Nominal coverage of the interval.
     """
+    datasets = in_condition.pair(*pair).datasets
+    datasets_of_reference = in_reference.pair(*pair).datasets
     differences = []
-    for dataset, paired in in_condition.datasets.items():
-        if dataset in in_reference.datasets:
-            differences.append(_difference_of_changes(paired, in_reference.datasets[dataset], pair))
+    for dataset, paired in datasets.items():
+        if dataset in datasets_of_reference:
+            differences.append(_difference_of_changes(paired, datasets_of_reference[dataset]))
     if not differences:
         return Interaction(
             condition=condition,
@@ -207,9 +210,7 @@ def _interaction(
     )
 
 
-def _difference_of_changes(
-    in_condition: PairedRecords, in_reference: PairedRecords, pair: tuple[str, str]
-) -> RunDifference:
+def _difference_of_changes(in_condition: PairedScores, in_reference: PairedScores) -> RunDifference:
     """Return the difference of the changes of two runs on one data set: that of the first run minus that of the second.
 
     Missing queries count at their worst for each direction, so there are a lowest and a highest difference. The
@@ -219,47 +220,43 @@ def _difference_of_changes(
     Args:
         in_condition: The runs in the condition.
         in_reference: The runs in the reference condition.
-        pair: The names of the two runs.
     """
-    first, second = pair
-    changes = (_change(in_condition, in_reference, first), _change(in_condition, in_reference, second))
-    missing = (
-        in_condition.missing[first] + in_reference.missing[first],
-        in_condition.missing[second] + in_reference.missing[second],
+    changes = (
+        _change(in_condition.first.value, in_reference.first.value),
+        _change(in_condition.second.value, in_reference.second.value),
     )
-    reason = _why_untested(in_condition, in_reference, pair)
+    missing = (
+        in_condition.first.missing + in_reference.first.missing,
+        in_condition.second.missing + in_reference.second.missing,
+    )
+    reason = _why_untested(in_condition, in_reference)
     if reason is not None:
         return RunDifference(changes, in_condition.rows, missing, None, reason)
 
+    first, first_reference = in_condition.first, in_reference.first
+    second, second_reference = in_condition.second, in_reference.second
     lowest = in_condition.weighted_difference(
-        [*in_condition.contributions(first, "lowest"), *_negated(in_reference.contributions(first, "highest"))],
-        [*in_condition.contributions(second, "highest"), *_negated(in_reference.contributions(second, "lowest"))],
+        [*first.contributions("lowest"), *_negated(first_reference.contributions("highest"))],
+        [*second.contributions("highest"), *_negated(second_reference.contributions("lowest"))],
     )
     highest = lowest
     if missing != (0, 0):
         highest = in_condition.weighted_difference(
-            [*in_condition.contributions(first, "highest"), *_negated(in_reference.contributions(first, "lowest"))],
-            [*in_condition.contributions(second, "lowest"), *_negated(in_reference.contributions(second, "highest"))],
+            [*first.contributions("highest"), *_negated(first_reference.contributions("lowest"))],
+            [*second.contributions("lowest"), *_negated(second_reference.contributions("highest"))],
         )
     return RunDifference(changes, in_condition.rows, missing, (lowest, highest))
 
 
-def _why_untested(in_condition: PairedRecords, in_reference: PairedRecords, pair: tuple[str, str]) -> str | None:
+def _why_untested(in_condition: PairedScores, in_reference: PairedScores) -> str | None:
     """Return why the changes of two runs cannot be tested on a data set; ``None`` if they can."""
-    if in_condition.row_numbers.keys() != in_reference.row_numbers.keys():
+    if in_condition.first.row_numbers.keys() != in_reference.first.row_numbers.keys():
         return "the conditions have different test rows"
-    for paired in (in_condition, in_reference):
-        for run in pair:
-            reason = paired.why_not_comparable(run)
-            if reason:
-                return reason
-    return None
+    return in_condition.why_not_comparable() or in_reference.why_not_comparable()
 
 
-def _change(in_condition: PairedRecords, in_reference: PairedRecords, run: str) -> float | None:
+def _change(score: float | None, reference_score: float | None) -> float | None:
     """Return the score of a run in a condition minus that in the reference; ``None`` if one of them is undefined."""
-    score = in_condition.values[run]
-    reference_score = in_reference.values[run]
     if score is None or reference_score is None:
         return None
     return score - reference_score

@@ -96,8 +96,12 @@ class PValueBounds:
 def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
     """Return the upper bounds of the p-values of all pairs of runs.
 
-    There are none (``None``) if a run cannot be compared, or if rows are in clusters: then all pairs are tested.
+    Returns:
+        The bounds; ``None`` if a run cannot be compared, if the runs have different test rows or data sets, so that
+        their test rows do not belong together one by one, or if rows are in clusters: then all pairs are tested.
     """
+    if not aligned.have_same_rows:
+        return None
     lowest: dict[str, PairedDifference] = {}
     highest: dict[str, PairedDifference] = {}
     for run, mean in aligned.means.items():
@@ -132,11 +136,11 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
 
     The contributions of the test rows must be bounded, without bias, and independent of the run that is compared.
     """
-    for paired in aligned.datasets.values():
-        if not paired.statistic.independent:
-            return False
-        for of_run in paired.alone.values():
-            for difference in of_run.bounds or ():
+    for scored in aligned.scored.values():
+        for score in scored.scores.values():
+            if not score.statistic.independent:
+                return False
+            for difference in score.from_zero.bounds or ():
                 if difference.unbounded or difference.upward_bias or difference.downward_bias:
                     return False
     return True

@@ -112,6 +112,12 @@ MISSING_NOTE = (
 )
 
 
+CONDITIONS_NOTE = (
+    "conditions: lowest and highest rank with one template or one draw of the demonstrations, among the runs that have "
+    "the same templates and draws (-: no other run has them)."
+)
+
+
 def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
     """Return the table of a ranking, with one table row for each run.
 
@@ -162,6 +168,8 @@ class Ranking(Displayed):
     """The best first."""
     left_out: tuple[str, ...]
     """Runs, data sets and queries that are not ranked, with the reason."""
+    notes: tuple[str, ...] = ()
+    """Data sets on which the runs have other test rows, or other numbers of queries for each."""
     log_notes: tuple[str, ...] = ()
     """What is unusual in the logs from which the runs were read, each with the name of its run."""
     other_metrics: tuple[str, ...] = ()
@@ -192,11 +200,9 @@ class Ranking(Displayed):
         if any(run.missing for run in self.runs):
             blocks.append(Line(MISSING_NOTE))
         if any(run.condition_ranks for run in self.runs):
-            blocks.append(
-                Line("conditions: lowest and highest rank with one template or one draw of the demonstrations.")
-            )
+            blocks.append(Line(CONDITIONS_NOTE))
         blocks += [Line(f"left out: {reason}") for reason in self.left_out]
-        blocks += [Line(f"note: {note}") for note in self.log_notes]
+        blocks += [Line(f"note: {note}") for note in (*self.notes, *self.log_notes)]
         return blocks
 
 
@@ -284,7 +290,7 @@ def _is_same_value(first: float | None, second: float | None) -> bool:
 
 
 def ranks_of(
-    aligned: AlignedRuns, pairs: Sequence[tuple[str, str]], outcomes: Sequence[TestOutcome]
+    aligned: AlignedRuns, outcomes: Mapping[tuple[str, str], TestOutcome], pairs: Sequence[tuple[str, str]]
 ) -> tuple[Rank, ...]:
     """Return the runs with their verdicts, the best first.
 
@@ -296,8 +302,8 @@ def ranks_of(
 
     Args:
         aligned: The runs.
+        outcomes: The corrected test of each pair that can be compared.
         pairs: All pairs of runs, or all pairs with a run that has the best value.
-        outcomes: The corrected test of each pair.
     """
     order = aligned.order
     for run in order:
@@ -308,8 +314,8 @@ def ranks_of(
             return tuple(_rank(aligned, other, group_letters="", verdict=Untested(reason)) for other in order)
 
     outcomes_by_pair: dict[frozenset[str], TestOutcome] = {}
-    for pair, outcome in zip(pairs, outcomes, strict=True):
-        outcomes_by_pair[frozenset(pair)] = outcome
+    for pair in pairs:
+        outcomes_by_pair[frozenset(pair)] = _outcome_in_ranking(aligned, pair, outcomes.get(pair))
     different_pairs: set[frozenset[str]] = set()
     for runs, outcome in outcomes_by_pair.items():
         if isinstance(outcome, Tested) and outcome.significant:
@@ -333,6 +339,49 @@ def ranks_of(
         verdict = _verdict(run, aligned.leaders, outcomes_by_pair)
         ranks.append(_rank(aligned, run, "".join(letters), verdict, interval))
     return tuple(ranks)
+
+
+def _outcome_in_ranking(aligned: AlignedRuns, pair: tuple[str, str], outcome: TestOutcome | None) -> TestOutcome:
+    """Return the test of a pair of runs if it is about the values by which they are ranked.
+
+    These values are the means of all data sets and test rows of a run. The test is about what both runs have:
+
+    - If the runs have other data sets, it is about other means. So nothing is known about those of the ranking.
+    - If they have other test rows of the same data sets, it is about the same true means. But the better run on the
+      shared rows can be the one with the smaller value.
+
+    Args:
+        aligned: The runs.
+        pair: The names of two runs.
+        outcome: The corrected test of the pair; ``None`` if it cannot be compared.
+    """
+    if outcome is not None and aligned.have_same_rows:
+        return outcome
+    compared = aligned.pair(*pair)
+    if outcome is None:
+        return Untested(compared.why_not_comparable())
+    if not compared.has_same_datasets:
+        return Untested("the mean of one of the runs is over other data sets: compare the two runs alone")
+    if compared.has_all_queries or not isinstance(outcome, Tested) or not outcome.significant:
+        return outcome
+    ends = compared.difference.ends
+    better_first = sorted(pair, key=aligned.order.index)
+    if ends is not None and _better_run(pair, ends, aligned.higher_is_better) != better_first[0]:
+        return Untested("on the test rows that both runs have, the one with the worse value is better")
+    return outcome
+
+
+def _better_run(pair: tuple[str, str], ends: tuple[float, float], higher_is_better: bool) -> str:
+    """Return the better one of two runs that are shown to differ.
+
+    Args:
+        pair: The names of the runs.
+        ends: The lowest and the highest difference, first minus second, which have one sign.
+        higher_is_better: Whether higher values of the metric are better.
+    """
+    first, second = pair
+    first_is_higher = ends[0] > 0.0
+    return first if first_is_higher is higher_is_better else second
 
 
 def _verdict(run: str, leaders: Sequence[str], outcomes_by_pair: Mapping[frozenset[str], TestOutcome]) -> Verdict:
@@ -459,6 +508,7 @@ def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:
         rows=aligned.rows,
         runs=tuple(ranks),
         left_out=aligned.left_out,
+        notes=aligned.notes,
         log_notes=aligned.log_notes(aligned.runs),
         other_metrics=aligned.other_metrics,
     )
@@ -483,44 +533,54 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
     if all_pairs and len(aligned.runs) > MOST_RUNS:
         bounds = p_value_bounds(aligned)
 
-    outcomes: list[TestOutcome] = []
+    outcomes: dict[tuple[str, str], TestOutcome] = {}
     for first, second in pairs:
         bound = None
         # An upper bound of the p-value is enough to decide whether two runs differ. Pairs with a leader are tested,
         # because their p-values are shown with the verdicts.
         if bounds is not None and first not in aligned.leaders:
             bound = bounds.of_pair(first, second)
-        if bound is None:
-            outcomes.append(difference_outcome(aligned.difference(first, second)))
-        else:
-            outcomes.append(Tested(bound, bound))
-    adjusted = corrected(outcomes, chosen_from=chosen_from)
+        if bound is not None:
+            outcomes[first, second] = Tested(bound, bound)
+        elif aligned.is_comparable(first, second):
+            outcomes[first, second] = difference_outcome(aligned.pair(first, second).difference)
+    adjusted = corrected(list(outcomes.values()), chosen_from=chosen_from)
     adjusted = [corrected_for_conditions(outcome, conditions) for outcome in adjusted]
-    return ranks_of(aligned, pairs, adjusted)
+    return ranks_of(aligned, dict(zip(outcomes, adjusted, strict=True)), pairs)
 
 
 def _condition_ranks(aligned: AlignedRuns) -> dict[str, tuple[int, int]]:
     """Return the lowest and the highest rank of each run over the conditions, by the name of the run.
 
-    A condition is a template, or a draw of the demonstrations. In each condition, the runs are ranked by the sum of
-    their scores over the data sets. The ranks are empty if there is one condition only, if the data sets have different
-    conditions, or if the metric is not the mean over the conditions.
+    A condition is a template, or a draw of the demonstrations. A run is ranked among the runs that have the same
+    conditions. It has no ranks if it has one condition only, if its data sets have different conditions, or if the
+    metric is not the mean over the conditions.
     """
-    values_by_dataset = [paired.condition_values for paired in aligned.datasets.values()]
-    conditions = list(values_by_dataset[0])
-    if len(conditions) < 2:
-        return {}
-    if any(list(values) != conditions for values in values_by_dataset):
-        return {}
-    ranks_by_run: dict[str, list[int]] = {run: [] for run in aligned.runs}
-    for condition in conditions:
+    sums_by_run: dict[str, dict[str, float]] = {}
+    for run, scored in aligned.scored.items():
+        values_by_dataset = [score.condition_values for score in scored.scores.values()]
+        conditions = list(values_by_dataset[0])
+        if len(conditions) < 2 or any(list(values) != conditions for values in values_by_dataset):
+            continue
         sums = {}
-        for run in aligned.runs:
-            sums[run] = math.fsum(values[condition][run] for values in values_by_dataset)
-        for run, run_sum in sums.items():
+        for condition in conditions:
+            sums[condition] = math.fsum(values[condition] for values in values_by_dataset)
+        sums_by_run[run] = sums
+
+    ranks = {}
+    for run, sums in sums_by_run.items():
+        own_datasets = aligned.scored[run].scores.keys()
+        rivals = []
+        for other, other_sums in sums_by_run.items():
+            if list(other_sums) == list(sums) and aligned.scored[other].scores.keys() == own_datasets:
+                rivals.append(other_sums)
+        ranks_in_conditions = []
+        for condition, run_sum in sums.items():
             if aligned.higher_is_better:
-                better_run_count = sum(other_sum > run_sum for other_sum in sums.values())
+                better_run_count = sum(rival[condition] > run_sum for rival in rivals)
             else:
-                better_run_count = sum(other_sum < run_sum for other_sum in sums.values())
-            ranks_by_run[run].append(1 + better_run_count)
-    return {run: (min(ranks), max(ranks)) for run, ranks in ranks_by_run.items()}
+                better_run_count = sum(rival[condition] < run_sum for rival in rivals)
+            ranks_in_conditions.append(1 + better_run_count)
+        if len(rivals) > 1:
+            ranks[run] = (min(ranks_in_conditions), max(ranks_in_conditions))
+    return ranks

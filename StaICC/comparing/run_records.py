@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from StaICC import benchmark_names
@@ -57,7 +58,7 @@ class LabelLimits:
     """Largest number of predicted labels."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunRecords:
     """The records of one run on one data set."""
 
@@ -83,6 +84,20 @@ class RunRecords:
     def queries(self) -> int:
         """Number of queries of all conditions."""
         return sum(len(queries) for queries in self.conditions.values())
+
+    @cached_property
+    def truth_by_row(self) -> dict[str, dict[int, int | None]]:
+        """The true label of each test row, by condition: all queries of a row have the same one.
+
+        It is ``None`` if no query of the row has a known true label.
+        """
+        truth_by_row: dict[str, dict[int, int | None]] = {}
+        for condition, queries in self.conditions.items():
+            truth_of_row = truth_by_row[condition] = {}
+            for (row, _), query in queries.items():
+                if truth_of_row.get(row) is None:
+                    truth_of_row[row] = query.truth
+        return truth_by_row
 
 
 def read_records(result: Result, dataset: str, metric: str, statistic: Statistic) -> RunRecords:

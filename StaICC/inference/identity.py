@@ -538,4 +538,8 @@ def _references_of_method(member: object) -> list[object]:
     function = getattr(member, "__func__", member)
     if type(function) is not types.FunctionType:
         return []
+    # A dataclass generates methods from its fields, which are in the source of the class.
+    original = vars(function).get("__wrapped__", function)
+    if type(original) is types.FunctionType and original.__code__.co_filename == "<string>":
+        return []
     return list(referred(function))

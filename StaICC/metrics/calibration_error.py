@@ -10,7 +10,7 @@ from typing import Any
 
 from StaICC.metrics import classification, intervals
 from StaICC.metrics.intervals import MetricTerm
-from StaICC.metrics.statistics import Contributions, Sample, Statistic
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class CalibrationError(Statistic):
             columns.append((bins[number].hits, bins[number].queries, bins[number].errors))
         return intervals.calibration_part(columns, sample.sizes, level)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the calibration error of one run, and the contribution of each test row.
 
         The value is the sum over the bins of ``abs(error of the bin) / queries``. Chance raises it on average, because

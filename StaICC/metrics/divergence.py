@@ -12,7 +12,7 @@ from StaICC.metrics import intervals
 from StaICC.metrics.diagnosis import empirical_bias, label_frequencies
 from StaICC.metrics.entropy_of_mean import bias_of_entropy, row_sums_by_label, sums_by_label, sums_nearest_to_weights
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.statistics import Contributions, Sample, Statistic
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
 
 
 class Divergence(Statistic):
@@ -45,7 +45,7 @@ class Divergence(Statistic):
             row_sums_by_label(sample, predictions), frequencies, queries=sample.sizes, level=level
         )
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the divergence of one run, and the contribution of each test row.
 
         With m the mean probability and f the frequency of each label, the divergence is ``sum(m * log(m / f))``. A

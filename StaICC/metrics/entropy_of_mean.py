@@ -10,7 +10,7 @@ from typing import Any
 from StaICC.metrics import intervals
 from StaICC.metrics.diagnosis import entropy, entropy_of_mean
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.statistics import Contributions, Sample, Statistic, interval_from_distance
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic, interval_from_distance
 
 
 class EntropyOfMean(Statistic):
@@ -41,7 +41,7 @@ class EntropyOfMean(Statistic):
             highest = 1.0
         return interval_from_distance(value, divergence, low=0.0, high=highest)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the entropy of the mean prediction of one run, and the contribution of each test row.
 
         With m the mean probability of each label, the entropy is ``-sum(m * log(m))``. A query with the probabilities p

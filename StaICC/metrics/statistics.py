@@ -173,6 +173,19 @@ class Sample:
         return text
 
 
+class OtherRun(NamedTuple):
+    """The run with which a run is compared, on the same test rows. It may have more or fewer queries of each row."""
+
+    sample: Sample
+    """Its queries."""
+    predictions: Sequence[Any]
+    """Its predictions, one for each query."""
+
+    def weight(self, sample: Sample) -> float:
+        """Return what a query of this run counts next to one of another sample, so that both runs count the same."""
+        return len(sample.truth) / len(self.sample.truth)
+
+
 def lacks_score(prediction: Any) -> bool:
     """Return whether a query has no score.
 
@@ -269,13 +282,13 @@ class Statistic:
             return replace(over_clusters, method=over_clusters.method.replace("unit: test row", "unit: cluster"))
         return NoInterval(reason, approximate=None)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the value of one run, and the contribution of each test row.
 
         Args:
             sample: The queries.
             predictions: The predictions of the run.
-            others: The predictions of the run that it is compared with; unused if :attr:`independent` is true.
+            other: The run that it is compared with, ``None`` for the run itself; unused if :attr:`independent` is true.
         """
         raise self._not_defined("of_run", "the paired test of two runs")
 
@@ -336,7 +349,7 @@ class Mean(Statistic):
             math.fsum(scores) / len(scores), share.interval(level, self.method), low=low, high=high, unit=width
         )
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the mean of one run, and the contribution of each test row."""
         scores = self.scores(sample, predictions)
         return mean_contributions(sample, scores, self.possible(sample, predictions))
@@ -657,6 +670,21 @@ def _label_counts(truth: Sequence[int], predictions: Sequence[int], n_labels: in
     return [_LabelCount(hits[label], true_labels[label] + predicted_labels[label]) for label in range(n_labels)]
 
 
+def _pooled_f1(hits: float, size: float, other_hits: float, other_size: float, other_weight: float) -> float:
+    """Return the F1 of two runs together: twice their hits, divided by their sizes.
+
+    Args:
+        hits: Hits of the first run.
+        size: True labels plus predictions of the first run.
+        other_hits: Hits of the other run.
+        other_size: True labels plus predictions of the other run.
+        other_weight: What a query of the other run counts (:meth:`OtherRun.weight`).
+    """
+    pooled_hits = hits + other_weight * other_hits
+    pooled_size = size + other_weight * other_size
+    return 2.0 * pooled_hits / max(1.0, pooled_size)
+
+
 class MacroF1(Statistic):
     """The macro F1: the mean of the F1 of all labels."""
 
@@ -678,21 +706,25 @@ class MacroF1(Statistic):
                 numerators[label][row] += 2.0
         return intervals.macro_part(numerators, denominators, level)
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the macro F1 of one run, and the contribution of each test row.
 
         The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is
         estimated by the jackknife.
         """
         new_queries = sample.most_queries_per_row
-        if not others:
-            others = predictions
+        if other is None:
+            other = OtherRun(sample, predictions)
         n_labels = sample.n_labels
         if not n_labels:  # unknown, so it is taken from the labels that occur
-            n_labels = 1 + max(*sample.truth, *predictions, *others)
+            n_labels = 1 + max(*sample.truth, *predictions, *other.sample.truth, *other.predictions)
         counts = _label_counts(sample.truth, predictions, n_labels)
-        other_counts = _label_counts(sample.truth, others, n_labels)
-        scores = _f1_contributions(sample.truth, predictions, counts, other_counts, new_queries)
+        other_counts = _label_counts(other.sample.truth, other.predictions, n_labels)
+        weight = other.weight(sample)
+        pooled = []
+        for own, others in zip(counts, other_counts, strict=True):
+            pooled.append(_pooled_f1(own.hits, own.size, others.hits, others.size, weight))
+        scores = _f1_contributions(sample.truth, predictions, counts, pooled, new_queries)
 
         # One more row lowers macro F1 most if all its queries have one label and get another one as prediction: the
         # size of both labels grows, and their hits do not. It raises macro F1 most if all its queries are hits of one
@@ -720,7 +752,7 @@ def _f1_contributions(
     truth: Sequence[int],
     predictions: Sequence[int],
     counts: Sequence[_LabelCount],
-    other_counts: Sequence[_LabelCount],
+    pooled_f1: Sequence[float],
     row_queries: int,
 ) -> list[float]:
     """Return the contribution of each query to the macro F1 of a run.
@@ -739,14 +771,13 @@ def _f1_contributions(
         truth: True label of each query.
         predictions: Predicted label of each query.
         counts: The counts of each label in this run.
-        other_counts: The counts of each label in the other run.
+        pooled_f1: The F1 of each label in both runs together.
         row_queries: Number of queries of the largest test row.
     """
     n_labels = len(counts)
     penalties = []
     rewards = []
-    for label_count, other_count in zip(counts, other_counts, strict=True):
-        pooled_f1 = 2.0 * (label_count.hits + other_count.hits) / max(1, label_count.size + other_count.size)
+    for label_count, label_f1 in zip(counts, pooled_f1, strict=True):
         size = label_count.size
         if not size:
             penalties.append(0.0)
@@ -756,7 +787,7 @@ def _f1_contributions(
         # So the size is that of the sample without the row. Each query of it has one true and one predicted label.
         if size > 2 * row_queries:
             size -= 2 * row_queries
-        penalties.append(pooled_f1 / size / n_labels)
+        penalties.append(label_f1 / size / n_labels)
         rewards.append(2.0 / size / n_labels)
 
     contributions = []
@@ -812,20 +843,20 @@ class MicroF1(Statistic):
     def __init__(self, most: tuple[float, float]) -> None:
         self._most_true, self._most_predicted = most
 
-    def of_run(self, sample: Sample, predictions: Sequence[Any], others: Sequence[Any] = ()) -> Contributions:
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the micro F1 of one run, and the contribution of each test row.
 
         A query with h hits and the size d contributes ``(2 h - F1 d) / size``, the derivative of F1 = 2 hits / size. F1
         in this formula is that of both runs together, as for macro F1 (:func:`_f1_contributions`).
         """
-        if not others:
-            others = predictions
+        if other is None:
+            other = OtherRun(sample, predictions)
         hits = sum(query_hits for query_hits, _ in predictions)
         size = sum(query_size for _, query_size in predictions)
-        other_hits = sum(query_hits for query_hits, _ in others)
-        other_size = sum(query_size for _, query_size in others)
+        other_hits = sum(query_hits for query_hits, _ in other.predictions)
+        other_size = sum(query_size for _, query_size in other.predictions)
 
-        pooled_f1 = 2.0 * (hits + other_hits) / max(1.0, size + other_size)
+        pooled_f1 = _pooled_f1(hits, size, other_hits, other_size, other.weight(sample))
         value = 0.0
         scores = [0.0] * len(predictions)
         if size:

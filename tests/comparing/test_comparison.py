@@ -191,7 +191,7 @@ def test_failed_queries_are_compared_at_their_worst_and_values_are_those_of_the_
     assert 0 < failed < 60
     found = compare(partial, whole)
     (line,) = found.datasets
-    assert (line.queries, line.missing) == (60, (failed, 0))
+    assert (line.queries, line.missing) == ((60, 60), (failed, 0))
     assert f"own: {failed} of 60 queries of first have no score: {MEANING}" in found.left_out
     assert line.values == (partial.divided["own"]["accuracy"], whole.divided["own"]["accuracy"])
     correct = partial.divided["own"]["accuracy"] * (60 - failed)
@@ -658,7 +658,7 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
     bounds = p_value_bounds(aligned)
     assert bounds is not None
     for pair in combinations(aligned.order, 2):
-        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(aligned.difference(*pair)).holm - 1e-12
+        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(aligned.pair(*pair).difference).holm - 1e-12
 
 
 @pytest.mark.parametrize("most_runs", [2, 20])
@@ -728,8 +728,8 @@ def test_ranks_over_templates_and_draws() -> None:
 
 def test_the_limits_of_micro_f1_are_those_of_all_rounds_in_any_order() -> None:
     """An earlier round with more predicted labels was forgotten, so the limit was too small."""
-    many = [(0, 3, 150, 2)]
-    few = [(1, 5, 20, 2)]
+    many = [(0, ["label"] * 3, ["label"] * 150, ["label"] * 2)]
+    few = [(1, ["label"] * 5, ["label"] * 20, ["label"] * 2)]
     for rounds in ([many, few], [few, many]):
         limits = LabelLimits(1.0, 1.0)
         for items in rounds:

@@ -71,7 +71,7 @@ def test_the_unit_of_the_test_is_the_row_with_all_its_epochs(tmp_path: Path) -> 
         means.append([sum(values) for values in points])
     results = read_logs(*paths, value_range=(0, 1), higher_is_better=True)
     (line,) = compare(*results.values()).datasets
-    assert (line.rows, line.queries) == (16, 48)
+    assert (line.rows, line.queries) == (16, (48, 48))
     # The sums of three epochs are used, so that their decimal numbers are short; their differences are at most 3.
     sums = [[round(value, 2) for value in values] for values in means]
     steps = [Fraction(str(a)) - Fraction(str(b)) for a, b in zip(*sums, strict=True)]
@@ -164,7 +164,7 @@ def test_epochs_that_a_cancelled_run_lacks_count_at_their_worst(tmp_path: Path) 
     first = write_archive(tmp_path / "a.eval", half, cancelled)
     second = write_archive(tmp_path / "b.eval", complete, inspect_header(MODELS[1], 20, epochs=2))
     (line,) = compare(*read_logs(first, second).values()).datasets
-    assert (line.rows, line.queries, line.missing) == (20, 40, (20, 0))
+    assert (line.rows, line.queries, line.missing) == (20, (40, 40), (20, 0))
     assert line.ends == (0.5, 1.0)  # the missing epochs are all wrong, or all right
 
 

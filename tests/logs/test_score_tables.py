@@ -53,7 +53,7 @@ def test_repeats_of_a_row_are_one_test_row(tmp_path: Path) -> None:
         tables.append(write(tmp_path / f"{name}.csv", "row,repeat,acc\n" + "".join(rows)))
     results = read_logs(*tables)
     (line,) = compare(results["first"], results["second"]).datasets
-    assert (line.rows, line.queries) == (10, 30)
+    assert (line.rows, line.queries) == (10, (30, 30))
     # The sign test of 8 rows against 2, on both sides: 1 + 10 of 1024 outcomes are more extreme, 45 as extreme, and
     # these count in part. 24 against 6 would be .0014.
     observed_share = 1 - 0.0214 * 10**0.5

@@ -15,7 +15,7 @@ import numpy as np
 
 from StaICC.metrics import paired_tests as paired
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Contributions, Mean, MicroF1, Sample, Statistic
+from StaICC.metrics.statistics import Contributions, Mean, MicroF1, OtherRun, Sample, Statistic
 
 Array = np.ndarray[Any, Any]
 Null = Callable[[Any, int], paired.PairedDifference]
@@ -27,7 +27,9 @@ def of_pair(parts: Sequence[Contributions]) -> paired.PairedDifference:
 
 
 def both(statistic: Statistic, sample: Sample, first: Sequence[Any], second: Sequence[Any]) -> list[Contributions]:
-    return [statistic.of_run(sample, *runs) for runs in ((first, second), (second, first))]
+    of_first = statistic.of_run(sample, first, OtherRun(sample, second))
+    of_second = statistic.of_run(sample, second, OtherRun(sample, first))
+    return [of_first, of_second]
 
 
 def of_score(key: str, truth: Sequence[int], runs: Sequence[Any], rows: Sequence[int], n: int, labels: int = 2) -> Any:
