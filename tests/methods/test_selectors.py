@@ -131,7 +131,8 @@ def test_all_queries_are_shown_the_demonstrations_of_the_highest_values() -> Non
         lines = [pool[candidates[member]] for member in members]
         write = experimentor.prompt_former.write_prompt_from_dataline
         predicted = Kernel().batch([write(lines, rows[row][0]) for row in queries], labels)
-        return sum(labels[row.index(max(row))] == rows[number][1] for row, number in zip(predicted, queries)) / 6
+        names = [labels[row.index(max(row))] for row in predicted]
+        return sum(name == rows[number][1] for name, number in zip(names, queries, strict=True)) / 6
 
     totals = [0.0] * 5
     for order in orders:
