@@ -119,8 +119,9 @@ def _slope_interval(
     all_rows = sorted(set().union(*rows_by_condition))
     terms = []
     for sample, predictions_of_outcome, rows in zip(samples, predictions, rows_by_condition, strict=True):
-        share = statistic.part(sample, predictions_of_outcome, level).scaled(1.0 / highest_score)
-        terms.append(aligned(of_difference(share, level), rows, all_rows))
+        used_level = sample.level_of_formulas(level)
+        share = statistic.part(sample, predictions_of_outcome, used_level).scaled(1.0 / highest_score)
+        terms.append(aligned(of_difference(share, used_level), rows, all_rows))
     method = "variance recovery over conditions, unit: test row"
     slope = combine(terms, weights).interval(level, method, -largest_slope, largest_slope)
     return replace(slope, low=highest_score * slope.low, high=highest_score * slope.high)

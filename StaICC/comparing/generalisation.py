@@ -22,7 +22,7 @@ from StaICC.comparing.verdicts import Tested
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics import crossed_effects as crossed
-from StaICC.metrics.clusters import too_few_clusters
+from StaICC.metrics.clusters import level_over_clusters, too_few_clusters
 from StaICC.metrics.crossed_effects import SOURCES, CrossedEffects, generalise, mean_effects
 from StaICC.metrics.intervals import Interval, mean_interval, ratio_part
 from StaICC.metrics.paired_tests import holm
@@ -245,7 +245,11 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
             unit = _unit_of(result, dataset, row)
             hits[unit] = hits.get(unit, 0.0) + math.fsum(predicted)
             predictions[unit] = predictions.get(unit, 0.0) + len(predicted)
-    accuracy = ratio_part(list(hits.values()), list(predictions.values()), level)
+    used_level = level
+    if result.details[dataset].clusters is not None:
+        total = math.fsum(predictions.values())
+        used_level = level_over_clusters(level, [count / total for count in predictions.values()])
+    accuracy = ratio_part(list(hits.values()), list(predictions.values()), used_level)
     fixed = accuracy.interval(level, Statistic.method)
     return Decomposition(dataset, accuracy.value, effects, fixed, generalise(accuracy.value, fixed, effects))
 

@@ -143,6 +143,8 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
             for difference in score.from_zero.bounds or ():
                 if difference.unbounded or difference.upward_bias or difference.downward_bias:
                     return False
+                if difference.lower_steps is not None or difference.upper_steps is not None:
+                    return False
     return True
 
 

@@ -38,6 +38,9 @@ LEAST_CLUSTERS = 10
 """Fewest clusters of a data set for an interval or a test: the fewest for which coverage and error rates are measured
 (docs/comparing.md)."""
 
+_LARGEST_SHARE = 0.5
+"""Least share of the queries with which a single cluster is too large: the others cannot show how it varies."""
+
 CLUSTER_METHOD = "clusters of test rows, cluster-robust variance CR2, t with Bell-McCaffrey degrees of freedom"
 
 
@@ -56,9 +59,12 @@ def too_few_clusters(sizes: Sequence[float]) -> str | None:
         sizes: The number of queries of each cluster. Clusters without a query do not count.
     """
     count = sum(1 for size in sizes if size > 0)
-    if count >= LEAST_CLUSTERS:
-        return None
-    return f"the test rows are in {count} clusters, expected at least {LEAST_CLUSTERS}"
+    if count < LEAST_CLUSTERS:
+        return f"the test rows are in {count} clusters, expected at least {LEAST_CLUSTERS}"
+    largest_share = max(sizes) / math.fsum(sizes)
+    if largest_share >= _LARGEST_SHARE:
+        return f"one of {count} clusters of test rows has {largest_share:.0%} of the queries, expected less than half"
+    return None
 
 
 def smallest_p_value(steps: Sequence[float]) -> float:
@@ -89,6 +95,25 @@ def variance_of_sum(steps: Sequence[float], shares: Sequence[float]) -> Variance
         deviation = step - total * share
         terms.append(deviation * deviation / (1.0 - share))
     return VarianceOfSum(math.fsum(terms), _degrees_of_freedom(shares))
+
+
+def level_over_clusters(level: float, shares: Sequence[float]) -> float:
+    """Return the level at which formulas for equal clusters have the limits that clusters of these sizes need.
+
+    The formulas of intervals take Student's t with one degree of freedom less than there are clusters. Unequal clusters
+    have fewer (:func:`variance_of_sum`), so their quantile is larger. It is the quantile of the formulas at the level
+    that is returned. With clusters of equal size it is the same level.
+
+    Args:
+        level: Nominal coverage.
+        shares: The share of each cluster in the queries of the data set; the sum is 1, and each is below 1.
+
+    Example:
+        >>> round(level_over_clusters(0.95, [0.1] * 10), 6), round(level_over_clusters(0.95, [0.05] * 8 + [0.3] * 2), 3)
+        (0.95, 0.999)
+    """
+    quantile = student_limit((1.0 - level) / 2.0, _degrees_of_freedom(shares))
+    return 1.0 - 2.0 * student_tail(quantile, len(shares) - 1)
 
 
 def combined(parts: Sequence[VarianceOfSum]) -> VarianceOfSum:

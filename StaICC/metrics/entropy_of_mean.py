@@ -47,7 +47,8 @@ class EntropyOfMean(Statistic):
         With m the mean probability of each label, the entropy is ``-sum(m * log(m))``. A query with the probabilities p
         contributes ``-sum(p * log(m)) / queries``, its influence up to a constant; these add up to the entropy.
 
-        Chance lowers the entropy on average: the mean of few predictions is less even than that of all.
+        Chance lowers the entropy on average: the mean of few predictions is less even than that of all. So it is its
+        own lower estimate; the upper one is :func:`code_lengths`.
         """
         count = len(predictions)
         label_sums = sums_by_label(predictions)
@@ -73,21 +74,48 @@ class EntropyOfMean(Statistic):
             lowest_after_row=entropy([total / new_count for total in certain_sums]),
             highest_after_row=entropy([total / new_count for total in even_sums]),
             range_width=math.log(len(label_sums)),
-            downward_bias=bias_of_entropy(len(label_sums), sample.n_rows),
+            upper_rows=[length / count for length in code_lengths(sample, predictions)],
         )
 
 
-def bias_of_entropy(n_labels: int, n_rows: int) -> float:
-    """Return an upper bound of the bias of the entropy of a mean prediction, or of its divergence from frequencies.
+def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
+    """Return for each test row the code length of its predictions, given those of the other rows.
 
-    The bound is ``log(1 + (labels - 1) / rows)`` (Paninski 2003, "Estimation of entropy and mutual information", Neural
-    Computation 15). Both biases, for fixed frequencies, are the expected divergence of the mean prediction of a sample
-    from that of all rows. It is at most log(1 + chi2), where chi2 is the expected chi-square distance of the two. chi2
-    is at most (labels - 1) / rows; predictions with all probability on one label reach it.
+    With p the probabilities of a query and q the mean probabilities of the queries of all other rows
+    (:func:`means_of_other_rows`), the code length of the query is ``-sum(p * log(q))``. As q does not depend on the
+    row, the expected code length is the cross-entropy of the true mean and q. It is at least the entropy of the true
+    mean (Gibbs' inequality). So the mean code length is at least the true entropy on average, whatever q is.
 
-    An estimate of the bias could be too small, because a sample does not show the labels that it lacks.
+    Args:
+        sample: The queries.
+        predictions: The probabilities of each query.
     """
-    return math.log1p((n_labels - 1) / n_rows)
+    row_sums = list(zip(*row_sums_by_label(sample, predictions), strict=True))
+    lengths = []
+    for sums, means in zip(row_sums, means_of_other_rows(row_sums, sample.sizes), strict=True):
+        lengths.append(-math.fsum(row_sum * math.log(mean) for row_sum, mean in zip(sums, means, strict=True)))
+    return lengths
+
+
+def means_of_other_rows(row_sums: Sequence[Sequence[float]], sizes: Sequence[float]) -> list[list[float]]:
+    """Return for each test row the mean probability of each label in the other rows; none of them is 0.
+
+    Half a row is added for each label (Krichevsky and Trofimov 1981), so that a label that the other rows lack has a
+    positive mean. It is as large as the mean row: the means of runs that differ in the queries for each row, and not in
+    their predictions, are the same.
+
+    Args:
+        row_sums: For each row the sum of the probabilities of each label over its queries.
+        sizes: Number of queries of each row.
+    """
+    label_sums = [math.fsum(column) for column in zip(*row_sums, strict=True)]
+    count = math.fsum(sizes)
+    half_row = 0.5 * count / len(sizes)
+    means = []
+    for sums, size in zip(row_sums, sizes, strict=True):
+        other_count = count - size + half_row * len(label_sums)
+        means.append([(total - own + half_row) / other_count for total, own in zip(label_sums, sums, strict=True)])
+    return means
 
 
 def sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:

@@ -19,9 +19,19 @@ the p-value is a weighted mean of two: that with the least favourable pseudo-row
 which has the largest step in the direction of the observed difference (:func:`favourable_weight`). With both weights
 1/2 and one query for each row, this would be McNemar's mid-p-value (Lancaster 1961).
 
-**Bias.** Chance raises or lowers some metrics on average (calibration error, entropies, macro F1). The largest bias is
-subtracted from the observed difference before it is tested. The calibration error is a sum of absolute values, one for
-each confidence bin. If the sign of a bin is uncertain, the sign with which the steps have the larger variance is used.
+**One-sided estimates.** Chance raises calibration errors and divergences on average, and lowers entropies. The claim
+that the first run has the larger value is tested with a lower estimate of its value and an upper estimate of that of
+the second run, and the other claim the other way round (``lower_rows`` and ``upper_rows`` of the contributions). Each
+is a sum over rows whose expected value is on the safe side of the true value, however few the rows are. The reason is
+the same for all of these metrics. They are convex functions of the distribution of the rows, or minus such a function:
+the largest value that a sum over rows has, of many sums. With the sum that is largest in the sample, the value is too
+large on average; with a sum that was chosen on other rows, it is too small. For the calibration error the choice are
+the signs of the confidence bins, for entropies and divergences the means of the predictions.
+
+The upper estimate of the calibration error is a sum of absolute values, one for each confidence bin. If the sign of a
+bin is uncertain, the one that makes the lower limit of the difference lowest is used (:func:`_with_lowest_limit`).
+
+**Bias.** The bias of macro F1 is estimated, and subtracted from the observed difference before it is tested.
 
 **Clusters.** If the rows of a data set are in clusters, a step is that of a cluster, and the sum of the steps has a
 cluster-robust t test (:mod:`StaICC.metrics.clusters`) in the place of the test above. A pseudo-row would be a whole
@@ -45,7 +55,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import mul
+from operator import mul, sub
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -98,6 +108,12 @@ class PairedDifference:
     """How far the expected difference of a sample may be above the true one, from the biases of both values."""
     downward_bias: float = 0.0
     """How far the expected difference of a sample may be below the true one."""
+    lower_steps: Sequence[float] | None = None
+    """Steps whose sum has an expected value that is at most the true difference: the claim that the first run has the
+    larger value is tested with them. ``None``: the same as :attr:`steps`."""
+    upper_steps: Sequence[float] | None = None
+    """Steps whose sum has an expected value that is at least the true difference: the claim that the second run has the
+    larger value is tested with them. ``None``: the same as :attr:`steps`."""
     strata: tuple[int, ...] = ()
     """The number of test rows of each data set, in the order of the steps; by default, all rows are one data set."""
     cluster_shares: tuple[float, ...] | None = None
@@ -135,14 +151,23 @@ class PairedDifference:
             largest_size=self.largest_size,
             upward_bias=self.downward_bias,
             downward_bias=self.upward_bias,
+            lower_steps=_negated_steps(self.upper_steps),
+            upper_steps=_negated_steps(self.lower_steps),
             strata=self.strata,
             cluster_shares=self.cluster_shares,
         )
 
     @property
+    def tested_steps(self) -> Sequence[float]:
+        """The steps with which the claim "the first run has the larger value" is tested."""
+        if self.lower_steps is None:
+            return self.steps
+        return self.lower_steps
+
+    @property
     def _steps_by_dataset(self) -> list[Sequence[float]]:
-        """For each data set the steps of its test rows."""
-        return self._by_dataset(self.steps)
+        """For each data set the tested steps of its test rows."""
+        return self._by_dataset(self.tested_steps)
 
     def _by_dataset(self, values: Sequence[float]) -> list[Sequence[float]]:
         """Return the values of each data set, of one value for each step."""
@@ -155,7 +180,7 @@ class PairedDifference:
 
     @cached_property
     def condensed(self) -> list[CondensedSteps]:
-        """The steps, replaced by few values (:func:`condensed`).
+        """The tested steps, replaced by few values (:func:`condensed`).
 
         Data sets with the same number of rows are taken together, because their rows have the same weight.
         """
@@ -170,7 +195,7 @@ class PairedDifference:
 
     @cached_property
     def variance(self) -> float:
-        """The variance of the difference, if the test rows of each data set are drawn independently."""
+        """The variance of the sum of the tested steps, if the rows of each data set are drawn independently."""
         return math.fsum(_variance_of_sum(steps) for steps in self._steps_by_dataset)
 
     @cached_property
@@ -187,6 +212,13 @@ class PairedDifference:
         if self.cluster_shares is None:
             return []
         return self._by_dataset(self.cluster_shares)
+
+
+def _negated_steps(steps: Sequence[float] | None) -> list[float] | None:
+    """Return minus each step; ``None`` for ``None``."""
+    if steps is None:
+        return None
+    return [-step for step in steps]
 
 
 def _variance_of_sum(steps: Sequence[float]) -> float:
@@ -224,19 +256,13 @@ def paired_difference(
     second_value = math.fsum(weight * term.value for weight, term in second)
     difference = first_value - second_value
 
-    steps = _row_steps(signed_terms)
-    if any(steps):
-        steps = _with_largest_variance(steps, _sign_changes(signed_terms))
-    # The steps need not add up to the difference: some contributions are derivatives (F1), and the signs of uncertain
-    # terms may have changed. Each row gets an equal share of what the sum lacks. A rounding error is not shared, so
-    # that equal steps stay equal. A cluster gets a share by its size.
-    missing_share = (difference - math.fsum(steps)) / len(steps)
-    if abs(missing_share) * len(steps) > _ROUNDING:
-        if cluster_shares is None:
-            steps = [step + missing_share for step in steps]
-        else:
-            missing = missing_share * len(steps)
-            steps = [step + missing * share for step, share in zip(steps, cluster_shares, strict=True)]
+    steps = _row_steps([(weight, term.rows) for weight, term in signed_terms], difference, cluster_shares)
+    lower_steps = None
+    upper_steps = None
+    if any(term.has_one_sided_estimates for _, term in signed_terms):
+        lower_steps = _lower_steps(signed_terms, cluster_shares)
+        # The upper steps are minus the lower steps of second minus first.
+        upper_steps = _negated_steps(_lower_steps([(-weight, term) for weight, term in signed_terms], cluster_shares))
 
     # Both runs have the same weights and ranges, so the sum over both runs counts the range of the difference twice.
     largest_size = math.fsum(abs(weight) * term.range_width for weight, term in signed_terms) / 2.0
@@ -249,6 +275,8 @@ def paired_difference(
         largest_size=largest_size,
         upward_bias=_bias(signed_terms, upward=True),
         downward_bias=_bias(signed_terms, upward=False),
+        lower_steps=lower_steps,
+        upper_steps=upper_steps,
         cluster_shares=None if cluster_shares is None else tuple(cluster_shares),
     )
 
@@ -262,50 +290,99 @@ _ROUNDING = 1e-12
 _OPPOSITE_END: Mapping[RangeEnd, RangeEnd] = {"lowest": "highest", "highest": "lowest"}
 
 
-def _row_steps(signed_terms: _SignedTerms) -> list[float]:
-    """Return for each row the weighted sum of its contributions to all terms: its step."""
-    weighted_contributions = []
-    for weight, term in signed_terms:
-        weighted_contributions.append([weight * contribution for contribution in term.rows])
-    contributions_by_row = zip(*weighted_contributions, strict=True)
-    return [math.fsum(contributions) for contributions in contributions_by_row]
+def _row_steps(
+    weighted_rows: Sequence[tuple[float, Sequence[float]]], total: float, cluster_shares: Sequence[float] | None
+) -> list[float]:
+    """Return for each row the weighted sum of its contributions to all terms, its step; the steps add up to the total.
 
+    Some contributions are derivatives (F1), which need not add up to the value. Each row gets an equal share of what
+    the sum lacks, a cluster a share by its size. A rounding error is not shared, so that equal steps stay equal.
 
-def _sign_changes(signed_terms: _SignedTerms) -> list[list[float]]:
-    """Return for each term with an uncertain sign what its opposite sign subtracts from the steps.
-
-    A term a becomes -a, so 2 a is subtracted from each step.
+    Args:
+        weighted_rows: The weight of each term, and the contributions of all rows to it.
+        total: The sum of the steps.
+        cluster_shares: The share of each cluster in the queries, if the rows are clusters.
     """
-    changes = []
+    weighted_contributions = []
+    for weight, rows in weighted_rows:
+        weighted_contributions.append([weight * contribution for contribution in rows])
+    contributions_by_row = zip(*weighted_contributions, strict=True)
+    steps = [math.fsum(contributions) for contributions in contributions_by_row]
+
+    missing = total - math.fsum(steps)
+    if abs(missing) <= _ROUNDING:
+        return steps
+    if cluster_shares is None:
+        return [step + missing / len(steps) for step in steps]
+    return [step + missing * share for step, share in zip(steps, cluster_shares, strict=True)]
+
+
+def _lower_steps(signed_terms: _SignedTerms, cluster_shares: Sequence[float] | None) -> list[float]:
+    """Return the steps with which the claim is tested that the weighted sum of the terms is positive.
+
+    A term with a positive weight counts with its lower estimate, a term with a negative weight with its upper estimate.
+    A term without such an estimate counts with its value.
+
+    Args:
+        signed_terms: The weights and the metrics of both runs.
+        cluster_shares: The share of each cluster in the queries, if the rows are clusters.
+    """
+    weighted_rows = []
+    totals = []
+    sign_changes = []
     for weight, term in signed_terms:
-        for uncertain_term in term.uncertain_terms:
-            changes.append([2.0 * weight * contribution for contribution in uncertain_term])
-    return changes
+        is_positive = weight > 0.0
+        one_sided_rows = term.lower_rows if is_positive else term.upper_rows
+        if one_sided_rows is None:
+            weighted_rows.append((weight, term.rows))
+            totals.append(weight * term.value)
+        else:
+            weighted_rows.append((weight, one_sided_rows))
+            totals.append(weight * math.fsum(one_sided_rows))
+        if not is_positive:
+            for uncertain_term in term.uncertain_terms:
+                # A term a becomes -a, so 2 a is subtracted from each step.
+                sign_changes.append([2.0 * weight * contribution for contribution in uncertain_term])
+    steps = _row_steps(weighted_rows, math.fsum(totals), cluster_shares)
+    return _with_lowest_limit(steps, sign_changes)
 
 
-def _with_largest_variance(steps: list[float], sign_changes: list[list[float]]) -> list[float]:
-    """Return the steps with the uncertain signs that make their variance largest.
+def _with_lowest_limit(steps: list[float], sign_changes: Sequence[Sequence[float]]) -> list[float]:
+    """Return the steps with the uncertain signs that make the lower confidence limit of their sum lowest.
 
-    The search is greedy: it changes the sign that increases the variance most, until none does. The largest variance is
-    the careful choice, because a small one makes differences significant.
+    The upper estimate of a sum of absolute values is the largest of the sums with any signs. The signs of the sample
+    make the sum of the steps lowest; other signs can make their variance larger. With the true signs, which are not
+    known, the test would be valid. So the signs are chosen that make it hardest to pass: those with the lowest limit
+    ``sum - 1.96 * sqrt(variance)``. The search is greedy: it changes the sign that lowers the limit most, until none
+    does.
 
     Args:
         steps: One step for each row.
         sign_changes: For each uncertain sign what its change subtracts from the steps.
     """
+    z = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0)
     remaining_changes = list(sign_changes)
+    limit = _lower_limit(steps, z)
     while remaining_changes:
-        changed_steps = []
+        candidates = []
         for changes in remaining_changes:
-            changed_steps.append([step - change for step, change in zip(steps, changes, strict=True)])
-        variances = [_variance_of_sum(changed) for changed in changed_steps]
-        largest = max(variances)
-        if largest <= _variance_of_sum(steps):
+            candidates.append(list(map(sub, steps, changes)))
+        limits = [_lower_limit(candidate, z) for candidate in candidates]
+        lowest = min(limits)
+        if lowest >= limit:
             break
-        index = variances.index(largest)
-        steps = changed_steps[index]
+        index = limits.index(lowest)
+        limit = lowest
+        steps = candidates[index]
         del remaining_changes[index]
     return steps
+
+
+def _lower_limit(steps: Sequence[float], z: float) -> float:
+    """Return the sum of the steps minus z of its standard deviations, for independent rows."""
+    total = math.fsum(steps)
+    variance = math.fsum(map(mul, steps, steps)) - total * total / len(steps)
+    return total - z * math.sqrt(max(0.0, variance))
 
 
 def _extreme_step(signed_terms: _SignedTerms, end: RangeEnd, difference: float, *, n_rows: int) -> float:
@@ -359,10 +436,15 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
     """
     count = len(differences)
     steps: list[float] = []
+    lower_steps: list[float] = []
+    upper_steps: list[float] = []
     strata: list[int] = []
     for difference in differences:
         steps.extend(step / count for step in difference.steps)
+        lower_steps.extend(step / count for step in difference.tested_steps)
+        upper_steps.extend(-step / count for step in difference.negated.tested_steps)
         strata.extend(difference.strata)
+    has_one_sided_steps = any(difference.lower_steps or difference.upper_steps for difference in differences)
     return PairedDifference(
         first=math.fsum(difference.first for difference in differences) / count,
         second=math.fsum(difference.second for difference in differences) / count,
@@ -372,6 +454,8 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
         largest_size=math.fsum(difference.largest_size for difference in differences) / count,
         upward_bias=math.fsum(difference.upward_bias for difference in differences) / count,
         downward_bias=math.fsum(difference.downward_bias for difference in differences) / count,
+        lower_steps=lower_steps if has_one_sided_steps else None,
+        upper_steps=upper_steps if has_one_sided_steps else None,
         strata=tuple(strata),
         cluster_shares=_shares_of_all(differences),
     )
@@ -882,12 +966,13 @@ def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
         return _NORMAL.inv_cdf(p_between) - wanted_quantile
 
     # The search starts from two numbers, `low` below the end and `high` above it. First, `high` is the observed
-    # difference, and `low` is two distances below. The distance is the sum of three sizes, none of them negative: the
-    # standard deviation of the difference, the size of the pseudo-row, and the upward bias. The pseudo-row is the row
-    # with the lowest possible step that the test adds to the sample.
+    # difference, or the sum of the tested steps if that is larger, and `low` is two distances below. The distance is
+    # the sum of three sizes, none of them negative: the standard deviation of the difference, the size of the
+    # pseudo-row, and the upward bias. The pseudo-row is the row with the lowest possible step that the test adds to the
+    # sample.
     pseudo_row_size = -difference.lowest_step  # the lowest step is negative or 0
     distance = math.sqrt(difference.variance) + pseudo_row_size + difference.upward_bias
-    high = difference.difference
+    high = max(difference.difference, math.fsum(difference.tested_steps))
     if distance == 0.0:  # rows do not vary, and no row can lower the difference
         return high
     low = high - 2.0 * distance
@@ -954,11 +1039,15 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     - b is the size of the pseudo-row: the largest possible step of one row, which the test adds to the sample.
     - w is the weight of the most favourable pseudo-row (:func:`favourable_weight`). The pseudo-row lowers the weighted
       sum by b with the weight 1 - w, and raises it by b with the weight w.
-    - bias is the upward or the downward bias of the difference, whichever is larger.
-    - variance is that of the observed difference.
+    - bias is what the test subtracts from the observed difference: its upward bias, and the distance from the observed
+      difference to the sum of the tested steps.
+    - variance is that of the sum of the tested steps.
     - z_a = 1.96 is the normal quantile of the two-sided level, and z_b = 0.84 that of the power.
     - rows is the number of test rows. The test adds up squared steps, not squared deviations from the mean step. Steps
       that add up to d have the mean d / rows, which adds ``rows * (d / rows)^2 = d^2 / rows`` to the sum.
+
+    It is not known which run has the larger value. If the two claims are tested with other steps or another bias, the
+    larger solution counts.
 
     Args:
         difference: The observed difference; only the variation of its steps is used, and not its value.
@@ -976,13 +1065,34 @@ def detectable_difference(difference: PairedDifference) -> float | None:
         return None
     if difference.cluster_shares is not None:
         return _detectable_over_clusters(difference)
+    if_first_is_larger = _detectable_if_first_is_larger(difference)
+    if_second_is_larger = _detectable_if_first_is_larger(difference.negated)
+    if if_first_is_larger is None or if_second_is_larger is None:
+        return None
+    detectable = max(if_first_is_larger, if_second_is_larger)
+    largest_possible = math.fsum(map(abs, difference.steps))
+    if 0.0 < detectable <= largest_possible:
+        return detectable
+    return None
+
+
+def _detectable_if_first_is_larger(difference: PairedDifference) -> float | None:
+    """Return the solution of the equation of :func:`detectable_difference` for the claim that the first run is larger.
+
+    Args:
+        difference: The observed difference.
+
+    Returns:
+        The solution; ``None`` if there is none, as with less than four rows.
+    """
     z_a = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0)
     z_b = _NORMAL.inv_cdf(0.8)
     # Several data sets count as a single one for which the term d^2 / rows is the same. Data sets of equal size count
     # as one data set with all their rows.
     rows = len(difference.strata) ** 2 / math.fsum(1.0 / size for size in difference.strata)
     pseudo_row_size = max(-difference.lowest_step, difference.highest_step)
-    bias = max(difference.upward_bias, difference.downward_bias)
+    distance_to_tested = max(0.0, difference.difference - math.fsum(difference.tested_steps))
+    bias = difference.upward_bias + distance_to_tested
 
     # The terms without d are f = (1 - 2 w) b + bias + z_b sqrt(variance), outside the root of z_a, and
     # s = z_a^2 (variance + b^2) inside it. The equation is then (d - f)^2 = s + z_a^2 d^2 / rows. It is quadratic in d,
@@ -991,15 +1101,10 @@ def detectable_difference(difference: PairedDifference) -> float | None:
     f = (1.0 - 2.0 * w) * pseudo_row_size + bias + z_b * math.sqrt(difference.variance)
     s = z_a * z_a * (difference.variance + pseudo_row_size**2)
     coefficient_of_square = 1.0 - z_a * z_a / rows
-    if coefficient_of_square <= 0.0:  # with less than four rows, the equation has no solution
+    if coefficient_of_square <= 0.0:
         return None
     root = math.sqrt(f * f - coefficient_of_square * (f * f - s))
-    detectable = (f + root) / coefficient_of_square
-
-    largest_possible = math.fsum(map(abs, difference.steps))
-    if 0.0 < detectable <= largest_possible:
-        return detectable
-    return None
+    return (f + root) / coefficient_of_square
 
 
 def _detectable_over_clusters(difference: PairedDifference) -> float:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics import classification, intervals
-from StaICC.metrics.clusters import too_few_clusters
+from StaICC.metrics.clusters import level_over_clusters, too_few_clusters
 from StaICC.metrics.diagnosis import entropy
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval
 
@@ -61,12 +61,24 @@ class Contributions:
     """How far the expected value in samples of this size may be above the true value."""
     downward_bias: float = 0.0
     """How far the expected value in samples of this size may be below the true value."""
+    lower_rows: Sequence[float] | None = None
+    """Contributions that add up to an estimate whose expected value is at most the true value. The claim that the run
+    has the larger value is tested with them. ``None``: the same as :attr:`rows`."""
+    upper_rows: Sequence[float] | None = None
+    """Contributions that add up to an estimate whose expected value is at least the true value. The claim that the run
+    has the smaller value is tested with them. ``None``: the same as :attr:`rows`."""
     uncertain_terms: tuple[Sequence[float], ...] = ()
     """The terms of the contributions that might have the opposite sign; each has one number for each test row.
 
     A metric that is a sum of absolute values ``|a|``, such as the calibration error, has one term for each of them. The
     contributions contain it with the sign of the observed ``a``. If ``a`` is near 0, the true sign may be the opposite.
+    They matter for the claim that the run has the smaller value.
     """
+
+    @property
+    def has_one_sided_estimates(self) -> bool:
+        """Whether claims about the run are tested with an estimate that differs from its value."""
+        return self.lower_rows is not None or self.upper_rows is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +133,19 @@ class Sample:
         if self.unit != "cluster":
             return None
         return [size / len(self.rows) for size in self.sizes]
+
+    def level_of_formulas(self, level: float) -> float:
+        """Return the level at which the formulas of intervals have this coverage.
+
+        It is the same level, except for a sample by cluster whose clusters have different sizes.
+
+        Args:
+            level: Nominal coverage.
+        """
+        shares = self.cluster_shares
+        if shares is None:
+            return level
+        return level_over_clusters(level, shares)
 
     def sums(self, values: Iterable[float]) -> list[float]:
         """Return the sum of the values of the queries of each test row."""
@@ -241,7 +266,12 @@ class Statistic:
         If the test rows are in clusters, the interval is over clusters.
         """
         units = sample.by_cluster()
-        return self.withheld(units, lambda: self._interval(units, predictions, level))
+        return self.withheld(units, lambda: self._interval_over_units(units, predictions, level))
+
+    def _interval_over_units(self, units: Sample, predictions: Sequence[Any], level: float) -> Interval:
+        """Return the confidence interval over test rows, or over clusters, with its nominal coverage."""
+        interval = self._interval(units, predictions, units.level_of_formulas(level))
+        return replace(interval, level=level)
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return an interval, or the reason why it is withheld: not shown, because it is too unreliable.

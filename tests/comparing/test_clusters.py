@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import random
@@ -19,6 +20,9 @@ from StaICC.comparing.planning import Components, components_of, plan
 from StaICC.comparing.verdicts import Tested, Untested
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics.clusters import variance_of_sum
+from StaICC.report.page import report_html
+from StaICC.results.interval_scope import scope_notes
+from StaICC.results.model_card import model_index
 from StaICC.results.result import Result
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -207,6 +211,21 @@ def test_tables_and_comparisons_say_that_all_rows_share_two_lists(generalising: 
     assert sentence in str(mixed)
     no_demonstrations = run(0.2, 1, cluster=None, sampler="nested-shared", k=0, limit=30)
     assert "lists only" not in str(no_demonstrations)
+
+
+def test_reports_and_model_cards_have_the_same_sentences(runs: dict[str, Result]) -> None:
+    shared = run(0.2, 1, cluster=None, sampler="nested-shared", limit=30)
+    (note,) = scope_notes([shared])
+    (entry,) = model_index([shared])
+    assert {evaluation["dataset"]["args"]["intervals"] for evaluation in entry["results"]} == {note}
+    assert note in html.unescape(report_html({"shared": shared}))
+    (note,) = scope_notes([runs["weak"]])
+    assert note in html.unescape(report_html({"clusters": runs["weak"]}))
+    own = run(0.2, 1, cluster=None, limit=30)
+    assert scope_notes([own]) == []
+    (entry,) = model_index([own])
+    assert all("intervals" not in evaluation["dataset"]["args"] for evaluation in entry["results"])
+    assert "Each test row has demonstrations of its own" in html.unescape(report_html({"own": own}))
 
 
 def test_two_lists_that_differ_call_equal_models_different_over_lists() -> None:

@@ -14,6 +14,7 @@ from scipy import stats
 from StaICC.metrics.clusters import (
     LEAST_CLUSTERS,
     combined,
+    level_over_clusters,
     student_limit,
     student_tail,
     variance_of_sum,
@@ -31,7 +32,7 @@ from StaICC.metrics.paired_tests import (
     upper_p_value,
 )
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Sample
+from StaICC.metrics.statistics import OtherRun, Sample
 
 ACCURACY = STATISTICS["accuracy"]
 MACRO_F1 = STATISTICS["macro_F1"]
@@ -162,6 +163,24 @@ def test_nine_clusters_and_few_that_differ_are_untested() -> None:
     assert difference_interval(rarely) is None
 
 
+def test_a_cluster_with_more_than_half_of_the_rows_is_too_large() -> None:
+    dominated = difference_of([130] + [10] * 11, seed=1)
+    assert too_few_rows(dominated) == (
+        "one of 12 clusters of test rows has 54% of the queries, expected less than half"
+    )
+    assert too_few_rows(difference_of([90] + [10] * 11, seed=1)) is None
+
+
+def test_unequal_clusters_have_the_quantile_of_their_degrees_of_freedom() -> None:
+    sizes = [30.0, 20.0, *[5.0] * 12]
+    shares = [size / sum(sizes) for size in sizes]
+    level = level_over_clusters(0.95, shares)
+    freedom = variance_of_sum([0.0] * len(shares), shares).degrees_of_freedom
+    # The formulas take t with 13 degrees of freedom, of 14 clusters.
+    assert stats.t.isf((1.0 - level) / 2.0, 13) == pytest.approx(stats.t.isf(0.025, freedom), rel=1e-6)
+    assert level_over_clusters(0.9, [0.1] * 10) == pytest.approx(0.9)
+
+
 def test_clusters_that_all_differ_alike_have_no_p_value_of_zero() -> None:
     n = 10
     alike = PairedDifference(1.0, 0.0, [1 / n] * n, -1 / n, 1 / n, cluster_shares=(1 / n,) * n)
@@ -217,13 +236,13 @@ def test_equal_models_are_called_different_in_five_of_a_hundred_samples_not_in_t
         sample, first, second = clustered_sample(clusters=20, rows=16, seed=seed, sd=1.0)
         units = sample.by_cluster()
         over_clusters = paired_difference(
-            [(1.0, statistic.of_run(units, first, second))],  # type: ignore[attr-defined]
-            [(1.0, statistic.of_run(units, second, first))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(units, first, OtherRun(units, second)))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(units, second, OtherRun(units, first)))],  # type: ignore[attr-defined]
             units.cluster_shares,
         )
         over_rows = paired_difference(
-            [(1.0, statistic.of_run(sample, first, second))],  # type: ignore[attr-defined]
-            [(1.0, statistic.of_run(sample, second, first))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(sample, first, OtherRun(sample, second)))],  # type: ignore[attr-defined]
+            [(1.0, statistic.of_run(sample, second, OtherRun(sample, first)))],  # type: ignore[attr-defined]
         )
         wrong += p_value(over_clusters) <= 0.05
         wrong_over_rows += p_value(over_rows) <= 0.05

@@ -3,7 +3,7 @@
 The logit of a correct prediction is a constant plus an effect of the cluster, which is normal with standard deviation
 sd, of each run its own. In half of the rows of a cluster with sd > 0, the true label is that of the cluster. Unequal
 sizes are exponential with the mean that is stated. Run with --all for all cells of accuracy, or --metrics for the other
-metrics (slow); the tables are in docs/comparing.md.
+metrics (slow), or --rare for clusters of a rare kind; the tables are in docs/comparing.md.
 """
 
 import argparse
@@ -12,10 +12,11 @@ import random
 
 import numpy
 
+from StaICC.metrics.clusters import level_over_clusters
 from StaICC.metrics.intervals import NoInterval, ratio_part
 from StaICC.metrics.paired_tests import PairedDifference, difference_interval, p_value, paired_difference, too_few_rows
 from StaICC.metrics.scores import STATISTICS
-from StaICC.metrics.statistics import Sample
+from StaICC.metrics.statistics import OtherRun, Sample
 
 LEVEL = 0.95
 LABELS = 3
@@ -85,8 +86,8 @@ def difference_of(statistic, sample, first, second):
     units = sample.by_cluster()
     first, second = predictions(statistic, first), predictions(statistic, second)
     return paired_difference(
-        [(1.0, statistic.of_run(units, first, second))],
-        [(1.0, statistic.of_run(units, second, first))],
+        [(1.0, statistic.of_run(units, first, OtherRun(units, second)))],
+        [(1.0, statistic.of_run(units, second, OtherRun(units, first)))],
         units.cluster_shares,
     )
 
@@ -105,7 +106,7 @@ def cell(clusters, rows, sd, unequal, logit, metrics, samples, gain):
             statistic = STATISTICS[metric]
             # The coverage of a metric whose interval is withheld over clusters is measured all the same.
             units = sample.by_cluster()
-            interval = statistic._interval(units, predictions(statistic, first), LEVEL)
+            interval = statistic._interval_over_units(units, predictions(statistic, first), LEVEL)
             assert not isinstance(interval, NoInterval)
             count = counts[metric]
             count[0] += interval.low <= truths[metric] <= interval.high
@@ -140,9 +141,10 @@ def cell_of_accuracy(clusters, rows, sd, unequal, logit, samples, gain):
         first, second, better = (
             generator.binomial(sizes, shares_correct(x)).tolist() for x in (logit, logit, logit + gain)
         )
-        term = ratio_part([float(hits) for hits in first], [float(size) for size in sizes], LEVEL)
-        covered += term.value - term.below <= truth <= term.value + term.above
         shares = [size / total for size in sizes]
+        level = level_over_clusters(LEVEL, shares)
+        term = ratio_part([float(hits) for hits in first], [float(size) for size in sizes], level)
+        covered += term.value - term.below <= truth <= term.value + term.above
         equal = _difference_of_hits(first, second, shares, total)
         if too_few_rows(equal) is None:
             tested += 1
@@ -153,6 +155,28 @@ def cell_of_accuracy(clusters, rows, sd, unequal, logit, samples, gain):
         if too_few_rows(different) is None:
             found += p_value(different) <= 0.05
     return covered, tested, wrong, of_difference, found
+
+
+def error_with_rare_clusters(clusters, rows, unequal, samples):
+    """Return how often equal models are called different if a tenth of the clusters is of another kind.
+
+    There, one model has the accuracy 0.9 and the other 0.1. Elsewhere the other one is a little better, so that both
+    have the same mean.
+    """
+    generator = numpy.random.default_rng([clusters, rows, unequal])
+    rng = random.Random(f"rare {clusters} {rows} {unequal}")
+    rare_share, loss = 0.1, 0.8
+    wrong = 0
+    for _ in range(samples):
+        sizes = sizes_of(rng, clusters, rows, unequal)
+        is_rare = generator.random(clusters) < rare_share
+        first = numpy.where(is_rare, 0.9 - loss, 0.6 + loss * rare_share / (1.0 - rare_share))
+        second = numpy.where(is_rare, 0.9, 0.6)
+        hits = [generator.binomial(sizes, chances).tolist() for chances in (first, second)]
+        total = sum(sizes)
+        difference = _difference_of_hits(*hits, [size / total for size in sizes], total)
+        wrong += too_few_rows(difference) is None and p_value(difference) <= 0.05
+    return wrong / samples
 
 
 def _difference_of_hits(first, second, shares, total):
@@ -169,7 +193,13 @@ def main():
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--metrics", action="store_true")
+    parser.add_argument("--rare", action="store_true")
     args = parser.parse_args()
+    if args.rare:
+        for unequal in (False, True):
+            for clusters in (10, 20, 50, 100, 200):
+                print(clusters, 16, unequal, "|", error_with_rare_clusters(clusters, 16, unequal, args.samples))
+        return
     sds = (0.0, 1.0, 2.0)
     print("clusters rows unequal sd logit metric | coverage | type I, tested | difference covered | power (0.7 logits)")
     for unequal in (False, True):
