@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from StaICC.methods.features import numpy
+from StaICC.methods.packed_features import numpy
 
 SCALE = 0.1
 """The weight of diversity against relevance, lambda in CEIL; 0.1 as in the authors' code."""

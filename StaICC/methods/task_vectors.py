@@ -17,8 +17,9 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import KernelFunction, without_failures
+from StaICC.methods.kernel_functions import KernelFunction
 from StaICC.methods.predicted_labels import accuracy
+from StaICC.methods.present_rows import without_failures
 from StaICC.methods.requests import Request
 from StaICC.methods.training_prompts import SameDemonstrations, labelled_prompts
 

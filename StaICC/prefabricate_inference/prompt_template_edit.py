@@ -20,8 +20,10 @@ from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity, identity_of
 from StaICC.kernels.protocol import Capability, capabilities_of
-from StaICC.methods import features, ppl_icl
+from StaICC.methods import ppl_icl
+from StaICC.methods.capabilities import check_capabilities
 from StaICC.methods.contract import MethodData, Variant, check_variant
+from StaICC.methods.kernel_functions import KernelFunction
 from StaICC.methods.options import NoOptions
 from StaICC.methods.prompt_views import clean_copy
 from StaICC.methods.run import Method
@@ -83,7 +85,7 @@ def PPL_ICL(
             raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
         instruction_set = ppl_icl.instructions_for(experimentor.name)
     kernel, candidates = _kernel_of(model, tokenizer), ppl_icl.check_instructions(instruction_set)
-    features.check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
+    check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
     texts = _texts_of_instructions(candidates, experimentor, check_variant(variant), calibration_number)
     losses = kernel.losses(texts)
     chosen = candidates[ppl_icl.least_perplexity(losses, len(candidates))]
@@ -110,7 +112,7 @@ def _texts_of_instructions(
 
 
 @dataclass(eq=False)
-class _CalibratedInDetail(features.KernelFunction):
+class _CalibratedInDetail(KernelFunction):
     """A kernel whose predictions are what a function makes of label probabilities, logits and hidden state."""
 
     kernel: Any
