@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from StaICC.arguments import validate_integer
@@ -45,27 +46,33 @@ def self_icl(data: MethodData) -> Steps:
     inputs that it does not write are missing: such a query has fewer demonstrations.
     """
     data.refuse_several_lists()
-    if not data.k or data.is_noisy or data.text_count > 1 or data.sets_template:
+    if not data.k or data.is_noisy or data.text_count > 1:
         raise ArgumentError(
-            "Self-ICL writes demonstrations of one text for one template: expected k of at least 1, one input text, no "
-            "noisy channel and no benchmark that sets the template"
+            "Self-ICL writes demonstrations of one text. Expected k >= 1, one input text and no noisy channel; "
+            f"got k = {data.k}, {data.text_count} input texts and noisy_channel={data.is_noisy}"
         )
     count = data.k
     zero_shot = data.on(demonstrations=[[] for _ in data.demonstrations])
     query_texts = [texts[0] for texts in data.test_texts]
-
     inputs = yield from pseudo_inputs(zero_shot, query_texts, count)
-    demonstrations = yield from pseudo_labelled(zero_shot, inputs)
-    incomplete = sum(len(shown) < count for shown in demonstrations)
-    if incomplete:
-        data.warn(f"{incomplete} of {len(query_texts)} test examples have fewer than {count} self-made demonstrations")
 
-    prompts_of_rows = []
-    for shown, text in zip(demonstrations, query_texts, strict=True):
-        prompts_of_rows.append(zero_shot.write(shown, [text]))
-    prompts = [prompts_of_rows[query.row] for query in zero_shot.queries]
-    (rows,) = yield [zero_shot.ask(prompts=prompts)]
-    return zero_shot.predictions(rows)
+    predictions: list[Any] = []
+    incomplete: set[int] = set()
+    for condition, with_template in zip(zero_shot.conditions, cycle(zero_shot.templates()), strict=False):
+        demonstrations = yield from pseudo_labelled(with_template, inputs)
+        prompts = []
+        for query in condition.queries:
+            shown = demonstrations[query.row]
+            if len(shown) < count:
+                incomplete.add(query.row)
+            prompts.append(with_template.write(shown, [query_texts[query.row]]))
+        (rows,) = yield [with_template.ask(prompts=prompts)]
+        predictions += rows
+    if incomplete:
+        data.warn(
+            f"{len(incomplete)} of {len(query_texts)} test examples have fewer than {count} self-made demonstrations"
+        )
+    return zero_shot.predictions(predictions)
 
 
 def pseudo_inputs(

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from StaICC import Normal
+from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivity
 from StaICC.errors import ArgumentError
 from StaICC.inference.replies import Failure
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
@@ -186,8 +187,16 @@ def test_demonstrations_are_written_and_labelled_by_the_model() -> None:
     assert 0 < few < 4
     assert any(f"{few} of 4 test examples have fewer than 2 self-made" in str(warning) for warning in result.warnings)
     assert "|k:0|" in str(result.signature)
-    with pytest.raises(ArgumentError, match="expected k of at least 1"):
+    with pytest.raises(ArgumentError, match="Expected k >= 1"):
         Method("self_icl", kernel).run(mini(k=0))
+
+
+def test_each_template_of_template_sensitivity_has_the_same_new_inputs() -> None:
+    kernel = Author()
+    result: Any = Method("self_icl", kernel).run(mini(k=2, limit=2, kind=TemplateSensitivity), return_outputs=True)
+    assert len(kernel.asked) == 2
+    assert len(rows_of(result)) == 9 * 2
+    assert len({str(row) for row in rows_of(result)}) > 9
 
 
 def test_new_inputs_are_read_line_by_line() -> None:

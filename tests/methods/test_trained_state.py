@@ -201,6 +201,7 @@ def needs_direct(name: str) -> bool:
         "dc_pmi",
         "task_vectors",
         "in_context_vectors",
+        "self_icl",
     )
 
 
