@@ -10,6 +10,7 @@ from typing import Any
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivityTask, template_of_levels
 from StaICC.errors import ArgumentError
+from StaICC.prompting.demonstrations import check_demonstration_lists
 from StaICC.prompting.prompt_writer import PromptWriter
 
 _SHARED_SETTINGS = ("instruction", "input_text_prefixes", "label_prefix", "query_prefix", "label_space")
@@ -40,14 +41,25 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
     Args:
         experimentor: The experimentor.
         lists: For each test row within the limit, positions of the demonstration set, equally many in each list.
+
+    Raises:
+        ArgumentError: The number of lists is wrong, their lengths differ, or a position is not in the set.
     """
+    checked_lists = check_demonstration_lists(
+        lists,
+        queries=experimentor.row_count,
+        k=None,
+        pool=len(experimentor.demonstration_set()),
+        name="the argument demonstrations",
+    )
     copied = clean_copy(experimentor)
-    if lists and len(lists[0]) != copied.get_k():
-        copied.set_k(len(lists[0]))
+    length = len(checked_lists[0])
+    if length != copied.get_k():
+        copied.set_k(length)
     # The sampler has a list for every test row. Those beyond the limit are not asked, so any demonstrations do.
-    rows_beyond_limit = len(copied.test_set()) - len(lists)
-    any_list = list(range(copied.get_k()))
-    copied.set_demonstration_sampler([list(positions) for positions in lists] + [any_list] * rows_beyond_limit)
+    rows_beyond_limit = len(copied.test_set()) - len(checked_lists)
+    any_list = list(range(length))
+    copied.set_demonstration_sampler([*checked_lists, *[any_list] * rows_beyond_limit])
     return copied
 
 
