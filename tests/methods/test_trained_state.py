@@ -40,7 +40,10 @@ from tests.methods.fakes import mini as bench
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
-CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors", "in_context_vectors")
+CHOOSE_DEMONSTRATIONS = (
+    *("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors", "in_context_vectors"),
+    *("demonstration_shapley", "self_icl"),
+)
 REFUSED = {"ppl_icl": "Template_sens"} | dict.fromkeys(CHOOSE_DEMONSTRATIONS, "Demo_sens")
 """The member of a suite that sets what a method chooses."""
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -198,6 +201,7 @@ def needs_direct(name: str) -> bool:
         "dc_pmi",
         "task_vectors",
         "in_context_vectors",
+        "self_icl",
     )
 
 
