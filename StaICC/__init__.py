@@ -152,7 +152,6 @@ if TYPE_CHECKING:
     from StaICC.methods.options import option as option
     from StaICC.methods.present_rows import apply_present as apply_present
     from StaICC.methods.present_rows import without_failures as without_failures
-    from StaICC.methods.prompt_views import with_demonstrations as with_demonstrations
     from StaICC.methods.released.calibrations import ContextualCalibration as ContextualCalibration
     from StaICC.methods.released.calibrations import DomainCalibration as DomainCalibration
     from StaICC.methods.released.calibrations import DomainPMI as DomainPMI
@@ -322,7 +321,6 @@ _HOMES = {
     "StaICC.methods.training_prompts": "LabelledPrompts content_free_prompts labelled_prompts",
     "StaICC.methods.run": "Method run_all",
     "StaICC.methods.many_shot": "run_many_shot",
-    "StaICC.methods.prompt_views": "with_demonstrations",
     "StaICC.metrics.classification": (
         "accuracy averaged_truelabel_likelihood brier expected_calibration_error_1 macro_F1 nll normalise"
     ),

@@ -24,7 +24,7 @@ from StaICC.datasets.source import FileSource
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, PluginError, StaICCError, UnknownNameError
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.registry import KERNELS
-from StaICC.methods.specification import METHODS
+from StaICC.methods.catalogue import METHODS
 from StaICC.metrics.metric_set import METRICS
 from StaICC.registry import GROUPS, PluginWarning, Registry
 

@@ -34,7 +34,7 @@ from StaICC.kernels.huggingface.source import ModelSource
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.server.batch_files import batch_reply, batch_requests
 from StaICC.kernels.server.endpoint import EndpointKernel
-from StaICC.methods.specification import MethodSpec
+from StaICC.methods.contract import MethodSpec
 from StaICC.prompting.pseudo_queries import domain_queries
 from StaICC.prompting.stable_random import StableRandom
 from StaICC.prompting.views import SubsetView

@@ -21,8 +21,8 @@ from StaICC.kernels.registry import DESCRIPTIONS
 from StaICC.layout import Block, Line
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.many_shot import different, run_many_shot
+from StaICC.methods.options import read_options
 from StaICC.methods.run import Method, run_all
-from StaICC.methods.specification import read_options
 from StaICC.methods.table import display_methods
 
 _FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")

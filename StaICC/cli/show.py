@@ -19,7 +19,8 @@ from StaICC.datasets.dataset import dataset_registry
 from StaICC.errors import ArgumentError, StaICCError, UnknownNameError
 from StaICC.kernels.registry import DESCRIPTIONS, KERNELS, OptionFact, declared_options, options_of
 from StaICC.layout import Block, Line
-from StaICC.methods.specification import METHODS, MethodSpec
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.contract import MethodSpec
 from StaICC.metrics.metric_set import METRICS
 from StaICC.registry import Listed, Registry
 from StaICC.results.nearest_gold_table import nearest_gold_table

@@ -9,12 +9,15 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Inference, Served, served_function
 from StaICC.inference.identity import Identity, identity_of
-from StaICC.methods import features
+from StaICC.methods.computed_features import features_of
+from StaICC.methods.features import AT_ONCE
+from StaICC.methods.kernel_functions import KernelFunction
+from StaICC.methods.present_rows import apply_present
 from StaICC.methods.released.calibrations import TrainableCalibration
 
 
 @dataclass(eq=False)
-class CalibratedKernel(features.KernelFunction):
+class CalibratedKernel(KernelFunction):
     """A kernel with a trained calibration: an inference function with ``batch`` and ``identity``.
 
     Args:
@@ -58,8 +61,8 @@ class CalibratedKernel(features.KernelFunction):
                 f"{calibration.name} was trained on the labels {calibration.label_space}, not {list(label_space)}"
             )
         calibrated: list[Any] = []
-        for start in range(0, len(prompts), features.AT_ONCE):
-            some_prompts = prompts[start : start + features.AT_ONCE]
-            rows = features.features_of(self.kernel, some_prompts, label_space, calibration.reads)
-            calibrated += features.apply_present(rows, calibration.apply)
+        for start in range(0, len(prompts), AT_ONCE):
+            some_prompts = prompts[start : start + AT_ONCE]
+            rows = features_of(self.kernel, some_prompts, label_space, calibration.reads)
+            calibrated += apply_present(rows, calibration.apply)
         return calibrated

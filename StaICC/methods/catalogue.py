@@ -42,6 +42,8 @@ _MODULES: Mapping[str, Sequence[str]] = {
     "generate": ("generate",),
     "generation_calibration": ("generation_calibration",),
     "task_vectors": ("task_vectors",),
+    "demonstration_shapley": ("demonstration_shapley",),
+    "self_icl": ("self_icl",),
     "in_context_vectors": ("in_context_vectors",),
 }
 """The built-in methods by module, which has the record of each under its name in capitals. To add a method, add it."""

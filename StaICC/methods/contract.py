@@ -14,13 +14,11 @@ prompts, tokens, seconds and labelled examples, and scores.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from StaICC.arguments import known_name
-from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.task import Condition
 from StaICC.benchmarks.tasks.label_noise import L9
@@ -31,7 +29,7 @@ from StaICC.inference.contract import Answer, Inference
 from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.methods import prompt_views
-from StaICC.methods.features import apply_present, of_kernel
+from StaICC.methods.kernel_functions import of_kernel
 from StaICC.methods.labelled_rows import LabelledRows
 from StaICC.methods.options import NoOptions, make_options
 from StaICC.methods.requests import Request, Role, prompt_keys
@@ -66,31 +64,16 @@ class MethodRecord:
     """Whether the number of calibration samples was read, so that results depend on it."""
 
 
-class TestQueries(list[Query]):
-    """The queries of a data set. Until all methods ask through their data, calling it makes a request, too."""
-
-    __test__ = False  # pytest looks for classes of this name
-
-    def __init__(self, data: MethodData) -> None:
-        super().__init__(data.experimentor.all_queries())
-        self._experimentor = data.experimentor
-
-    def __call__(
-        self, feature: Any = "probabilities", view: BaseExperimentor | None = None, ahead: bool = False
-    ) -> Request:
-        """Return the request of a feature of all queries."""
-        return Request(feature, self._experimentor if view is None else view, ahead=ahead)
-
-
-@dataclass
+@dataclass(frozen=True)
 class MethodData:
     """What a method knows about a data set. Nothing here has the label of a test row, and nothing can be changed.
 
     :meth:`on` returns the same test rows with other prompts: other demonstrations, another template.
     """
 
-    experimentor: Experimentor
+    _experimentor: Experimentor = field(repr=False)
     variant: Variant
+    """The variant: ``"paper"`` or ``"staicc"``."""
     _calibration_number: int
     options: Any
     """The record of the method's options (:attr:`MethodSpec.options`)."""
@@ -105,32 +88,32 @@ class MethodData:
     @property
     def name(self) -> str:
         """The name of the data set."""
-        return self.experimentor.name
+        return self._experimentor.name
 
     @property
     def benchmark(self) -> str:
         """The name of the benchmark."""
-        return self.experimentor.task.name
+        return self._experimentor.task.name
 
     @property
     def label_space(self) -> list[str]:
         """The label names that the model gets."""
-        return self.experimentor.get_label_space()
+        return self._experimentor.get_label_space()
 
     @property
     def k(self) -> int:
         """The number of demonstrations per prompt."""
-        return self.experimentor.get_k()
+        return self._experimentor.get_k()
 
     @property
     def text_count(self) -> int:
         """The number of input texts of a row."""
-        return self.experimentor.text_count
+        return self._experimentor.text_count
 
     @property
     def is_noisy(self) -> bool:
         """Whether the prompts are those of the noisy channel: for each query one text for each label."""
-        return self.experimentor.is_noisy
+        return self._experimentor.is_noisy
 
     @property
     def calibration_number(self) -> int:
@@ -141,12 +124,12 @@ class MethodData:
     @property
     def calibration_set(self) -> LabelledRows:
         """The rows that a method learns from, with their labels."""
-        return LabelledRows(self.experimentor.calibration_set(), self._labels_read("calibration"))
+        return LabelledRows(self._experimentor.calibration_set(), self._labels_read("calibration"))
 
     @property
     def demonstration_set(self) -> LabelledRows:
         """The rows that demonstrations are chosen from, with their labels."""
-        return LabelledRows(self.experimentor.demonstration_set(), self._labels_read("demonstration"))
+        return LabelledRows(self._experimentor.demonstration_set(), self._labels_read("demonstration"))
 
     def _labels_read(self, of_set: str) -> set[int]:
         return self.record.labels_read.setdefault(of_set, set())
@@ -156,34 +139,34 @@ class MethodData:
     @property
     def test_texts(self) -> list[list[str]]:
         """The input texts of each test row within the limit."""
-        rows = self.experimentor.test_set()
-        return [list(rows.texts(position)) for position in range(self.experimentor.row_count)]
+        rows = self._experimentor.test_set()
+        return [list(rows.texts(position)) for position in range(self._experimentor.row_count)]
 
     @property
     def test_size(self) -> int:
         """The number of test rows without the limit: what is drawn for them does not depend on the limit."""
-        return len(self.experimentor.test_set())
+        return len(self._experimentor.test_set())
 
     @property
     def conditions(self) -> Sequence[Condition]:
         """The conditions: named lists of queries. The label of each query is 0."""
-        return self.experimentor.conditions()
+        return self._experimentor.conditions()
 
     @property
-    def queries(self) -> TestQueries:
+    def queries(self) -> list[Query]:
         """The queries of all conditions, in order: what predictions are returned for. The label of each is 0."""
-        return TestQueries(self)
+        return self._experimentor.all_queries()
 
     @property
     def demonstrations(self) -> list[list[int]]:
         """For each test row within the limit, the demonstrations of its first prompt: positions of their set."""
-        lists = self.experimentor.demonstration_lists()[: self.experimentor.row_count]
+        lists = self._experimentor.demonstration_lists()[: self._experimentor.row_count]
         return [list(positions) for positions in lists]
 
     @property
     def settings(self) -> PromptSettings:
         """Template, label space, channel and label noise of the prompts."""
-        return self.experimentor.prompt_former.settings
+        return self._experimentor.prompt_former.settings
 
     def write(self, demonstrations: Sequence[Any], texts: Sequence[str]) -> Any:
         """Return a prompt with the template of this data.
@@ -195,7 +178,7 @@ class MethodData:
         Returns:
             The prompt; in the noisy channel a list of texts, one for each label.
         """
-        return self.experimentor.prompt_former.write_prompt_from_dataline(demonstrations, list(texts))
+        return self._experimentor.prompt_former.write_prompt_from_dataline(demonstrations, list(texts))
 
     # -- the same test rows with other prompts
 
@@ -223,7 +206,7 @@ class MethodData:
         Raises:
             ArgumentError: The data set does not allow it.
         """
-        changed = self.experimentor
+        changed = self._experimentor
         if isinstance(template, str):
             changed = prompt_views.with_template(changed, template)
         elif template is not None:
@@ -237,7 +220,7 @@ class MethodData:
             changed = prompt_views.with_demonstrations(changed, demonstrations)
         if query_texts is not None:
             changed = changed.with_query(tuple(query_texts))
-        return dataclasses.replace(self, experimentor=changed, options=self.options if options is None else options)
+        return dataclasses.replace(self, _experimentor=changed, options=self.options if options is None else options)
 
     def templates(self) -> list[MethodData]:
         """Return the data with each template that its conditions have, for training prompts (:meth:`write`).
@@ -252,7 +235,7 @@ class MethodData:
     @property
     def sets_template(self) -> bool:
         """Whether the benchmark sets the template of each condition itself (template sensitivity)."""
-        return isinstance(self.experimentor.task, TemplateSensitivityTask)
+        return isinstance(self._experimentor.task, TemplateSensitivityTask)
 
     def refuse_several_lists(self) -> None:
         """Refuse a benchmark that needs several demonstration lists for each query: a method that chooses sets one.
@@ -260,12 +243,12 @@ class MethodData:
         Raises:
             ArgumentError: It is demonstration sensitivity.
         """
-        prompt_views.refuse_several_lists(self.experimentor)
+        prompt_views.refuse_several_lists(self._experimentor)
 
     @property
     def has_several_lists(self) -> bool:
         """Whether the benchmark shows each query several lists of demonstrations (demonstration sensitivity)."""
-        return isinstance(self.experimentor.task, DemonstrationSensitivityTask)
+        return isinstance(self._experimentor.task, DemonstrationSensitivityTask)
 
     # -- what a method asks and returns
 
@@ -294,7 +277,7 @@ class MethodData:
             The request.
         """
         if prompts is None:
-            return Request(feature, self.experimentor, role, ahead, kernel)
+            return Request(feature, self._experimentor, role, ahead, kernel)
         depends_on_labels = of_kernel(feature) and feature != "losses" and not _writes_text(feature)
         labels = self.label_space if depends_on_labels else ()
         return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel)
@@ -330,41 +313,10 @@ class MethodData:
         """Add a fact to the identity of the predictions: what determines them besides the model."""
         self.record.facts[name] = str(value)
 
-    # -- until all methods ask through their data
 
-    @property
-    def warnings(self) -> list[str]:
-        """The warnings."""
-        return self.record.warnings
-
-    @warnings.setter
-    def warnings(self, warnings: list[str]) -> None:
-        self.record.warnings = warnings
-
-    @property
-    def notes(self) -> dict[str, float]:
-        """The notes."""
-        return self.record.notes
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """The facts."""
-        return self.record.facts
-
-    def by_condition(self, rows: Sequence[Any], functions: Sequence[Callable[[list[Any]], Sequence[Any]]]) -> list[Any]:
-        """Return what functions, one for each condition or one for all, make of its rows; failures keep their places.
-
-        Args:
-            rows: A row for each query.
-            functions: Each returns a row for each row.
-        """
-        pairs = zip(self.rows_by_condition(rows), itertools.cycle(functions))
-        return [row for part, function in pairs for row in apply_present(part, function)]
-
-    def training(self, feature: Any, prompts: Sequence[Any], phase: str = "training") -> Request:
-        """Return the request of a feature of training prompts (or of texts)."""
-        labels = () if feature == "losses" or phase != "training" else self.label_space
-        return Request(feature, prompt_keys(prompts, labels), "train")
+def experimentor_of(data: MethodData) -> Experimentor:
+    """Return the data set with the prompts of some data, for the harness; a method changes prompts by :meth:`on`."""
+    return data._experimentor
 
 
 def _writes_text(feature: Any) -> bool:
@@ -410,8 +362,6 @@ class MethodSpec:
     """A hint for lists of methods, and for a refusal before there are data: the capabilities that the method needs with
     its default options. It need not be complete. What the first step asks is found without it; what a later step asks
     could only be found by a run of all steps with made-up features, whose learning takes as long as the run's own."""
-    trains: bool | Callable[[Any, str], bool] | None = None
-    """Until all methods ask through their data: whether ``calibration_number`` is signed; ``None``: if it is read."""
     options: type[Any] = NoOptions
     """The record of its options: a frozen dataclass whose fields are made by :func:`~StaICC.methods.options.option`.
     ``data.options`` is an instance. Values other than the defaults are part of the signature."""

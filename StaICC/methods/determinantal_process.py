@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from StaICC.methods.features import numpy
+from StaICC.methods.packed_features import numpy
 
 SCALE = 0.1
 """The weight of diversity against relevance, lambda in CEIL; 0.1 as in the authors' code."""
@@ -22,7 +22,7 @@ LEAST_GAIN = 1e-10
 
 
 def quality_similarity_kernel(relevance: Any, similarity: Any, scale: float = SCALE) -> Any:
-    """Return the kernel matrix of CEIL, equation 5.
+    """Return the kernel matrix of CEIL.
 
     With the cosines ``r`` to the query and ``s`` between candidates, both mapped to 0 to 1 by ``(cosine + 1) / 2``::
 

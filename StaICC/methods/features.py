@@ -27,26 +27,11 @@ from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queri
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.capabilities import check_capabilities as check_capabilities
-from StaICC.methods.capabilities import extra_features as extra_features
-from StaICC.methods.computed_features import features_of as features_of
 from StaICC.methods.feature_store import FeatureCounter, FeatureStore, stored_key
-from StaICC.methods.kernel_functions import FeatureFunction as FeatureFunction
-from StaICC.methods.kernel_functions import KernelCall as KernelCall
-from StaICC.methods.kernel_functions import KernelFunction as KernelFunction
-from StaICC.methods.kernel_functions import of_kernel as of_kernel
-from StaICC.methods.packed_features import numpy as numpy
-from StaICC.methods.packed_features import packed_row as packed_row
+from StaICC.methods.kernel_functions import FeatureFunction, KernelFunction, of_kernel
 from StaICC.methods.packed_features import unpacked_row
-from StaICC.methods.present_rows import apply_present as apply_present
-from StaICC.methods.present_rows import check_answered as check_answered
-from StaICC.methods.present_rows import present as present
-from StaICC.methods.present_rows import without_failures as without_failures
-from StaICC.methods.requests import CAPABILITIES as CAPABILITIES
-from StaICC.methods.requests import OF_TEXTS as OF_TEXTS
-from StaICC.methods.requests import Feature as Feature
-from StaICC.methods.requests import Request as Request
-from StaICC.methods.requests import prompt_keys
+from StaICC.methods.present_rows import apply_present
+from StaICC.methods.requests import Request
 from StaICC.prompting.prompt_writer import Prompt, Query
 
 AT_ONCE = 256
@@ -57,9 +42,6 @@ _MEMORY = 1 << 30
 
 Slot = tuple[Any, PromptKey]
 """A feature of a prompt: the feature, then the prompt with the labels if the feature depends on them."""
-
-feature_keys = prompt_keys
-"""Until all methods ask through their data."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from StaICC.arguments import validate_integer
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.batch_calibration import batch_calibrated
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import apply_present
 from StaICC.methods.generate import GenerationOptions, sampled_shares
+from StaICC.methods.present_rows import apply_present
 
 
 @dataclass(frozen=True, slots=True)

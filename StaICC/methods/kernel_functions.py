@@ -61,33 +61,6 @@ def of_kernel(feature: Any) -> bool:
     return isinstance(feature, (str, TextInference, KernelFunction))
 
 
-@dataclass(frozen=True)
-class KernelCall(KernelFunction):
-    """A method of a kernel other than ``batch`` as an inference function: a feature that a method can request.
-
-    Args:
-        name: Name in identities.
-        method: The method of the kernel.
-        arguments: What it gets after prompts and label space.
-        facts: What identities say, in addition to those of the kernel.
-        kernel: The kernel; the harness adds it.
-    """
-
-    name: str
-    method: str
-    arguments: tuple[Any, ...] = field(hash=False)  # they can be long
-    facts: Identity = field(hash=False)
-    kernel: Any = None
-
-    def added_identity(self) -> tuple[str, Identity]:
-        """Return name and facts."""
-        return self.name, self.facts
-
-    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
-        """Return the prediction for each prompt."""
-        return getattr(self.kernel, self.method)(prompts, label_space, *self.arguments)
-
-
 @dataclass(eq=False)
 class StatedFacts(KernelFunction):
     """Stands for the predictions of a method that states facts of its own: it is not called.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from StaICC.methods.contract import MethodData, Steps
-from StaICC.methods.features import apply_present, present
 from StaICC.methods.label_scores import label_rows, mean_row, read_probabilities
+from StaICC.methods.present_rows import apply_present, present
 
 
 def mean_of_views(views: Sequence[MethodData]) -> Steps:

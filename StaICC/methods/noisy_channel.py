@@ -12,7 +12,7 @@ from typing import Any
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import KernelFunction
+from StaICC.methods.kernel_functions import KernelFunction
 
 
 def noisy_channel(data: MethodData) -> Steps:

@@ -30,7 +30,7 @@ def signature_texts(options: Any) -> dict[str, str]:
     Args:
         options: A record of options.
     """
-    texts: dict[str, str] = dict(getattr(options, "signed", {}))  # until all records declare it by option()
+    texts: dict[str, str] = {}
     for fact in fields(options):
         text_of = fact.metadata.get("signature")
         text = None if text_of is None else text_of(getattr(options, fact.name))

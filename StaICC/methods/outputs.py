@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from StaICC.methods.features import apply_present, present
+from StaICC.methods.present_rows import apply_present, present
 from StaICC.metrics.classification import Kind, normalise
 
 

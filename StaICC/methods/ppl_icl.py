@@ -16,7 +16,7 @@ from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import check_answered
+from StaICC.methods.present_rows import check_answered
 from StaICC.prompting.stable_random import StableRandom
 
 

@@ -33,7 +33,7 @@ from StaICC.methods.asked_prompts import AskedPrompts
 from StaICC.methods.capabilities import check_capabilities, extra_features
 from StaICC.methods.catalogue import METHODS as METHODS
 from StaICC.methods.catalogue import TABLE_2 as TABLE_2
-from StaICC.methods.contract import MethodData, Predictions, check_variant
+from StaICC.methods.contract import MethodData, Predictions, check_variant, experimentor_of
 from StaICC.methods.contract import MethodSpec as MethodSpec
 from StaICC.methods.costs import Costs
 from StaICC.methods.harness import Reading, StartedMethod, prompts_of_method, serve
@@ -230,7 +230,7 @@ class Method:
         with self._named(experimentor):
             started = self.started(experimentor)
             chosen = prompts_of_method(started.method, ModelCaches(self.kernel), Part("prompts"))
-        prepared = cast("Experimentor", chosen or started.data.experimentor)
+        prepared = cast("Experimentor", chosen or experimentor_of(started.data))
         return prepared.with_labels_of(cast("Experimentor", experimentor))
 
     @property
@@ -402,11 +402,11 @@ class Method:
             tokens_alone = math.nan if running.shared is None else outcome.asked.tokens_alone(caches)
         if running.shared is not None:
             costs.add("tokens_alone", tokens_alone)
-        record, view = outcome.data.record, outcome.predictions.data.experimentor
+        record, view = outcome.data.record, experimentor_of(outcome.predictions.data)
         costs.add("reused_prompts", caches.reused - reused_before)
         costs.add_data_set(outcome.asked, record, view)
         running.asked[name] = outcome.asked
-        running.calibration_number_read |= self._trained(outcome.data)
+        running.calibration_number_read |= record.calibration_number_read
 
         predictor = caches.main.predictor
         if record.facts:
@@ -432,13 +432,6 @@ class Method:
         failures = [failure_of_error(error, str(error))] * len(queries)
         asked = AskedPrompts(predicted={(caches.main, None): answers_by_key(queries, failures)})
         return MethodOutcome(data, data.predictions(failures), asked)
-
-    def _trained(self, data: MethodData) -> bool:
-        """Return whether the number of calibration samples affects the results."""
-        trains = self.spec.trains
-        if trains is None:
-            return data.record.calibration_number_read
-        return trains if isinstance(trains, bool) else trains(self.options, self.variant)
 
 
 def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part: Part) -> DatasetRun:

@@ -16,8 +16,8 @@ from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.demonstration_orders import in_each_order, random_orders
-from StaICC.methods.features import present
 from StaICC.methods.nearest_demonstrations import SelectionOptions, nearest_demonstrations
+from StaICC.methods.present_rows import present
 
 CANDIDATES = 30
 """Nearest demonstrations from which the authors draw orders."""

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from StaICC.errors import ArgumentError
 from StaICC.methods.determinantal_process import greedy_map, quality_similarity_kernel
-from StaICC.methods.features import numpy
 from StaICC.methods.nearness import nearest
+from StaICC.methods.packed_features import numpy
 from StaICC.methods.text_distances import TextDistances
 from StaICC.methods.vote_k import representatives
 from StaICC.prompting.demonstrations import turns_of

@@ -17,7 +17,9 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
-from StaICC.methods.features import KernelFunction, without_failures
+from StaICC.methods.kernel_functions import KernelFunction
+from StaICC.methods.predicted_labels import accuracy
+from StaICC.methods.present_rows import without_failures
 from StaICC.methods.requests import Request
 from StaICC.methods.training_prompts import SameDemonstrations, labelled_prompts
 
@@ -71,7 +73,7 @@ def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[A
     kernels = [PatchedState(place, tuple(vector.tolist())) for place, vector in enumerate(mean_states)]
     if layer is None:
         predictions = yield [data.ask(kernel, bare_prompts[half:], role="train") for kernel in kernels]
-        accuracies = [accuracy(*without_failures(rows, labels[half:])) for rows in predictions]
+        accuracies = [accuracy(rows, labels[half:]) for rows in predictions]
         layer = accuracies.index(max(accuracies))
     return kernels[validate_integer("layer", layer, 0, len(kernels) - 1)]
 
@@ -94,15 +96,6 @@ class PatchedState(KernelFunction):
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
         """Return the prediction for each prompt."""
         return self.kernel.patched(prompts, label_space, self.layer, self.state)
-
-
-def accuracy(rows: Sequence[Any], labels: Sequence[int]) -> float:
-    """Return the share of predictions whose largest probability, the first of equals, is that of the label."""
-    correct = 0
-    for row, label in zip(rows, labels, strict=True):
-        if isinstance(row, list) and row.index(max(row)) == label:
-            correct += 1
-    return correct / len(rows)
 
 
 TASK_VECTORS = MethodSpec(

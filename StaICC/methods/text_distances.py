@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from StaICC.errors import ArgumentError
-from StaICC.methods.features import check_answered, numpy
 from StaICC.methods.nearness import euclidean, finite_matrix
+from StaICC.methods.packed_features import numpy
+from StaICC.methods.present_rows import check_answered
 from StaICC.prompting.bm25 import bm25_scores
 
 

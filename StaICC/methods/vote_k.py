@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from StaICC.methods.features import numpy
 from StaICC.methods.nearness import nearest
+from StaICC.methods.packed_features import numpy
 
 VOTES = 150
 """Rows that each row votes for, as in the authors' code."""

@@ -21,8 +21,8 @@ from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.task import Statistics
 from StaICC.datasets.catalogue import SplitSizes, TemplateAlternatives
 from StaICC.datasets.dataset import Dataset
+from StaICC.methods.contract import MethodSpec
 from StaICC.methods.run import Method
-from StaICC.methods.specification import MethodSpec
 from StaICC.results.result import Result, ResultGroup
 from StaICC.version import __version__
 
@@ -223,7 +223,7 @@ def test_own_metrics_of_one_name_are_told_apart_by_their_code() -> None:
 
 def own_method(name: str, sign: int) -> Method:
     def steps(data: Any) -> Any:
-        (rows,) = yield [data.queries()]
+        (rows,) = yield [data.ask()]
         return [row[::sign] for row in rows]
 
     return Method(MethodSpec(name, "Mine", steps), model)

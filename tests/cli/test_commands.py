@@ -183,7 +183,7 @@ def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[s
     """Every name that ``run`` takes for a benchmark, a data set or a method, and those that results carry."""
     from StaICC.benchmarks.builtin import BENCHMARKS
     from StaICC.long_icl.cards import cards
-    from StaICC.methods.specification import METHODS
+    from StaICC.methods.catalogue import METHODS
 
     carried = ["Normal", "Contextual_bias", "Domain_bias", "Post_bias", "GLER", "Template_sens", "Demo_sens", "LongICL"]
     for name in (*names(), "mini", *cards(), *METHODS, *BENCHMARKS, *carried):

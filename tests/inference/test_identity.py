@@ -32,7 +32,7 @@ from StaICC.inference.workers import RemoteFunction
 from StaICC.kernels.ppm import PPMKernel
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.text_inference import TextInference
-from StaICC.methods.features import FeatureFunction
+from StaICC.methods.kernel_functions import FeatureFunction
 from StaICC.methods.run import Method
 from StaICC.prompting.prompt_writer import Query
 

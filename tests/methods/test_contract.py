@@ -18,10 +18,11 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
-from StaICC.methods.features import FeatureCache, Request, feature_keys
+from StaICC.methods.contract import MethodSpec, experimentor_of
+from StaICC.methods.features import FeatureCache
 from StaICC.methods.forecast import forecast_method
-from StaICC.methods.specification import MethodSpec
-from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini
+from StaICC.methods.requests import Request, prompt_keys
+from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini, rows_of
 
 
 def reached(start: Any) -> list[Any]:
@@ -64,9 +65,9 @@ def test_a_method_finds_no_label_of_a_test_row_and_no_kernel(kind: Any, mode: st
 
     def spy(data: Any) -> Any:
         objects.extend(reached(data))
-        rows = yield [data.queries()]
+        rows = yield [data.ask()]
         objects.extend(reached(rows))
-        labels.extend(query.label for query in data.experimentor.all_queries())
+        labels.extend(query.label for query in data.queries)
         return rows[0]
 
     result = ms.Method(MethodSpec("spy", "Spy", spy), kernel).run(benchmark)
@@ -103,9 +104,9 @@ def test_the_harness_counts_what_the_kernel_runs(name: str, variant: str) -> Non
 
 def test_the_time_of_a_methods_own_steps_is_that_of_their_phase() -> None:
     def slow(data: Any) -> Any:
-        yield [data.training("probabilities", ["a prompt"])]
+        yield [data.ask("probabilities", ["a prompt"], role="train")]
         time.sleep(0.1)
-        (rows,) = yield [data.queries()]
+        (rows,) = yield [data.ask()]
         return rows
 
     timing = ms.Method(MethodSpec("slow", "Slow", slow), Kernel()).run(mini()).timing
@@ -114,7 +115,7 @@ def test_the_time_of_a_methods_own_steps_is_that_of_their_phase() -> None:
 
 def test_vocabulary_rows_beyond_the_memory_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
-    cache, requests = FeatureCache(kernel), [Request("vocabulary", feature_keys(["a", "b"]))]
+    cache, requests = FeatureCache(kernel), [Request("vocabulary", prompt_keys(["a", "b"]))]
     monkeypatch.setattr("StaICC.methods.features._MEMORY", 95)  # a row has 48 bytes
     (first,), (second,) = cache.rows(requests), cache.rows(requests)
     assert [row.tolist() for row in first] == [row.tolist() for row in second]
@@ -146,7 +147,7 @@ def test_a_method_that_calls_the_kernel_by_itself_is_refused(way: Any, later: bo
         def method(data: Any) -> Any:
             if not later:
                 way(call)  # noqa: B023
-            rows = yield [data.queries()]
+            rows = yield [data.ask()]
             way(call)  # noqa: B023
             return rows[0]
 
@@ -190,7 +191,7 @@ def test_tokens_of_a_local_model_are_those_of_its_forecast(make_model: Any, make
     assert [row["tokens"] for row in ms.run_all(Kernel(), bench, methods=["vanilla"]).curve()] == [None]
 
     def unreadable(data: Any) -> Any:
-        rows = yield [data.training("losses", ["", "readable"]), data.queries()]
+        rows = yield [data.ask("losses", ["", "readable"], role="train"), data.ask()]
         return rows[1]
 
     broken = [MethodSpec("broken", "Broken", unreadable), "vanilla"]
@@ -239,7 +240,7 @@ def test_a_requested_feature_that_the_kernel_lacks_is_refused_first(feature: str
         return [1 / len(label_space)] * len(label_space)
 
     def method(data: Any) -> Any:
-        rows = yield [data.queries(), data.training(feature, ["a prompt"])]
+        rows = yield [data.ask(), data.ask(feature, ["a prompt"], role="train")]
         return rows[0]
 
     mine = MethodSpec("mine", "Mine", method)
@@ -263,7 +264,7 @@ def test_a_method_that_yields_no_requests_is_refused(yielded: Any) -> None:
 
 def changing_rows(data: Any) -> Any:
     """A method that works in place: each row of the same prompt is its own."""
-    rows, again, vectors = yield [data.queries(), data.queries(), data.queries("hidden")]
+    rows, again, vectors = yield [data.ask(), data.ask(), data.ask("hidden")]
     for row, vector in zip(rows, vectors, strict=True):
         row.reverse()
         vector[:] = 0.0
@@ -282,8 +283,8 @@ def test_a_method_that_changes_its_rows_changes_no_other_method() -> None:
 @pytest.mark.parametrize("mode", ["in_domain", "out_of_domain"])
 def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mode: str) -> None:
     def method(data: Any) -> Any:
-        getattr(data.experimentor, f"set_{mode}_mode")()
-        (rows,) = yield [data.queries()]
+        getattr(experimentor_of(data), f"set_{mode}_mode")()  # behind the contract
+        (rows,) = yield [data.ask()]
         return rows
 
     with pytest.raises(ArgumentError, match="labels of test rows, which a method does not know"):
@@ -292,7 +293,7 @@ def test_a_method_cannot_draw_demonstrations_by_labels_that_it_does_not_know(mod
 
 def test_a_function_of_texts_can_be_a_feature_of_the_queries() -> None:
     def method(data: Any) -> Any:
-        (lengths,) = yield [data.queries(lambda texts: [[len(text)] for text in texts])]
+        (lengths,) = yield [data.ask(lambda texts: [[len(text)] for text in texts])]
         return [length % 3 for (length,) in lengths]
 
     benchmark = mini()
@@ -309,9 +310,30 @@ def test_one_method_by_its_name() -> None:
 def test_a_method_may_request_nothing() -> None:
     def first(data: Any) -> Any:
         yield from ()
-        return [0] * len(data.experimentor.all_queries())
+        return [0] * len(data.queries)
 
     kernel = Kernel()
     table = ms.run_all(kernel, mini(), methods=[MethodSpec("first", "First", first), MethodSpec("one", "One", first)])
     assert [result.timing["test_prompts"] for result in table.results()] == [0, 0]
     assert not kernel.ran
+
+
+def test_data_cannot_be_changed() -> None:
+    """Other prompts are other data, so that two views never share a change."""
+    seen = []
+
+    def method(data: Any) -> Any:
+        before = [query.prompt for query in data.queries]
+        view = data.on(instruction="Sort. ").on(demonstrations=[[0, 1] for _ in data.demonstrations])
+        assert all(query.prompt.startswith("Sort. ") for query in view.queries)
+        assert [query.prompt for query in data.queries] == before
+        for name in ("variant", "options", "_experimentor", "demonstrations"):
+            with pytest.raises(AttributeError):
+                setattr(data, name, None)
+        seen.append(view)
+        (rows,) = yield [view.ask()]
+        return view.predictions(rows)
+
+    result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini(), return_outputs=True)
+    expected = Kernel().batch([query.prompt for query in seen[-1].queries], mini()[0].get_label_space())
+    assert rows_of(result) == expected

@@ -17,7 +17,11 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.pack, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.pack,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*so all predictions are those of the model:UserWarning"),
+]
 pytest.importorskip("numpy")
 pytest.importorskip("torch")
 
@@ -213,6 +217,104 @@ def test_the_arithmetic_in_870_cases(release: Path) -> None:
     worst = max(abs(a - b) for row, other in zip(ours, expected, strict=True) for a, b in zip(row, other, strict=True))
     assert worst <= 1e-14, worst
     assert sum(max(row) < 0.999 for row in expected) > 600  # not all are certain, where agreement means little
+
+
+TWICE = """
+def trained_twice(make):
+    labels = ["a", "b"]
+    def write(shown, query):
+        return repr([(list(texts), str(label)) for texts, label in shown] + list(query))
+    for name in NAMES:
+        for numbers in ((20,), (20, 20), (20, 8, 20), (20, 3), (3, 20), (3, 3, 20)):
+            rows, place = Rows(random.Random(3), labels), PLACES.get(name, 0)
+            def ask(prompt, label_space, place=place):
+                found = features(prompt, 2, 2.0)
+                return found[0] if not place else (found[0], found[place])
+            made = make(name, labels)
+            for number in numbers:
+                made.train(write, ask, rows, calibration_number=number, k=1)
+            row, hidden, whole = features("query", 2, 2.0)
+            try:
+                inferred = [float(value) for value in made.inference(row, whole, hidden)]
+            except ValueError:  # too few anchors
+                inferred = None
+            attributes = {}
+            names = ("calibrationA", "labels_of_anchors", "label_statics", "failed", "knn_k", "n_label", "label_space")
+            for attribute in names:
+                if hasattr(made, attribute):
+                    attributes[attribute] = getattr(made, attribute)
+            yield [name, list(numbers), inferred, attributes]
+PLACES = {"hidden_calibration": 1, "knn_prompt": 2, "knn_prompt_centroid": 2}
+"""
+
+TWICE_RELEASED = """
+import json, sys
+from StaICC.prefabricate_inference import standard_calibration
+make = lambda name, labels: getattr(standard_calibration, name)(labels)
+json.dump(list(trained_twice(make)), open(sys.argv[1], "w"))
+"""
+
+
+def test_a_second_training_continues_as_in_the_release(release: Path) -> None:
+    from StaICC.methods.released.calibrations import CLASSES
+
+    out = release / "twice.json"
+    run_release(release, CASES + TWICE + TWICE_RELEASED, str(out))
+    expected = json.loads(out.read_text())
+    namespace: dict[str, Any] = {}
+    exec(CASES + TWICE, namespace)
+    ours = list(namespace["trained_twice"](lambda name, labels: CLASSES[name](labels, variant="0.1.1")))
+    assert len(ours) == len(expected) == 30
+    for (name, numbers, inferred, attributes), (_, _, inferred_then, attributes_then) in zip(
+        ours, expected, strict=True
+    ):
+        assert inferred == pytest.approx(inferred_then, abs=1e-14), (name, numbers)
+        if attributes.get("failed"):  # what is left of a training that gave up is used by nothing
+            assert attributes_then["failed"]
+            continue
+        for attribute, value in attributes_then.items():
+            if name == "knn_prompt_centroid" and attribute in ("labels_of_anchors", "label_statics"):
+                continue  # the centroids alone are kept
+            assert attributes[attribute] == (pytest.approx(value) if attribute == "calibrationA" else value), (
+                name,
+                numbers,
+            )
+
+
+def test_a_label_without_a_training_prompt_is_a_warning() -> None:
+    """As in the release: a UserWarning of ``train``."""
+    from StaICC.prefabricate_inference import standard_calibration
+
+    rows = [([f"text {number}"], "no") for number in range(20)]
+    made = standard_calibration.hidden_calibration(["no", "yes"], variant="0.1.1")
+    with pytest.warns(UserWarning, match="none of the 8 training prompts has the label 'yes'") as caught:
+        made.train(lambda shown, query: query[0], lambda prompt, label_space: ([0.5, 0.5], [1.0]), rows, 8, 0)
+    assert caught[0].filename == __file__
+    assert made.failed
+    assert made.inference([0.25, 0.75], None, [1.0]) == [0.25, 0.75]
+
+
+def test_sa_icl_of_one_prompt_predicts_no_other() -> None:
+    """Item of a measurement: one prompt took as long as all 512, since all were predicted."""
+    from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
+    from tests.methods.fakes import Kernel, mini
+
+    for variant in ("paper", "staicc", "0.1.1"):
+        one_by_one, together = Kernel(), Kernel()
+        experimentor = mini(limit=12, k=3)[0]
+        prompts, labels = experimentor.prompt_set()[:12], experimentor.get_label_space()
+        method = SA_ICL(one_by_one, None, experimentor, variant=variant)
+        first = method.inference_interface(prompts[5], labels)
+        size = len(experimentor.demonstration_set())
+        assert len(one_by_one.ran) <= size + 1 + 10  # encodings, and the orders of one query
+        whole = SA_ICL(together, None, experimentor, variant=variant).inference_interface(prompts, labels)
+        assert first == whole[5]
+        before = len(one_by_one.ran)
+        assert [method.inference_interface(prompt, labels) for prompt in prompts] == whole
+        assert len(one_by_one.ran) - before <= 11 * 11
+        before = len(one_by_one.ran)
+        method.inference_interface(prompts, labels)
+        assert len(one_by_one.ran) == before
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,12 +19,13 @@ from StaICC.kernels.registry import OptionFact, options_of
 from StaICC.methods import run as ms
 from StaICC.methods.batch_calibration import batch_calibrated
 from StaICC.methods.calibrated_kernel import CalibratedKernel
-from StaICC.methods.features import without_failures
+from StaICC.methods.catalogue import METHODS
 from StaICC.methods.many_shot import run_many_shot
 from StaICC.methods.method_signature import method_field
+from StaICC.methods.present_rows import without_failures
+from StaICC.methods.prompt_views import clean_copy
 from StaICC.methods.released.methods import RELEASED
 from StaICC.methods.run import Method, run_all
-from StaICC.methods.specification import METHODS, clean_copy
 from StaICC.prompting.demonstrations import sample_nested
 from StaICC.results.result import Result
 from tests.methods.fakes import METHODS_WITH_VARIANTS, Kernel, mini, rows_of
@@ -158,12 +160,12 @@ def test_replies_are_signed_as_in_a_run_without_a_method() -> None:
 
 def test_a_method_of_the_user_is_signed_by_its_code() -> None:
     def now(data: Any) -> Any:
-        data.experimentor.prompt_former.change_query_prefix("Now: ")
-        rows = yield [data.queries()]
-        return rows[0]
+        template = replace(data.settings.template, query_prefix="Now: ")
+        view = data.on(template=template)
+        rows = yield [view.ask()]
+        return view.predictions(rows[0])
 
-    with pytest.warns(UserWarning, match="no longer the benchmark's"):
-        table = ms.run_all(Kernel(), mini(), methods=["vanilla", ms.MethodSpec("now", "Now", now)])
+    table = ms.run_all(Kernel(), mini(), methods=["vanilla", ms.MethodSpec("now", "Now", now)])
     assert list(table) == ["vanilla", "now"]
     assert re.fullmatch("now@[0-9a-f]{12} paper", table["now"].signature.fields["method"])
     assert table["now"].signature.fields["template"].startswith("changed-")
@@ -197,7 +199,7 @@ def signed(name: str, calibration_number: int = 128, **settings: Any) -> str:
     method = Method(name, Kernel(), calibration_number=calibration_number, **settings)
     read = False
     with contextlib.suppress(StaICCError):  # some values of options fit no data set
-        read = method._trained(method.started(mini()[0]).data)
+        read = method.started(mini()[0]).data.record.calibration_number_read
     return method_field(method.spec, method.variant, method.options, calibration_number if read else None)
 
 

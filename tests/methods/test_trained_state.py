@@ -24,11 +24,14 @@ from StaICC.datasets.catalogue import SplitSizes
 from StaICC.errors import ArgumentError, IdentityError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.methods import run as ms
-from StaICC.methods.features import FeatureCache, FeatureFunction, KernelCall, Request, feature_keys
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.features import FeatureCache
+from StaICC.methods.kernel_functions import FeatureFunction
 from StaICC.methods.model_caches import ModelCaches
+from StaICC.methods.noisy_channel import ChannelScores
 from StaICC.methods.released.calibrations import ContextualCalibration, HiddenCalibration
+from StaICC.methods.requests import Request, prompt_keys
 from StaICC.methods.run import Method
-from StaICC.methods.specification import METHODS
 from StaICC.methods.training_prompts import GivenSource
 from StaICC.prompting.prompt_writer import TemplateWarning
 from StaICC.prompting.stable_random import StableRandom
@@ -37,7 +40,10 @@ from tests.methods.fakes import mini as bench
 
 pytestmark = pytest.mark.filterwarnings("ignore::StaICC.TemplateWarning")
 
-CHOOSE_DEMONSTRATIONS = ("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors", "in_context_vectors")
+CHOOSE_DEMONSTRATIONS = (
+    *("topk", "sa_icl", "ensemble", "permutation_ensemble", "task_vectors", "in_context_vectors"),
+    *("demonstration_shapley", "self_icl"),
+)
 REFUSED = {"ppl_icl": "Template_sens"} | dict.fromkeys(CHOOSE_DEMONSTRATIONS, "Demo_sens")
 """The member of a suite that sets what a method chooses."""
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -195,6 +201,7 @@ def needs_direct(name: str) -> bool:
         "dc_pmi",
         "task_vectors",
         "in_context_vectors",
+        "self_icl",
     )
 
 
@@ -341,7 +348,7 @@ def test_a_store_of_another_model_is_found_out(tmp_path: Path) -> None:
 
 
 def test_features_are_exact_and_checked() -> None:
-    cache, direct, keys = FeatureCache(Kernel()), Kernel(), feature_keys(["one", "two"], ["a", "b"])
+    cache, direct, keys = FeatureCache(Kernel()), Kernel(), prompt_keys(["one", "two"], ["a", "b"])
     prompts = ["one", "two"]
     named = {"hidden": direct.hidden_states, "vocabulary": direct.full_vocabulary_logits, "losses": direct.losses}
     for feature, compute in named.items():
@@ -349,12 +356,12 @@ def test_features_are_exact_and_checked() -> None:
     assert cache.rows([Request("probabilities", keys)]) == [direct.batch(prompts, ["a", "b"])]
     cache.rows([Request("hidden", keys * 3)])
     assert (cache.computed, cache.reused) == (8, 2)
-    others = cache.rows([Request("probabilities", feature_keys(prompts, ["a", "b", "c"]))])[0]
+    others = cache.rows([Request("probabilities", prompt_keys(prompts, ["a", "b", "c"]))])[0]
     assert others == direct.batch(prompts, ["a", "b", "c"])  # another label space has other rows
 
-    call = KernelCall("noisy channel", "noisy_channel", ("paper",), Identity({}))
+    call = ChannelScores("paper")
     for labels in (["a", "b"], ["a", "b", "c"], ["b", "a"]):
-        pairs = feature_keys([("one", "two"), ("three", "four")], labels)
+        pairs = prompt_keys([("one", "two"), ("three", "four")], labels)
         rows_of_call = cache.rows([Request(call, pairs), Request(call, pairs)])
         assert rows_of_call == [direct.batch([pair for pair, _ in pairs], labels)] * 2
 
@@ -365,4 +372,4 @@ def test_features_are_exact_and_checked() -> None:
     rows = FeatureFunction(Odd(), {"hidden"}).batch(list("abcdef"), [])
     assert [isinstance(row, Exception) for row in rows] == [False, True, True, True, True, False]
     with pytest.raises(OutputError, match="query 1"):
-        FeatureCache(Odd()).rows([Request("hidden", feature_keys(list("abcdef")))])
+        FeatureCache(Odd()).rows([Request("hidden", prompt_keys(list("abcdef")))])

@@ -26,9 +26,9 @@ from records import arguments, markdown, record
 from StaICC import Normal
 from StaICC.comparing.comparison import compare_runs
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
+from StaICC.methods.catalogue import METHODS, TABLE_2
 from StaICC.methods.forecast import forecast_method
 from StaICC.methods.run import run_all
-from StaICC.methods.specification import METHODS, TABLE_2
 from StaICC.metrics.paired_tests import holm
 from StaICC.results.result import Result, load
 

@@ -31,8 +31,9 @@ from StaICC.errors import ArgumentError, SchemaError, unknown_name
 from StaICC.inference.contract import Inference
 from StaICC.inference.identity import Identity
 from StaICC.methods import contextual_calibration as contextual
-from StaICC.methods import dc_pmi, domain_calibration, features
+from StaICC.methods import dc_pmi, domain_calibration
 from StaICC.methods.batch_calibration import batch_calibrated
+from StaICC.methods.computed_features import features_of
 from StaICC.methods.contract import check_variant
 from StaICC.methods.hidden_calibration import CentroidState, hidden
 from StaICC.methods.knn_prompt import VOTERS, AnchorState, nearest_anchors
@@ -160,7 +161,7 @@ class TrainableCalibration:
         parts = self.parts(**options)
         source = GivenSource(default_prompt_maker, calibration_set, self.label_space, calibration_number, k)
         prompts = parts.write_prompts(source)
-        rows = features.features_of(feedforward, prompts.all, self.label_space, parts.feature)
+        rows = features_of(feedforward, prompts.all, self.label_space, parts.feature)
         training_rows = TrainingRows.of(prompts, rows)
         self.state = self._learned(parts, training_rows)
         self.training_prompts = len(training_rows)

@@ -1,0 +1,382 @@
+"""Selection of instructions or demonstrations with the call shapes of 0.1.1.
+
+::
+
+    PPL_ICL(model, tokenizer, None, experimentor)  # sets the instruction; then run the experimentor
+
+    method = SA_ICL(model, tokenizer, experimentor)
+    method.set_TopK_to_demonstration(4)  # TopK: then run the experimentor, or
+    experimentor.auto_run(method.inference_interface, batched_inference=True)  # SA-ICL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC import numerics
+from StaICC.arguments import validate_integer
+from StaICC.benchmarks.experimentor import Experimentor
+from StaICC.errors import ArgumentError
+from StaICC.inference.identity import Identity, identity_of
+from StaICC.kernels.protocol import Capability, capabilities_of
+from StaICC.methods import ppl_icl
+from StaICC.methods.capabilities import check_capabilities
+from StaICC.methods.computed_features import features_of
+from StaICC.methods.contract import MethodData, Variant, check_variant
+from StaICC.methods.demonstration_orders import Order, first_orders, random_orders
+from StaICC.methods.kernel_functions import KernelFunction
+from StaICC.methods.nearest_demonstrations import SelectionOptions, nearest_demonstrations
+from StaICC.methods.options import NoOptions
+from StaICC.methods.present_rows import check_answered
+from StaICC.methods.prompt_views import clean_copy
+from StaICC.methods.released import selection
+from StaICC.methods.sa_icl import surest_predictions
+from StaICC.metrics import released as released_metrics
+from StaICC.prompting.prompt_text import question_only
+
+CacheEmpty = Callable[[], Any] | None
+"""Called without arguments when the model was run."""
+
+
+def _kernel_of(model: Any, tokenizer: Any) -> Any:
+    """Return the kernel of a model and its tokenizer; a kernel is returned unchanged."""
+    if tokenizer is None or Capability.HIDDEN_STATES in capabilities_of(model):
+        return model
+    from StaICC.kernels.huggingface.kernel import CausalLMKernel
+
+    return CausalLMKernel(model, tokenizer, label_mass=False)
+
+
+def _with_k(experimentor: Experimentor, k: int) -> Experimentor:
+    """Set the number of demonstrations, unless it is this one: that would redraw them."""
+    if experimentor.get_k() != k:
+        experimentor.set_k(k)
+    return experimentor
+
+
+def PPL_ICL(
+    model: Any,
+    tokenizer: Any,
+    instruction_set: Sequence[str] | None = None,
+    experimentor: Experimentor | None = None,
+    cache_empty: CacheEmpty = None,
+    *,
+    variant: str = "paper",
+    calibration_number: int = 128,
+) -> str:
+    """Set the instruction with the lowest perplexity as the experimentor's.
+
+    ``variant="paper"``: the perplexity of the full prompt (instruction and input, without demonstrations and label),
+    averaged over ``calibration_number`` rows of the calibration set, one prompt each per instruction.
+    ``variant="0.1.1"``: the perplexity of the instruction alone; budget: one text for each.
+
+    Args:
+        model: A causal language model of ``transformers``, or a kernel with ``losses``.
+        tokenizer: Its tokenizer (``None`` for a kernel).
+        instruction_set: The candidates; those of the release for the experimentor's data set by default.
+        experimentor: Gets the instruction. Without one (``"0.1.1"``) it is only returned.
+        cache_empty: Called without arguments when the model was run.
+        variant: ``"paper"`` or ``"0.1.1"``.
+        calibration_number: How many rows of the calibration set.
+
+    Returns:
+        The instruction.
+
+    Raises:
+        ArgumentError: There are no candidates, or the model gives no losses.
+        OutputError: A loss is not finite.
+    """
+    if instruction_set is None:
+        if experimentor is None:
+            raise ArgumentError("PPL-ICL: got neither instruction_set nor experimentor, expected one of them")
+        instruction_set = ppl_icl.instructions_for(experimentor.name)
+    kernel, candidates = _kernel_of(model, tokenizer), ppl_icl.check_instructions(instruction_set)
+    check_capabilities("PPL-ICL", kernel, frozenset({Capability.LOSSES}))
+    texts = _texts_of_instructions(candidates, experimentor, check_variant(variant), calibration_number)
+    losses = kernel.losses(texts)
+    chosen = candidates[ppl_icl.least_perplexity(losses, len(candidates))]
+    if cache_empty is not None:
+        cache_empty()
+    if experimentor is not None:
+        experimentor.prompt_former.change_instruction(chosen)
+    return chosen
+
+
+def _texts_of_instructions(
+    candidates: Sequence[str], experimentor: Experimentor | None, variant: Variant, calibration_number: int
+) -> list[str]:
+    """Return the texts whose perplexity decides, candidate by candidate, equally many for each."""
+    if variant == "0.1.1":
+        return list(candidates)
+    if experimentor is None:
+        raise ArgumentError("PPL-ICL: experimentor is missing; its prompts are needed to compare instructions")
+    data = MethodData(experimentor.without_labels(), variant, calibration_number, NoOptions())
+    texts: list[str] = []
+    for instruction in candidates:
+        texts += ppl_icl.prompts_with_instruction(data, instruction)
+    return texts
+
+
+@dataclass(eq=False)
+class _CalibratedInDetail(KernelFunction):
+    """A kernel whose predictions are what a function makes of label probabilities, logits and hidden state."""
+
+    kernel: Any
+    calibrate: Callable[..., list[float]]
+
+    def added_identity(self) -> tuple[str, Identity]:
+        """Return the identity of the function."""
+        return "calibration", identity_of(self.calibrate)
+
+    def hidden_states(self, prompts: Sequence[str]) -> Any:
+        """Return those of the kernel."""
+        return self.kernel.hidden_states(prompts)
+
+    def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> Any:
+        """Return the calibrated prediction for each prompt."""
+        return [
+            self.calibrate(*detail) for detail in zip(*self.kernel.score_in_detail(prompts, label_space), strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class _SomeRows(MethodData):
+    """The data of some test rows, for which demonstrations are chosen."""
+
+    rows: Sequence[int] = ()
+    """Positions of the test set."""
+
+    @property
+    def test_texts(self) -> list[list[str]]:
+        """The input texts of the rows."""
+        test_set = self._experimentor.test_set()
+        return [list(test_set.texts(row)) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class _OrderSettings:
+    """How SA-ICL tries orders."""
+
+    k: int
+    """Demonstrations of a prompt."""
+    nearest_k: int
+    """Near demonstrations that are considered."""
+    orders: int
+    """Orders that are tried."""
+
+
+class SA_ICL:
+    """TopK (Liu et al. 2022) and SA-ICL (Wu et al. 2023, "Self-Adaptive In-Context Learning").
+
+    TopK gives each query the demonstrations whose encodings are nearest, nearest first. SA-ICL tries several orders of
+    them and keeps the prediction of the lowest entropy (its minimum description length). Encodings and predictions are
+    computed once, when they are needed; make a new object after a change of the model or of the experimentor.
+
+    ``variant="paper"``: all demonstrations; orders at random. ``variant="0.1.1"``: the first 512 demonstrations; the
+    first ten orders in lexicographic order, its own entropy (:func:`~StaICC.metrics.released.entropy`).
+
+    Args:
+        model: A causal language model of ``transformers``, or a kernel with ``hidden_states`` and ``batch``.
+        tokenizer: Its tokenizer (``None`` for a kernel).
+        experimentor: Whose queries get demonstrations.
+        cache_empty: Called without arguments once after each call that ran the model.
+        calibrate_function: Called with (label probabilities, logits, hidden state) of each prediction.
+        demonstration_set_cut: Choose from this many first demonstrations only.
+        variant: ``"paper"`` or ``"0.1.1"``.
+
+    Raises:
+        ArgumentError: There is no experimentor, or the kernel has no hidden states.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        experimentor: Experimentor | None = None,
+        cache_empty: CacheEmpty = None,
+        calibrate_function: Callable[..., list[float]] | None = None,
+        demonstration_set_cut: int | None = None,
+        *,
+        variant: str = "paper",
+    ) -> None:
+        if experimentor is None:
+            raise ArgumentError("experimentor is missing: its queries get the demonstrations")
+        self.model = model
+        self.tokenizer = tokenizer
+        self.experimentor = experimentor
+        self.cache_empty = cache_empty or (lambda: None)
+        self.calibrate_function = calibrate_function
+        self.demonstration_set_cut = demonstration_set_cut
+        self.variant: Variant = check_variant(variant)
+        self.kernel = _kernel_of(model, tokenizer)
+        check_capabilities("TopK", self.kernel, frozenset({Capability.HIDDEN_STATES}))
+        if calibrate_function is not None:
+            self.kernel = _CalibratedInDetail(self.kernel, calibrate_function)
+        self._encodings: dict[Any, Any] = {}
+        self._predicted: dict[tuple[_OrderSettings, int], Any] = {}
+        self._orders: dict[_OrderSettings, list[list[Order]]] = {}
+        self._rows: dict[Any, int] = {}
+
+    # -- attributes of 0.1.1
+
+    @property
+    def label_space(self) -> list[str]:
+        """The labels of the experimentor."""
+        return self.experimentor.get_label_space()
+
+    @property
+    def test_set(self) -> Any:
+        """The test set of the experimentor."""
+        return self.experimentor.test_set()
+
+    @property
+    def demonstration_set(self) -> list[Any]:
+        """The demonstrations that are chosen from, each its input texts and its label."""
+        cut = self.demonstration_set_cut
+        if cut is None and self.variant == "0.1.1":
+            cut = selection.CUT
+        return list(self.experimentor.demonstration_set())[:cut]
+
+    @property
+    def TopK_anchors(self) -> list[Any]:
+        """The encoding of each demonstration that has a text."""
+        texts = [" ".join(row[0]) for row in self.demonstration_set]
+        return self._encoded([question_only(text) for text in texts if text])
+
+    # -- nearest demonstrations
+
+    def neighbours(self, rows: Sequence[int], count: int) -> list[list[int]]:
+        """Return the demonstrations nearest to test rows.
+
+        Args:
+            rows: Positions of the test set.
+            count: How many.
+
+        Returns:
+            For each row, positions of the demonstration set, nearest first.
+        """
+        near = self._near(rows, count)
+        self.cache_empty()
+        return near
+
+    def _near(self, rows: Sequence[int], count: int) -> list[list[int]]:
+        view = _with_k(clean_copy(self.experimentor), count)
+        options = SelectionOptions(self.demonstration_set_cut)
+        data = _SomeRows(view, self.variant, 1, options, rows=rows)
+        choose = selection.nearest_demonstrations if self.variant == "0.1.1" else nearest_demonstrations
+        steps = choose(data, count, options)
+        answers: Any = None
+        while True:
+            try:
+                requests = steps.send(answers)
+            except StopIteration as end:
+                near: list[list[int]] = end.value
+                return near
+            answers = [self._encoded([prompt for prompt, _ in request.keys]) for request in requests]
+
+    def _encoded(self, prompts: Sequence[Any]) -> list[Any]:
+        """Return the encodings of texts, each computed once."""
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._encodings]
+        if new:
+            states = features_of(self.kernel, new, (), "hidden")
+            self._encodings.update(zip(new, states, strict=True))
+        return [self._encodings[prompt] for prompt in prompts]
+
+    def set_TopK_to_demonstration(self, k: int) -> None:
+        """Give each query of the experimentor its ``k`` nearest demonstrations; each is used once then.
+
+        Args:
+            k: How many; the experimentor's ``k`` becomes this.
+
+        Raises:
+            ArgumentError: ``k`` is no whole number of at least 1, or there are fewer demonstrations.
+        """
+        k = validate_integer("k, the number of nearest demonstrations,", k, 1)
+        within_limit = self.experimentor.row_count
+        lists = self.neighbours(range(within_limit), k)
+        beyond_limit = [list(range(k)) for _ in range(within_limit, len(self.test_set))]  # these rows are not queries
+        _with_k(self.experimentor, k).set_demonstration_sampler([*lists, *beyond_limit])
+
+    # -- orders
+
+    def inference_interface(
+        self,
+        prompt: Sequence[str] | str,
+        label_space: Sequence[str],
+        nearest_k: int = 5,
+        inference_demos_number: int = 4,
+        return_length: int = 10,
+    ) -> Any:
+        """SA-ICL as an inference function for the experimentor's own prompts, batched or one by one.
+
+        A prompt only says which query it is; its demonstrations are replaced.
+
+        Args:
+            prompt: Prompts of the experimentor (``batched_inference=True``), or one.
+            label_space: The labels of the experimentor.
+            nearest_k: How many near demonstrations are considered.
+            inference_demos_number: How many of them a prompt has.
+            return_length: How many orders are tried.
+
+        Returns:
+            A list of probabilities for each prompt, or for the one.
+
+        Raises:
+            ArgumentError: A number is unfit, or a prompt is not one of the experimentor's.
+        """
+        k = validate_integer("inference_demos_number", inference_demos_number, 1)
+        nearest_k = validate_integer("nearest_k", nearest_k, k)
+        settings = _OrderSettings(k, nearest_k, validate_integer("return_length", return_length, 1))
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        rows = self._rows_of(prompts)
+
+        new_rows = [row for row in dict.fromkeys(rows) if (settings, row) not in self._predicted]
+        if new_rows:
+            for row, prediction in zip(new_rows, self._predict(new_rows, settings), strict=True):
+                self._predicted[settings, row] = prediction
+            self.cache_empty()
+        predictions = [self._predicted[settings, row] for row in rows]
+        return predictions[0] if isinstance(prompt, str) else predictions
+
+    def _rows_of(self, prompts: Sequence[Any]) -> list[int]:
+        """Return the test row of each prompt."""
+        if not self._rows.keys() >= set(prompts):  # writing all prompts for each single one would take long
+            for query in self.experimentor.all_queries():
+                self._rows[query.prompt] = query.row
+        for number, text in enumerate(prompts):
+            if text not in self._rows:
+                raise ArgumentError(
+                    f"prompt {number} is none of the experimentor's: got {text!r:.80}, expected one of its prompt_set()"
+                )
+        return [self._rows[text] for text in prompts]
+
+    def _predict(self, rows: Sequence[int], settings: _OrderSettings) -> list[Any]:
+        """Return the surest prediction of each test row."""
+        near = self._near(rows, settings.nearest_k)
+        orders_of_rows = self._orders_of_rows(settings)
+        writer = _with_k(clean_copy(self.experimentor), settings.k).prompt_former
+        prompts = []
+        for row, positions in zip(rows, near, strict=True):
+            for order in orders_of_rows[row]:
+                prompts.append(writer.write_prompt([positions[place] for place in order], row))
+        answers = features_of(self.kernel, prompts, self.label_space, "probabilities")
+        answers = check_answered(answers, "SA-ICL: prompt")
+
+        count = len(orders_of_rows[0])
+        answers_of_orders = [answers[number::count] for number in range(count)]
+        entropy = released_metrics.entropy if self.variant == "0.1.1" else numerics.entropy
+        return surest_predictions(answers_of_orders, entropy)
+
+    def _orders_of_rows(self, settings: _OrderSettings) -> list[list[Order]]:
+        """Return the orders of each test row: those of a run of the method on all rows."""
+        if settings not in self._orders:
+            count = self.experimentor.row_count
+            if self.variant == "0.1.1":
+                orders = [first_orders(settings.nearest_k, settings.k, settings.orders)] * count
+            else:
+                is_paper = self.variant == "paper"
+                orders = random_orders(count, settings.nearest_k, settings.k, settings.orders, nearest_last=is_paper)
+            self._orders[settings] = orders
+        return self._orders[settings]

@@ -1,0 +1,149 @@
+"""Self-ICL: the model writes its demonstrations itself.
+
+Chen et al. 2023, "Self-ICL: Zero-Shot In-Context Learning with Self-Generated Demonstrations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+from StaICC.arguments import validate_integer
+from StaICC.errors import ArgumentError
+from StaICC.inference.replies import Failure
+from StaICC.kernels.protocol import Capability
+from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.contract import MethodData, MethodSpec, Steps
+from StaICC.methods.predicted_labels import predicted_label
+from StaICC.methods.requests import Request
+from StaICC.prompting.prompt_text import question_only
+
+PSEUDO_INPUTS = (
+    "Following is an example instance for the task: {task}. Please come up with {count} new, diverse, and creative "
+    "instances for the task.\n\nExample instance:\nQ: {text}\n\nNew instance 1:\nQ:"
+)
+"""The authors' prompt for new inputs, with the label names as the task's description."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfDemonstrationOptions:
+    """Options of Self-ICL."""
+
+    max_new_tokens: int = 256
+    """Tokens of the text with new inputs at most."""
+
+
+Demonstration = tuple[list[str], int]
+"""Input texts and the label that the model predicted for them."""
+
+
+def self_icl(data: MethodData) -> Steps:
+    """Predict with demonstrations that the model wrote for each query: no labelled example is needed.
+
+    For each query, the model writes ``k`` new inputs. Their labels are its own predictions without demonstrations. New
+    inputs that it does not write are missing: such a query has fewer demonstrations.
+    """
+    data.refuse_several_lists()
+    if not data.k or data.is_noisy or data.text_count > 1:
+        raise ArgumentError(
+            "Self-ICL writes demonstrations of one text. Expected k >= 1, one input text and no noisy channel; "
+            f"got k = {data.k}, {data.text_count} input texts and noisy_channel={data.is_noisy}"
+        )
+    count = data.k
+    zero_shot = data.on(demonstrations=[[] for _ in data.demonstrations])
+    query_texts = [texts[0] for texts in data.test_texts]
+    inputs = yield from pseudo_inputs(zero_shot, query_texts, count)
+
+    predictions: list[Any] = []
+    incomplete: set[int] = set()
+    for condition, with_template in zip(zero_shot.conditions, cycle(zero_shot.templates()), strict=False):
+        demonstrations = yield from pseudo_labelled(with_template, inputs)
+        prompts = []
+        for query in condition.queries:
+            shown = demonstrations[query.row]
+            if len(shown) < count:
+                incomplete.add(query.row)
+            prompts.append(with_template.write(shown, [query_texts[query.row]]))
+        (rows,) = yield [with_template.ask(prompts=prompts)]
+        predictions += rows
+    if incomplete:
+        data.warn(
+            f"{len(incomplete)} of {len(query_texts)} test examples have fewer than {count} self-made demonstrations"
+        )
+    return zero_shot.predictions(predictions)
+
+
+def pseudo_inputs(
+    data: MethodData, query_texts: Sequence[str], count: int
+) -> Generator[Sequence[Request], list[list[Any]], list[list[str]]]:
+    """Let the model write new inputs that resemble each query.
+
+    Args:
+        data: The data of the method.
+        query_texts: The text of each test row.
+        count: How many new inputs.
+
+    Returns:
+        For each test row its new inputs, ``count`` or fewer.
+    """
+    tokens = validate_integer("max_new_tokens", data.options.max_new_tokens, 1)
+    task = f"choose one of {', '.join(data.label_space)}"
+    prompts = []
+    for text in query_texts:
+        prompts.append(question_only(PSEUDO_INPUTS.format(task=task, count=count, text=text)))
+    (replies,) = yield [data.ask(TextInference(None, tokens, ()), prompts)]
+    return [read_inputs(reply, count) for reply in replies]
+
+
+def read_inputs(reply: str | Failure, count: int) -> list[str]:
+    r"""Return the new inputs in a text that the model wrote after ``Q:``.
+
+    Args:
+        reply: The text, or a failure.
+        count: How many new inputs at most.
+
+    Example:
+        >>> read_inputs(" Is it late?\n\nNew instance 2:\nQ: Who came?\nA: person", 3)
+        ['Is it late?', 'Who came?']
+    """
+    if isinstance(reply, Failure):
+        return []
+    inputs = []
+    for line in f"Q:{reply}".splitlines():
+        text = line.strip()
+        if text.startswith("Q:") and text.removeprefix("Q:").strip():
+            inputs.append(text.removeprefix("Q:").strip())
+    return inputs[:count]
+
+
+def pseudo_labelled(
+    data: MethodData, inputs: Sequence[Sequence[str]]
+) -> Generator[Sequence[Request], list[list[Any]], list[list[Demonstration]]]:
+    """Label new inputs by the model's predictions without demonstrations.
+
+    Args:
+        data: The data of the method.
+        inputs: For each test row its new inputs.
+
+    Returns:
+        For each test row its demonstrations; an input without a prediction is left out.
+    """
+    texts = list(dict.fromkeys(text for of_row in inputs for text in of_row))
+    (rows,) = yield [data.ask(prompts=[data.write([], [text]) for text in texts])]
+    label_of: dict[str, int] = {}
+    for text, row in zip(texts, rows, strict=True):
+        label = predicted_label(row)
+        if label is not None:
+            label_of[text] = label
+    return [[([text], label_of[text]) for text in of_row if text in label_of] for of_row in inputs]
+
+
+SELF_ICL = MethodSpec(
+    "self_icl",
+    "Self-ICL",
+    self_icl,
+    frozenset({Capability.TEXT, Capability.LABEL_SCORES}),
+    options=SelfDemonstrationOptions,
+)

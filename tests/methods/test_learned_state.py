@@ -1,0 +1,98 @@
+"""What methods learn, saved and read again: any frozen dataclass, checked against its fields."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy
+import pytest
+
+from StaICC.errors import ArgumentError, SchemaError
+from StaICC.methods.learned_state import ANY, LABELS, Array, learned, load_state, save_state
+
+LABEL_SPACE = ["no", "yes"]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """One field of each type."""
+
+    scale: float
+    rounds: int
+    kind: Literal["row", "column"]
+    steps: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...] = learned(LABELS, ANY)
+    means: Array = learned(LABELS, ANY, array=True)
+    remark: str | None = None
+
+
+def mixed(**changes: Any) -> Mixed:
+    values: dict[str, Any] = {
+        **{"scale": 0.1, "rounds": 3, "kind": "row", "steps": (1.0, 2.5), "weights": ((0.5,), (1.5,))},
+        "means": numpy.array([[0.1, 1 / 3], [2.0, 1e-300]]),
+    }
+    return Mixed(**(values | changes))
+
+
+@pytest.mark.parametrize("suffix", ["json", "npz"])
+def test_a_state_of_any_class_is_read_as_it_was_saved(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"state.{suffix}"
+    state = mixed(remark="with a remark")
+    save_state(path, state, LABEL_SPACE, {"prompts": 12})
+    saved = load_state(path, Mixed)
+    assert (saved.label_space, saved.facts) == (LABEL_SPACE, {"prompts": 12})
+    for name in ("scale", "rounds", "kind", "steps", "weights", "remark"):
+        assert getattr(saved.state, name) == getattr(state, name)
+    assert numpy.array_equal(saved.state.means, state.means)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("scale", "0.1", "scale: got '0.1', expected .*float"),
+        ("scale", True, "scale: got True, expected .*float"),
+        ("rounds", 3.5, "rounds: got 3.5, expected .*int"),
+        ("kind", "diagonal", "kind: got 'diagonal', expected"),
+        ("steps", [1.0, "2"], "steps: got '2', expected .*float"),
+        ("steps", 1.0, "steps: got 1.0, expected tuple"),
+        ("weights", [[0.5]], "weights: got .* does not fit the label space"),
+        ("weights", [[0.5], [1.5, 2.0]], "weights: got .* does not fit the label space"),
+        ("weights", [[], []], "weights: got .* does not fit the label space"),
+        ("means", [[1.0, 2.0]], "means: got .* does not fit the label space"),
+        ("means", [[1.0], ["a"]], "cannot be read"),
+        ("remark", 3, "remark: got 3, expected"),
+        ("unknown", 3, "got the values .*'unknown'.*, expected"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_field_is_refused(tmp_path: Path, name: str, value: Any, message: str) -> None:
+    path = tmp_path / "state.json"
+    save_state(path, mixed(), LABEL_SPACE)
+    content = json.loads(path.read_text())
+    content["values"][name] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(SchemaError, match=message):
+        load_state(path, Mixed)
+
+
+def test_numbers_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    save_state(path, mixed(means=numpy.array([[1.0], [numpy.nan]])), LABEL_SPACE)
+    with pytest.raises(SchemaError, match="means: not all numbers are finite"):
+        load_state(path, Mixed)
+
+
+def test_a_state_of_another_class_is_refused(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Other:
+        scale: float
+
+    path = tmp_path / "state.json"
+    save_state(path, Other(1.0), LABEL_SPACE)
+    with pytest.raises(SchemaError, match=r"state\.json: it holds a Other, expected Mixed"):
+        load_state(path, Mixed)
+    assert load_state(path, Mixed, Other).state == Other(1.0)
+    with pytest.raises(ArgumentError, match="expected a frozen dataclass"):
+        save_state(path, {"scale": 1.0}, LABEL_SPACE)
