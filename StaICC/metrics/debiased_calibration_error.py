@@ -1,4 +1,4 @@
-"""The calibration error in squares, without the bias of its bins (Kumar, Liang and Ma 2019)."""
+"""The calibration error in squares, without the bias of its bins (Kumar et al. 2019)."""
 
 from __future__ import annotations
 

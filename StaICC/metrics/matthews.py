@@ -1,4 +1,4 @@
-"""Matthews correlation coefficient of true and predicted labels, for any number of labels (Gorodkin 2004)."""
+"""Matthews correlation coefficient of predicted with true labels, for any number of labels (Gorodkin 2004)."""
 
 from __future__ import annotations
 
