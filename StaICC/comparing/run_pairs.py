@@ -21,7 +21,7 @@ from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.pairing import PairedScores, missing_note, pair_scores
 from StaICC.comparing.run_records import NotComparableError, read_records
 from StaICC.comparing.run_scores import RunScore
-from StaICC.errors import StaICCError
+from StaICC.errors import StaICCError, UndefinedMetricError
 from StaICC.results.result import Result
 
 
@@ -191,7 +191,7 @@ def pair_runs(first: ScoredRun, second: ScoredRun, metric: str) -> RunPair:
     for dataset in dict.fromkeys([*first.datasets, *second.datasets]):
         try:
             datasets[dataset] = _pair_on(first, second, dataset, metric)
-        except NotComparableError as error:
+        except (NotComparableError, UndefinedMetricError) as error:  # some scores are undefined on some rows
             reasons[dataset] = str(error)
     return RunPair(first, second, datasets, reasons)
 
