@@ -167,6 +167,16 @@ class RunPair:
                 sentences.append(f"{dataset}: {note}")
         return sentences
 
+    @property
+    def cluster_notes(self) -> list[str]:
+        """A sentence for each data set whose compared test rows are in clusters."""
+        sentences = []
+        for dataset, paired in self.datasets.items():
+            note = paired.cluster_note(dataset)
+            if note is not None:
+                sentences.append(note)
+        return sentences
+
     def why_not_comparable(self) -> str:
         """Return the reason why the runs can be compared on no data set, for a message about the second run."""
         if set(self.first.datasets).isdisjoint(self.second.datasets):
