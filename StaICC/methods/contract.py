@@ -82,6 +82,10 @@ class MethodData:
     of the model, such as ``"log_probabilities"``; ``"noisy_channel"`` in two variants; ``"patched"``; ``"steered"``."""
     record: MethodRecord = field(default_factory=MethodRecord, repr=False)
     """What the harness reads; a method writes it with :meth:`warn`, :meth:`note` and :meth:`fact`."""
+    steps_of: Callable[[MethodSpec, Variant], Callable[[MethodData], Steps]] = field(
+        default=lambda spec, variant: spec.steps, repr=False
+    )
+    """Returns the steps of a method in a variant: those of a method inside another one."""
 
     # -- the data set
 
@@ -389,10 +393,8 @@ class MethodSpec:
         Raises:
             ArgumentError: The variant is ``"0.1.1"``, and the release does not have this method.
         """
-        from StaICC.methods.released.methods import steps_of  # it imports this module
-
         own_data = data.on(options=make_options(self.name, self.options, options))
-        predictions = yield from steps_of(self, data.variant)(own_data)
+        predictions = yield from data.steps_of(self, data.variant)(own_data)
         if isinstance(predictions, Predictions):
             return predictions
         return own_data.predictions(predictions)

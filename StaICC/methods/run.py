@@ -188,7 +188,7 @@ class Method:
         # A data set that lacks something which a method uses, such as a calibration set, raises an ArgumentError.
         unlabelled = cast("Experimentor", experimentor.without_labels())
         provides = extra_features(self.kernel)
-        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides)
+        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides, steps_of=steps_of)
 
     def outcome(
         self, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs | None = None
