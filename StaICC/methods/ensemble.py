@@ -52,11 +52,7 @@ def with_drawn_demonstrations(data: MethodData, sets: int) -> list[MethodData]:
     """
     size = data.test_size
     lists = sample_demonstrations(len(data.demonstration_set), data.k, size * sets)
-    rows_within_limit = len(data.demonstrations)
-    views = []
-    for start in range(0, size * sets, size):
-        views.append(data.on(demonstrations=lists[start : start + rows_within_limit]))
-    return views
+    return [data.on(demonstrations=lists[start : start + size]) for start in range(0, size * sets, size)]
 
 
 ENSEMBLE = MethodSpec("ensemble", "Ensemble", ensemble, options=EnsembleOptions)

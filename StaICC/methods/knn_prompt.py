@@ -171,7 +171,7 @@ def calibrate_with_anchors(data: MethodData, calibration: Calibration, templates
     data.refuse_several_lists()
     shared = data.demonstrations[0]
     rows = [data.demonstration_set[position] for position in shared]
-    same_for_all = data.on(demonstrations=[shared for _ in data.demonstrations])
+    same_for_all = data.on(demonstrations=[shared] * data.test_size)
     sources = [SameDemonstrations(template, rows) for template in templates]
     return (yield from calibrate(same_for_all, calibration, sources))
 

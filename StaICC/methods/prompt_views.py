@@ -40,18 +40,22 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
 
     Args:
         experimentor: The experimentor.
-        lists: For each test row within the limit, positions of the demonstration set, equally many in each list.
+        lists: For each test row within the limit, or for all test rows, positions of the demonstration set, equally
+            many in each list.
 
     Raises:
-        ArgumentError: The number of lists is wrong, their lengths differ, or a position is not in the set.
+        ArgumentError: A test row within the limit has no list, there are more lists than test rows, their lengths
+            differ, or a position is not in the set.
     """
-    checked_lists = check_demonstration_lists(
-        lists,
-        queries=experimentor.row_count,
-        k=None,
-        pool=len(experimentor.demonstration_set()),
-        name="the argument demonstrations",
-    )
+    name = "the argument demonstrations"
+    if not hasattr(lists, "__len__"):
+        raise ArgumentError(f"{name} must be a list of lists of positions, not {lists!r:.80}")
+    if not experimentor.row_count <= len(lists) <= len(experimentor.test_set()):
+        raise ArgumentError(
+            f"demonstrations: got {len(lists)} lists, expected one for each of the {experimentor.row_count} test rows"
+        )
+    pool_size = len(experimentor.demonstration_set())
+    checked_lists = check_demonstration_lists(lists, queries=len(lists), k=None, pool=pool_size, name=name)
     copied = clean_copy(experimentor)
     length = len(checked_lists[0])
     if length != copied.get_k():

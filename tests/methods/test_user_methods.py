@@ -87,8 +87,8 @@ Mistake = Callable[[Any], Any]
 """What a method does wrong with its data before its first request."""
 
 MISTAKES: list[tuple[Mistake, str]] = [
-    (lambda data: data.on(demonstrations=[[0]] * 3), "demonstrations has 3 rows, expected one for each of the 4 test"),
-    (lambda data: data.on(demonstrations=[[0]] * 5), "demonstrations has 5 rows, expected one for each of the 4 test"),
+    (lambda data: data.on(demonstrations=[[0]] * 3), "demonstrations: got 3 lists, expected one for each of the 4"),
+    (lambda data: data.on(demonstrations=[[0]] * 97), "demonstrations: got 97 lists, expected one for each of the 4"),
     (lambda data: data.on(demonstrations=[[0, 1]] * 3 + [[0]]), r"row 3 of .* has 1 positions, expected 2, as row 0"),
     (lambda data: data.on(demonstrations=[[0], [999], [0], [0]]), r"row 1 of .* must be an integer from 0 .*, not 999"),
     (lambda data: data.on(demonstrations=3), "demonstrations must be a list of lists of positions, not 3"),
