@@ -107,5 +107,5 @@ def shapley_values(orders: Sequence[Sequence[int]], value_of: dict[tuple[int, ..
 
 
 DEMONSTRATION_SHAPLEY = MethodSpec(
-    "demonstration_shapley", "Shapley demonstrations", demonstration_shapley, options=ShapleyOptions
+    "demonstration_shapley", "Demonstration Shapley", demonstration_shapley, options=ShapleyOptions
 )

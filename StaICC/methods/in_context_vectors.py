@@ -13,7 +13,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 from StaICC.kernels.protocol import Capability
@@ -65,7 +64,8 @@ def in_context_vectors(data: MethodData) -> Steps:
 
 def learn_vectors(data: MethodData) -> Generator[Any, Any, Any]:
     """Return a vector for each layer, learned from calibration rows: an array (layers, width)."""
-    validate_integer("calibration_number", data.calibration_number, 2)
+    if data.calibration_number < 2:
+        raise ArgumentError(f"calibration_number: got {data.calibration_number}, expected at least 2, for a direction")
     inputs, labels = labelled_prompts(SameDemonstrations(data, []))
     label_prefix = data.settings.template.label_prefix
     answers = [f"{label_prefix}{data.label_space[label]}" for label in labels]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from StaICC.prompting.views import Label, SubsetView
+from StaICC.safe_text import one_line
 
 
 class LabelledRow(Sequence[Any]):
@@ -106,4 +107,4 @@ class LabelledRows(Sequence[LabelledRow]):
         return (LabelledRow(self, position) for position in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"<{len(self)} rows of {self._view.name}>"
+        return one_line(f"<{len(self)} rows of {self._view.name}>")

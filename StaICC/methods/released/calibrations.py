@@ -483,8 +483,8 @@ def batch_calibration(
     """
     if check_variant(variant) != "0.1.1":
         return batch_calibrated(label_space_probs, batch_size)
-    validate_integer("batch_size", batch_size, 1)
-    return released.batch_calibration(label_rows(label_space_probs, None, "prediction"), batch_size)
+    size = validate_integer("batch_size", batch_size, 1)
+    return released.batch_calibration(label_rows(label_space_probs, None, "prediction"), size)
 
 
 # -- those that the release does not have
