@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
@@ -25,6 +26,24 @@ from StaICC.prompting.prompt_text import Demonstration
 from StaICC.prompting.prompt_writer import Prompt, Query
 from StaICC.results.signature import digest
 
+MODEL_ITSELF = "probabilities"
+"""The feature that is the prediction of a model itself."""
+
+
+@dataclass(frozen=True)
+class AskedFunction:
+    """An inference function whose predictions a method asked: a model, or a function that calls it."""
+
+    cache: FeatureCache
+    """The cache of the model."""
+    feature: Any = MODEL_ITSELF
+    """The function as a feature, such as the noisy channel; :data:`MODEL_ITSELF` for the model."""
+
+    @property
+    def inference(self) -> Inference:
+        """The inference function."""
+        return self.cache.function(self.feature)
+
 
 @dataclass
 class AskedPrompts:
@@ -32,8 +51,9 @@ class AskedPrompts:
 
     requests: list[Request] = field(default_factory=list)
     """In the order in which they were asked."""
-    predicted: dict[tuple[FeatureCache, Any], dict[PromptKey, Any]] = field(default_factory=dict)
-    """For each model and inference function the prompts with their predictions; the kernel itself is ``None``."""
+    predicted: dict[AskedFunction, dict[PromptKey, Any]] = field(default_factory=dict)
+    """For each inference function its prompts with their predictions; ``None`` for a prompt of which only other
+    features of the model were asked."""
 
     def add(self, cache: FeatureCache, request: Request, rows: Sequence[Any]) -> None:
         """Add a request with its rows. Only predictions are kept of these, since other features are large.
@@ -46,14 +66,14 @@ class AskedPrompts:
         self.requests.append(request)
         if not of_kernel(request.feature):
             return
-        is_feature_name = isinstance(request.feature, str)
-        function = None if is_feature_name else request.feature
-        predictions = self.predicted.setdefault((cache, function), {})
+        function = AskedFunction(cache, _function_of(request))
+        predictions = self.predicted.setdefault(function, {})
+        are_predictions = request.feature == function.feature
         for key, row in zip(request.keys, rows, strict=True):
-            if is_feature_name and request.feature != "probabilities":
-                predictions.setdefault(key, None)
-            else:
+            if are_predictions:
                 predictions[key] = row
+            else:
+                predictions.setdefault(key, None)
 
     def number_of_texts(self, role: Role) -> int:
         """Return how many distinct texts the models read: in the noisy channel, a prompt has one for each label.
@@ -64,18 +84,16 @@ class AskedPrompts:
         for request in self.requests:
             if request.role != role:
                 continue
-            function = None if isinstance(request.feature, str) else request.feature
-            model = None if request.kernel is None else id(request.kernel)
-            for key in request.keys:
-                distinct.add((model, function, key))
-        return sum(text_count(prompt) for _, _, (prompt, _) in distinct)
+            function = _function_of(request)
+            for prompt, labels in request.keys:
+                distinct.add(_Reading(id(request.kernel), function, prompt, labels))
+        return sum(text_count(reading.prompt) for reading in distinct)
 
     def warnings(self) -> list[str]:
-        """Return what the models warn of for the prompts."""
+        """Return the warnings of the inference functions about the prompts that they were asked."""
         warnings = []
-        for (cache, function), predictions in self.predicted.items():
-            warned = cache.kernel if function is None else cache.function(function)
-            warnings += model_warnings(warned, list(predictions), list(predictions.values()))
+        for function, predictions in self.predicted.items():
+            warnings += model_warnings(function.inference, list(predictions), list(predictions.values()))
         return warnings
 
     def tokens_alone(self, caches: ModelCaches) -> float:
@@ -83,7 +101,7 @@ class AskedPrompts:
         requests_of: dict[FeatureCache, list[Request]] = {}
         for request in self.requests:
             if of_kernel(request.feature):
-                requests_of.setdefault(caches.cache_of(request), []).append(replace(request, kernel=None))
+                requests_of.setdefault(caches.cache_of(request), []).append(request)
         return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_of.items())
 
     def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
@@ -131,6 +149,24 @@ class AskedPrompts:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A prompt that a model reads once, whatever number of its features is asked."""
+
+    model: int
+    """The :func:`id` of the further model, or of ``None``: the model of the method."""
+    function: Any
+    """The inference function as a feature."""
+    prompt: Prompt
+    labels: tuple[str, ...]
+
+
+def _function_of(request: Request) -> Any:
+    """Return the inference function of a request as a feature: the model computes the features that have a name."""
+    has_name = isinstance(request.feature, str)
+    return MODEL_ITSELF if has_name else request.feature
+
+
 def _feature_text(feature: Any) -> str:
     """Return what a feature is, without the kernel that computes it."""
     if isinstance(feature, str):
@@ -146,17 +182,22 @@ def _feature_text(feature: Any) -> str:
 def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
     """Return the tokens that a kernel reads, and generates at most, for requests; NaN if that is unknown."""
     tasks = Tasks(kernel)
-
-    def count(function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Failure]:
-        tasks.add(function, queries, options)
-        return [Failure("it is only counted")] * len(queries)
-
-    FeatureCache(kernel, count).rows(requests)
+    empty_cache = FeatureCache(kernel, compute=partial(_only_add_to, tasks))
+    empty_cache.rows(requests)
     try:
         forecast = tasks.forecast(ForecastOptions(probe_seconds=0))
     except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
         return math.nan
-    is_estimate = forecast.tokenizer is not None  # of a served model, which would not compare with its counts
-    if is_estimate or forecast.tokens is None or forecast.output_tokens is None:
+    if forecast.tokens is None or forecast.output_tokens is None:
         return math.nan
+    if forecast.tokenizer is not None:
+        return math.nan  # an estimate for a served model, which would not compare with the tokens that it counts
     return forecast.tokens + forecast.output_tokens
+
+
+def _only_add_to(
+    tasks: Tasks, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
+) -> list[Failure]:
+    """Add queries to the calls of a forecast, in the place of the runner; none of them is predicted."""
+    tasks.add(function, queries, options)
+    return [Failure("it is only counted")] * len(queries)

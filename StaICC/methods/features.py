@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.benchmarks.context import RunContext
 from StaICC.inference.contract import Answer, Features, Inference, tokens_used
@@ -42,6 +42,21 @@ _MEMORY = 1 << 30
 
 Slot = tuple[Any, PromptKey]
 """A feature of a prompt: the feature, then the prompt with the labels if the feature depends on them."""
+
+
+class Tokens(NamedTuple):
+    """Tokens that a model has counted."""
+
+    read: int
+    generated: int
+
+    def plus(self, other: Tokens) -> Tokens:
+        """Return the sums."""
+        return Tokens(self.read + other.read, self.generated + other.generated)
+
+    def minus(self, other: Tokens) -> Tokens:
+        """Return the differences."""
+        return Tokens(self.read - other.read, self.generated - other.generated)
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ class FeatureCache:
         computed: Of how many texts it computed features.
         reused: Of how many texts requested features were in memory or in the store.
         logged: The warnings that runs with this cache logged.
-        first_tokens: The tokens that the kernel had counted when the cache was made.
+        tokens_at_start: The tokens that the kernel had counted when the cache was made; ``None`` as for :attr:`tokens`.
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
@@ -88,19 +103,19 @@ class FeatureCache:
         self._warnings: dict[Slot, tuple[str, ...]] = {}  # of the call that computed what is in memory
         self._bytes_in_memory = 0
         self._functions: dict[Any, Inference] = {"probabilities": kernel}
-        self._tokens_of_workers = (0, 0)
-        self.first_tokens = self.tokens
+        self._tokens_of_workers = Tokens(0, 0)
+        self.tokens_at_start = self.tokens
         self._context: RunContext | None = None
         self._recheck: bool | None = None
         self._unparsed: Unparsed = "error"
 
     @property
-    def tokens(self) -> tuple[int, int] | None:
+    def tokens(self) -> Tokens | None:
         """Tokens that the kernel has read and generated so far, in workers too; ``None`` if it does not count them."""
         used = tokens_used(self.kernel)
         if used is None:
             return None
-        return _sums(used, self._tokens_of_workers)
+        return self._tokens_of_workers.plus(Tokens(*used))
 
     def function(self, feature: Any) -> Inference:
         """Return the inference function of a feature, under whose identity a store keeps it."""
@@ -112,7 +127,13 @@ class FeatureCache:
         return self._functions[feature]
 
     def start(self, context: RunContext, recheck: bool | None = None, unparsed: Unparsed = "error") -> None:
-        """Use the store, the workers and the policies of a run from now on."""
+        """Use the store, the workers and the policies of a run from now on.
+
+        Args:
+            context: The context of the run, with its store and workers.
+            recheck: Whether reused predictions are rechecked; ``None``: unless requests may cost money.
+            unparsed: What to do about replies without a label.
+        """
         identity = context.identity_of(self.kernel)
         is_another_run = context is not self._context
         may_be_another_model = is_another_run and not identity.complete
@@ -268,29 +289,48 @@ class FeatureCache:
 
     def _predict(self, function: Inference, call: _FeatureCall, part: Part, options: RunOptions) -> Sequence[Any]:
         """Evaluate a function on the prompts of a call, and count what was computed."""
-        queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(call.needed)]
-        total = options.counter
-        recheck = rechecks(function, self._recheck)
-        counter = FeatureCounter(tolerance_of(function), recheck, total.counts["rechecked"], remark=total.remark)
-        counter.size, counter.spent = total.size, total.spent
+        queries = []
+        for number, (prompt, labels) in enumerate(call.needed):
+            # Features do not depend on the true label; the prompts are numbered in the place of test rows.
+            queries.append(Query(prompt, labels, label=0, row=number, repeat=0))
+        counter_of_run = options.counter
+        counter_of_call = FeatureCounter(
+            tolerance=tolerance_of(function),
+            recheck=rechecks(function, self._recheck),
+            done=counter_of_run.counts["rechecked"],
+            remark=counter_of_run.remark,
+            budget=counter_of_run.budget,
+        )
         try:
-            return self._compute_queries(function, queries, part, replace(options, counter=counter))
+            return self._compute_queries(function, queries, part, replace(options, counter=counter_of_call))
         finally:
-            total.counts += counter.counts
-            total.size, total.spent = counter.size, counter.spent
-            total.replies |= counter.replies
-            texts_per_prompt = sum(text_count(query.prompt) for query in queries) // len(queries)
-            self.computed += counter.counts["computed"] * texts_per_prompt
-            self.reused += counter.counts["reused"] * texts_per_prompt
-            self._tokens_of_workers = _sums(self._tokens_of_workers, counter.tokens)
+            counter_of_run.include(counter_of_call)
+            self._count_texts(queries, counter_of_call)
+
+    def _count_texts(self, queries: Sequence[Query], counter: FeatureCounter) -> None:
+        """Add what a run of the model computed, and what it reused, to the counts of this cache.
+
+        Args:
+            queries: The prompts, all with the same number of texts.
+            counter: The counter of the run of the model.
+        """
+        texts_per_prompt = sum(text_count(query.prompt) for query in queries) // len(queries)
+        self.computed += counter.counts["computed"] * texts_per_prompt
+        self.reused += counter.counts["reused"] * texts_per_prompt
+        self._tokens_of_workers = self._tokens_of_workers.plus(Tokens(*counter.tokens))
 
     def _options(self, feature: Any) -> RunOptions:
-        """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""
+        """Return the options with which the run computes a feature.
+
+        The kernel itself computes the features that have a name, so they are counted as predictions of the kernel.
+        Other functions, such as the noisy channel, have counts of their own.
+        """
         if self._context is None:
             return RunOptions()
         options = self._context.options_for(self.function(feature))
         counter = options.counter
-        if isinstance(feature, str):
+        has_name = isinstance(feature, str)
+        if has_name:
             counter = self._context.options_for(self.kernel).counter
         return replace(options, unparsed=self._unparsed, counter=counter)
 
@@ -340,7 +380,3 @@ def _keeping_warnings(options: RunOptions, kept: list[str]) -> RunOptions:
             options.warn(warning)
 
     return replace(options, warn=warn)
-
-
-def _sums(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
-    return first[0] + second[0], first[1] + second[1]
