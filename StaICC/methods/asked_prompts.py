@@ -21,13 +21,10 @@ from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureCache, text_count
 from StaICC.methods.kernel_functions import KernelFunction, of_kernel
 from StaICC.methods.model_caches import ModelCaches
-from StaICC.methods.requests import Request, Role
+from StaICC.methods.requests import MODEL_ITSELF, Request, Role, is_named
 from StaICC.prompting.prompt_text import Demonstration
 from StaICC.prompting.prompt_writer import Prompt, Query
 from StaICC.results.signature import digest
-
-MODEL_ITSELF = "probabilities"
-"""The feature that is the prediction of a model itself."""
 
 
 @dataclass(frozen=True)
@@ -163,13 +160,14 @@ class _Reading:
 
 def _function_of(request: Request) -> Any:
     """Return the inference function of a request as a feature: the model computes the features that have a name."""
-    has_name = isinstance(request.feature, str)
-    return MODEL_ITSELF if has_name else request.feature
+    if is_named(request.feature):
+        return MODEL_ITSELF
+    return request.feature
 
 
 def _feature_text(feature: Any) -> str:
     """Return what a feature is, without the kernel that computes it."""
-    if isinstance(feature, str):
+    if is_named(feature):
         return feature
     if isinstance(feature, KernelFunction):
         name, facts = feature.added_identity()

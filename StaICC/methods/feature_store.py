@@ -11,13 +11,13 @@ from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.runner import AnswerStore
 from StaICC.methods.packed_features import comparable_numbers
-from StaICC.methods.requests import OF_TEXTS, Feature
+from StaICC.methods.requests import OF_TEXTS, Feature, is_named
 
 
 def stored_key(feature: Any, key: PromptKey) -> PromptKey:
     """Return the key under which a feature of a prompt is kept: those of texts have no label space."""
     prompt, _ = key
-    if isinstance(feature, str) and feature in OF_TEXTS:
+    if is_named(feature) and feature in OF_TEXTS:
         return (prompt, ())
     return key
 

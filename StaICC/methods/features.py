@@ -27,11 +27,12 @@ from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queri
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.batches import in_batches
 from StaICC.methods.feature_store import FeatureCounter, FeatureStore, stored_key
 from StaICC.methods.kernel_functions import FeatureFunction, KernelFunction, of_kernel
 from StaICC.methods.packed_features import unpacked_row
 from StaICC.methods.present_rows import apply_present
-from StaICC.methods.requests import Request
+from StaICC.methods.requests import MODEL_ITSELF, Request, is_named
 from StaICC.prompting.prompt_writer import Prompt, Query
 
 AT_ONCE = 256
@@ -102,7 +103,7 @@ class FeatureCache:
         self._memory: dict[Slot, Any] = {}
         self._warnings: dict[Slot, tuple[str, ...]] = {}  # of the call that computed what is in memory
         self._bytes_in_memory = 0
-        self._functions: dict[Any, Inference] = {"probabilities": kernel}
+        self._functions: dict[Any, Inference] = {MODEL_ITSELF: kernel}
         self._tokens_of_workers = Tokens(0, 0)
         self.tokens_at_start = self.tokens
         self._context: RunContext | None = None
@@ -120,8 +121,8 @@ class FeatureCache:
     def function(self, feature: Any) -> Inference:
         """Return the inference function of a feature, under whose identity a store keeps it."""
         if feature not in self._functions:
-            if isinstance(feature, str):
-                self._functions[feature] = FeatureFunction(self.kernel, {feature})  # type: ignore[arg-type]
+            if is_named(feature):
+                self._functions[feature] = FeatureFunction(self.kernel, {feature})
             else:
                 self._functions[feature] = replace(feature, kernel=self.kernel)
         return self._functions[feature]
@@ -239,27 +240,27 @@ class FeatureCache:
             policy: What to do about failures, where it is not that of the run.
         """
         feature = call.features[0]
-        warnings: list[str] = []
-        stored_features: Collection[Any] = ()
-        answers: Sequence[Any]
         if not of_kernel(feature):
-            answers = self._encode(feature, call)
-        elif not isinstance(feature, str):
-            options = _keeping_warnings(self._options(feature), warnings)
+            vectors = self._encode(feature, call)
+            return self._remember(call, vectors, warnings=(), stored_features=())
+
+        warnings: list[str] = []
+        options = _keeping_warnings(self._options(feature), warnings)
+        if not is_named(feature):
             if isinstance(feature, TextInference):
                 options = replace(options, free_text=True, on_error="collect")
             answers = self._predict(self.function(feature), call, part, options)
-        else:
-            options = _keeping_warnings(self._options(feature), warnings)
-            options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
-            stores = self._stores(call.features)
-            stored_features = stores.keys()
-            function = self.function(feature)
-            if call.features != ["probabilities"]:
-                function = self._joint_function(call)
-                options = replace(options, store=FeatureStore(stores, call.needed) if stores else None)
-            answers = self._predict(function, call, part, options)
-        return self._remember(call, answers, tuple(warnings), stored_features)
+            return self._remember(call, answers, tuple(warnings), stored_features=())
+
+        options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
+        stores = self._stores(call.features)
+        function = self.function(feature)
+        if call.features != [MODEL_ITSELF]:
+            function = self._joint_function(call)
+            store_of_features = FeatureStore(stores, call.needed) if stores else None
+            options = replace(options, store=store_of_features)
+        answers = self._predict(function, call, part, options)
+        return self._remember(call, answers, tuple(warnings), stored_features=stores.keys())
 
     def _stores(self, features: Sequence[Any]) -> dict[Any, AnswerStore]:
         """Return the store of each feature, if the run has one."""
@@ -282,8 +283,8 @@ class FeatureCache:
         """Return the vectors that a function of texts, which is no inference function, returns."""
         texts = [str(prompt) for prompt, _ in call.needed]
         vectors: list[Any] = []
-        for start in range(0, len(texts), AT_ONCE):
-            vectors.extend(function(texts[start : start + AT_ONCE]))
+        for some_texts in in_batches(texts, AT_ONCE):
+            vectors.extend(function(list(some_texts)))
         self.computed += len(texts)
         return vectors
 
@@ -329,8 +330,7 @@ class FeatureCache:
             return RunOptions()
         options = self._context.options_for(self.function(feature))
         counter = options.counter
-        has_name = isinstance(feature, str)
-        if has_name:
+        if is_named(feature):
             counter = self._context.options_for(self.kernel).counter
         return replace(options, unparsed=self._unparsed, counter=counter)
 

@@ -170,6 +170,11 @@ class TrainableCalibration:
             warnings.warn(f"{self.name}: {warning}", UserWarning, stacklevel=2)
 
     def _learned(self, parts: Calibration, rows: TrainingRows) -> Any:
+        """Return the state after training on rows.
+
+        A calibration of the release that was trained before may use what it learned then: contextual calibration adds
+        its earlier prior to the new one. All others begin anew.
+        """
         if isinstance(parts, released.ReleasedCalibration) and self.trained:
             return parts.learn_again(rows, self.label_space, self.state)
         return parts.learn(rows, self.label_space)
