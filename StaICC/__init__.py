@@ -175,6 +175,7 @@ if TYPE_CHECKING:
     from StaICC.methods.training_prompts import LabelledPrompts as LabelledPrompts
     from StaICC.methods.training_prompts import content_free_prompts as content_free_prompts
     from StaICC.methods.training_prompts import labelled_prompts as labelled_prompts
+    from StaICC.metrics.balanced_accuracy import balanced_accuracy as balanced_accuracy
     from StaICC.metrics.classification import accuracy as accuracy
     from StaICC.metrics.classification import averaged_truelabel_likelihood as averaged_truelabel_likelihood
     from StaICC.metrics.classification import brier as brier
@@ -182,6 +183,8 @@ if TYPE_CHECKING:
     from StaICC.metrics.classification import macro_F1 as macro_F1
     from StaICC.metrics.classification import nll as nll
     from StaICC.metrics.classification import normalise as normalise
+    from StaICC.metrics.confidence_auroc import auroc_confidence as auroc_confidence
+    from StaICC.metrics.debiased_calibration_error import debiased_calibration_error as debiased_calibration_error
     from StaICC.metrics.diagnosis import consistency as consistency
     from StaICC.metrics.diagnosis import empirical_bias as empirical_bias
     from StaICC.metrics.diagnosis import entropy as entropy
@@ -196,10 +199,12 @@ if TYPE_CHECKING:
     from StaICC.metrics.intervals import NoInterval as NoInterval
     from StaICC.metrics.intervals import combine as combine
     from StaICC.metrics.intervals import ratio_part as ratio_part
+    from StaICC.metrics.matthews import matthews as matthews
     from StaICC.metrics.metric_set import Metric as Metric
     from StaICC.metrics.metric_set import MetricSet as MetricSet
     from StaICC.metrics.metric_set import metric_set as metric_set
     from StaICC.metrics.random_baselines import RandomBaseline as RandomBaseline
+    from StaICC.metrics.risk_coverage import aurc as aurc
     from StaICC.metrics.statistics import MeanOf as MeanOf
     from StaICC.prompting.prompt_text import Demonstration as Demonstration
     from StaICC.prompting.prompt_text import PromptParts as PromptParts
@@ -319,6 +324,11 @@ _HOMES = {
     "StaICC.metrics.classification": (
         "accuracy averaged_truelabel_likelihood brier expected_calibration_error_1 macro_F1 nll normalise"
     ),
+    "StaICC.metrics.balanced_accuracy": "balanced_accuracy",
+    "StaICC.metrics.confidence_auroc": "auroc_confidence",
+    "StaICC.metrics.debiased_calibration_error": "debiased_calibration_error",
+    "StaICC.metrics.matthews": "matthews",
+    "StaICC.metrics.risk_coverage": "aurc",
     "StaICC.metrics.diagnosis": (
         "consistency empirical_bias entropy entropy_of_mean gler kl_divergence label_frequencies "
         "mean_distribution negated_mean_entropy shares_of_correct_labels"

@@ -43,7 +43,7 @@ from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.paired_tests import bonferroni
 from StaICC.results.experiment_table import is_experiment
-from StaICC.results.interval_scope import scope_notes
+from StaICC.results.interval_scope import demonstration_notes
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark, split_runs
 
@@ -268,7 +268,7 @@ def _comparison(
         signature=str(first.signature),
         log_notes=aligned.log_notes([first_name, second_name]),
         other_metrics=aligned.other_metrics,
-        scope=tuple(scope_notes([first, second])),
+        scope=(*demonstration_notes([first, second]), *pair.cluster_notes),
     )
 
 

@@ -37,6 +37,8 @@ _Cells = list[float | None]
 There is one cell for each condition. A condition is a draw of demonstrations with a template. The order is draw by
 draw, each with all templates: (draw 1, template 1), (draw 1, template 2), and so on.
 """
+Clusters = tuple[int, ...] | None
+"""The number of the cluster of each test row; ``None`` if rows are independent."""
 
 
 class Deviation(NamedTuple):
@@ -235,18 +237,19 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
         UndefinedMetricError: Fewer than two rows have predictions of all draws and templates, or the rows are in
             clusters, and these are too few.
     """
-    effects = _effects(dataset, correct, result)
+    clusters = result.details[dataset].clusters
+    effects = _effects(dataset, correct, result, clusters)
     # The unit is the test row, or the cluster of rows.
     hits: dict[int, float] = {}
     predictions: dict[int, float] = {}
     for row, cells in correct.items():
         predicted = _known(cells)
         if predicted:
-            unit = _unit_of(result, dataset, row)
+            unit = _unit_of(row, clusters)
             hits[unit] = hits.get(unit, 0.0) + math.fsum(predicted)
             predictions[unit] = predictions.get(unit, 0.0) + len(predicted)
     used_level = level
-    if result.details[dataset].clusters is not None:
+    if clusters is not None:
         total = math.fsum(predictions.values())
         used_level = level_over_clusters(level, [count / total for count in predictions.values()])
     accuracy = ratio_part(list(hits.values()), list(predictions.values()), used_level)
@@ -322,7 +325,7 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
         metric="accuracy, over rows, draws and templates",
         datasets=tuple(lines),
         mean=mean,
-        scope=tuple(cluster_notes(first)),  # draws and templates are not fixed here
+        scope=tuple(pair.cluster_notes),  # draws and templates are not fixed here
     )
 
 
@@ -367,7 +370,10 @@ def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds
             second_cells = second_correct[row]
             lowest[row] = list(map(sub, _filled(first_cells, 0.0), _filled(second_cells, 1.0)))
             highest[row] = list(map(sub, _filled(first_cells, 1.0), _filled(second_cells, 0.0)))
-    return _EffectBounds(_effects(dataset, lowest, first), _effects(dataset, highest, first))
+    clusters = clusters_of_either(first, second, dataset)
+    return _EffectBounds(
+        lowest=_effects(dataset, lowest, first, clusters), highest=_effects(dataset, highest, first, clusters)
+    )
 
 
 def _filled(cells: _Cells, value: float) -> list[float]:
@@ -397,8 +403,23 @@ def effects_of(first: Result, second: Result | None, names: Iterable[str]) -> di
         rows = _correct(first, dataset)
         if second is not None:
             rows = _row_differences(rows, _correct(second, dataset))
-        effects[dataset] = _effects(dataset, rows, first)
+        effects[dataset] = _effects(dataset, rows, first, clusters_of_either(first, second, dataset))
     return effects
+
+
+def clusters_of_either(first: Result, second: Result | None, dataset: str) -> Clusters:
+    """Return the clusters of the test rows of a data set, which one of two runs may not record.
+
+    Args:
+        first: A result.
+        second: A result that can be compared with it, so that both have the same clusters if both have some; ``None``
+            if there is one result only.
+        dataset: The data set.
+    """
+    clusters = first.details[dataset].clusters
+    if clusters is None and second is not None:
+        return second.details[dataset].clusters
+    return clusters
 
 
 def _row_differences(first: Mapping[int, _Cells], second: Mapping[int, _Cells]) -> dict[int, _Cells]:
@@ -424,9 +445,8 @@ def _known(cells: Sequence[float | None]) -> list[float]:
     return [cell for cell in cells if cell is not None]
 
 
-def _unit_of(result: Result, dataset: str, row: int) -> int:
+def _unit_of(row: int, clusters: Clusters) -> int:
     """Return the number of the unit that a test row belongs to: its cluster, or the row itself if it has none."""
-    clusters = result.details[dataset].clusters
     if clusters is None:
         return row
     return clusters[row]
@@ -437,7 +457,9 @@ def _mean_cells(rows: Sequence[Sequence[float]]) -> list[float]:
     return [fmean(cells) for cells in zip(*rows, strict=True)]
 
 
-def _effects(dataset: str, rows: Mapping[int, Sequence[float | None]], result: Result) -> CrossedEffects:
+def _effects(
+    dataset: str, rows: Mapping[int, Sequence[float | None]], result: Result, clusters: Clusters
+) -> CrossedEffects:
     """Return the mean squares of the test rows that have a value for each draw and template.
 
     If the test rows are in clusters, the mean over the rows of a cluster takes the place of a row. Each cluster then
@@ -447,6 +469,7 @@ def _effects(dataset: str, rows: Mapping[int, Sequence[float | None]], result: R
         dataset: The data set, for the message.
         rows: The cells of each test row: the correctness in a run, or the differences of two runs.
         result: The result, which has the number of templates.
+        clusters: The clusters of the test rows.
 
     Raises:
         UndefinedMetricError: There are fewer than two such rows, or too few clusters of rows.
@@ -458,13 +481,13 @@ def _effects(dataset: str, rows: Mapping[int, Sequence[float | None]], result: R
         is_complete = len(known) == len(cells)
         if is_complete:
             complete_rows.append(known)
-            rows_by_unit.setdefault(_unit_of(result, dataset, row), []).append(known)
+            rows_by_unit.setdefault(_unit_of(row, clusters), []).append(known)
     if len(complete_rows) < 2:
         raise UndefinedMetricError(
             f"{dataset}: {len(complete_rows)} of {len(rows)} test rows have predictions of all draws and templates, "
             "expected at least two. Use more test rows, or predict the failed queries again"
         )
-    if result.details[dataset].clusters is not None:
+    if clusters is not None:
         reason = too_few_clusters([len(rows_of_cluster) for rows_of_cluster in rows_by_unit.values()])
         if reason is not None:
             raise UndefinedMetricError(f"{dataset}: {reason}")

@@ -21,7 +21,7 @@ from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
 from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.paired_tests import PairedDifference, mean_difference
-from StaICC.metrics.statistics import Mean, MeanOfUnknownRange, Statistic
+from StaICC.metrics.statistics import Mean, MeanOfUnknownRange, Statistic, ValueOnly
 
 MEANING = "missing queries count at their worst for each direction of a claim"
 
@@ -106,7 +106,7 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
 
     A mean over queries whose range is known can always be tested: a missing query changes it by a known amount at most.
     Other metrics have no such limit, and are untested if a query is missing. A mean whose range is not known is
-    untested always, because the test needs the range.
+    untested always, because the test needs the range. A score that has a value only is untested for its own reason.
 
     Args:
         metric: Name of the metric.
@@ -114,6 +114,8 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
         missing: Number of queries of the run without a score.
         queries: Number of all queries of the run.
     """
+    if isinstance(statistic, ValueOnly):
+        return f"{metric} has no test: {statistic.reason}"
     if isinstance(statistic, MeanOfUnknownRange):
         return f"the range of {metric} is not known: state its lowest and highest value for a sample (--range LOW HIGH)"
     if missing == 0:

@@ -28,6 +28,7 @@ from StaICC.comparing.missing_queries import MEANING, RunDifference
 from StaICC.comparing.run_records import LabelLimits, NotComparableError
 from StaICC.comparing.run_scores import RunScore, WeightedContributions
 from StaICC.metrics.paired_tests import PairedDifference, paired_difference
+from StaICC.results.interval_scope import cluster_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,13 @@ class PairedScores:
                 yield f"{left_out} of {run.queries + left_out} queries of {name} are not compared"
             if run.missing > 0:
                 yield missing_note(name, run)
+
+    def cluster_note(self, dataset: str) -> str | None:
+        """Return the sentence about the clusters of the compared test rows; ``None`` if these are independent."""
+        clusters = self.first.records.clusters
+        if clusters is None:
+            return None
+        return cluster_note(dataset, clusters, self.first.row_numbers)
 
     def note(self, first: str, second: str) -> str | None:
         """Return how the runs are paired if their numbers of queries differ; ``None`` if they do not."""

@@ -23,7 +23,7 @@ from statistics import NormalDist, fmean
 
 from StaICC.arguments import validate_integer
 from StaICC.comparing.comparison import compare
-from StaICC.comparing.generalisation import effects_of
+from StaICC.comparing.generalisation import clusters_of_either, effects_of
 from StaICC.errors import ArgumentError
 from StaICC.metrics import crossed_effects as crossed
 from StaICC.metrics.clusters import LEAST_CLUSTERS, student_tail
@@ -140,28 +140,42 @@ def components_of(first: Result, second: Result | None = None) -> Components:
         of_difference=second is not None,
         source=f"pilot on {', '.join(datasets)}",
         accuracy=accuracy,
-        cluster_rows=_mean_cluster_rows(first, datasets),
+        cluster_rows=_mean_cluster_rows(first, second, datasets),
     )
 
 
-def _mean_cluster_rows(result: Result, datasets: Sequence[str]) -> float | None:
+def _mean_cluster_rows(first: Result, second: Result | None, datasets: Sequence[str]) -> float | None:
     """Return the mean number of test rows of a cluster, over all clusters of the data sets.
 
     ``None`` if no data set has clusters. A row of a data set without clusters is a cluster of its own.
+
+    Args:
+        first: A result.
+        second: The other run of a difference, of which the test rows count that both have; ``None`` for one run.
+        datasets: The data sets.
     """
-    if all(result.details[dataset].clusters is None for dataset in datasets):
-        return None
     row_count = 0
     cluster_count = 0
+    has_clusters = False
     for dataset in datasets:
-        details = result.details[dataset]
-        rows = {row for record in details.conditions for row in record.rows}
+        rows = _test_rows(first, dataset)
+        if second is not None:
+            rows &= _test_rows(second, dataset)
         row_count += len(rows)
-        if details.clusters is None:
+        clusters = clusters_of_either(first, second, dataset)
+        if clusters is None:
             cluster_count += len(rows)
         else:
-            cluster_count += len({details.clusters[row] for row in rows})
+            has_clusters = True
+            cluster_count += len({clusters[row] for row in rows})
+    if not has_clusters:
+        return None
     return row_count / cluster_count
+
+
+def _test_rows(result: Result, dataset: str) -> set[int]:
+    """Return the test rows of a data set."""
+    return {row for record in result.details[dataset].conditions for row in record.rows}
 
 
 def _shared_variance(effects: Sequence[CrossedEffects], templates: float) -> float:

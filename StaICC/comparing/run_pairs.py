@@ -21,7 +21,7 @@ from StaICC.comparing.missing_queries import RunDifference, mean_of_differences
 from StaICC.comparing.pairing import PairedScores, missing_note, pair_scores
 from StaICC.comparing.run_records import NotComparableError, read_records
 from StaICC.comparing.run_scores import RunScore
-from StaICC.errors import StaICCError
+from StaICC.errors import StaICCError, UndefinedMetricError
 from StaICC.results.result import Result
 
 
@@ -167,6 +167,16 @@ class RunPair:
                 sentences.append(f"{dataset}: {note}")
         return sentences
 
+    @property
+    def cluster_notes(self) -> list[str]:
+        """A sentence for each data set whose compared test rows are in clusters."""
+        sentences = []
+        for dataset, paired in self.datasets.items():
+            note = paired.cluster_note(dataset)
+            if note is not None:
+                sentences.append(note)
+        return sentences
+
     def why_not_comparable(self) -> str:
         """Return the reason why the runs can be compared on no data set, for a message about the second run."""
         if set(self.first.datasets).isdisjoint(self.second.datasets):
@@ -181,7 +191,7 @@ def pair_runs(first: ScoredRun, second: ScoredRun, metric: str) -> RunPair:
     for dataset in dict.fromkeys([*first.datasets, *second.datasets]):
         try:
             datasets[dataset] = _pair_on(first, second, dataset, metric)
-        except NotComparableError as error:
+        except (NotComparableError, UndefinedMetricError) as error:  # some scores are undefined on some rows
             reasons[dataset] = str(error)
     return RunPair(first, second, datasets, reasons)
 

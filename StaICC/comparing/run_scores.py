@@ -12,6 +12,7 @@ from typing import Any
 from StaICC.comparing.comparability import in_label_order
 from StaICC.comparing.missing_queries import RunDifference, why_not_comparable
 from StaICC.comparing.run_records import LabelLimits, RunRecords, is_undefined, metric_inputs
+from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.paired_tests import paired_difference
 from StaICC.metrics.scores import CONSISTENCY
 from StaICC.metrics.statistics import (
@@ -206,7 +207,7 @@ class RunScore:
         """The score by condition and repeat, such as ``{"names 0": 0.5, "names 1": 0.6}``.
 
         Repeat r of a condition has query number r of each test row, from 0. The values are empty if the score is not
-        the mean over the conditions, or if a query is missing.
+        the mean over the conditions, if a query is missing, or if the score is undefined on the queries of a condition.
         """
         is_mean_over_conditions = len(set(self.records.weights)) == 1 and self.statistic is not CONSISTENCY
         if not is_mean_over_conditions or isinstance(self.statistic, MicroF1) or self.missing > 0:
@@ -215,7 +216,10 @@ class RunScore:
         for condition, positions in self.positions.items():
             for repeat in sorted({repeat for _, repeat in positions}):
                 positions_of_repeat = [position for position in positions if position[1] == repeat]
-                values[f"{condition} {repeat}"] = self._value_at(condition, positions_of_repeat)
+                try:
+                    values[f"{condition} {repeat}"] = self._value_at(condition, positions_of_repeat)
+                except UndefinedMetricError:
+                    return {}
         return values
 
     def _value_at(self, condition: str, positions: Sequence[QueryPosition]) -> float:

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from StaICC.datasets.label_values import elements_of, label_text
 from StaICC.datasets.records import Records
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
@@ -84,8 +85,8 @@ def columns_with_cluster(texts: Sequence[str], label: str, cluster: str | None, 
         return [*texts, label]
     if cluster == label:
         raise ArgumentError(
-            f"{where}: cluster: got the label column {label!r}. Rows with the same label are no cluster: name the "
-            "column that says which rows belong together, such as a document"
+            f"{where}: cluster: got the label column {label!r}. Name the column that says which rows "
+            "belong together, such as a document: rows of the same label need not"
         )
     return [*texts, cluster, label]
 
@@ -138,6 +139,9 @@ def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Cl
 def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
     """Return the number of the cluster of each row: clusters are counted in the order in which they first occur.
 
+    Values are equal if they are equal as labels (:func:`~StaICC.datasets.label_values.label_text`), so that a cluster
+    is the same in every file format: 7, 7.0, ``"7"`` and ``"7 "`` are one cluster, and blanks are a missing value.
+
     Args:
         values: What the rows of a cluster share, for each row.
         records: The rows, for messages.
@@ -145,17 +149,27 @@ def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
     Raises:
         ArgumentError: A value is missing, or is no text and no number.
     """
-    number_of_value: dict[object, int] = {}
+    number_of_value: dict[str, int] = {}
     numbers = []
     for row_index, value in enumerate(values):
-        is_usable = isinstance(value, (str, int, float)) and value == value  # a missing number is not equal to itself
-        if not is_usable or value == "":
+        text = _text_of(value)
+        if not text:
             raise ArgumentError(
                 f"{records.place(row_index)}: the cluster is {value!r:.60}, expected a text or a number. A row that "
                 "shares nothing with other rows needs a value of its own"
             )
-        numbers.append(number_of_value.setdefault(value, len(number_of_value)))
+        numbers.append(number_of_value.setdefault(text, len(number_of_value)))
     return tuple(numbers)
+
+
+def _text_of(value: object) -> str:
+    """Return what rows of a cluster share as a text; empty if it is missing, or neither a text nor a number."""
+    if elements_of(value) is not None:  # a list of labels is a label, but no cluster
+        return ""
+    try:
+        return label_text(value)
+    except ArgumentError:
+        return ""
 
 
 def digest_of_clusters(numbers: Sequence[int]) -> str:

@@ -521,7 +521,7 @@ def check_probabilities(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     return _without_rounding_below_zero(checked)
 
 
-def _check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[int]:
+def check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[int]:
     """Return the true labels after checking them against the rows.
 
     Raises:
@@ -570,7 +570,7 @@ def accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         0.5
     """
     rows = numeric_rows(prediction)
-    truth = _check_truth(ground_truth, rows)
+    truth = check_truth(ground_truth, rows)
     correct_count = 0
     for true_label, predicted_label in zip(truth, _first_maxima(rows), strict=True):
         if predicted_label == true_label:
@@ -589,7 +589,7 @@ def averaged_truelabel_likelihood(ground_truth: Sequence[int], prediction: Seque
         0.625
     """
     rows = check_probabilities(prediction)
-    truth = _check_truth(ground_truth, rows)
+    truth = check_truth(ground_truth, rows)
     likelihoods = [row[true_label] for row, true_label in zip(rows, truth, strict=True)]
     return math.fsum(likelihoods) / len(likelihoods)
 
@@ -630,7 +630,7 @@ def brier(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) ->
         0.3125
     """
     rows = check_probabilities(prediction)
-    truth = _check_truth(ground_truth, rows)
+    truth = check_truth(ground_truth, rows)
     distances = [brier_of_query(true_label, row) for row, true_label in zip(rows, truth, strict=True)]
     return math.fsum(distances) / len(distances)
 
@@ -649,7 +649,7 @@ def nll(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> f
         0.34657359027997264
     """
     rows = check_probabilities(prediction)
-    truth = _check_truth(ground_truth, rows)
+    truth = check_truth(ground_truth, rows)
     likelihoods = [row[true_label] for row, true_label in zip(rows, truth, strict=True)]
     zero_count = likelihoods.count(0.0)
     if zero_count:
@@ -684,7 +684,7 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
         0.6666666666666666
     """
     rows = numeric_rows(prediction)
-    truth = _check_truth(ground_truth, rows)
+    truth = check_truth(ground_truth, rows)
     label_count = len(rows[0])
     correct = [0] * label_count
     true = [0] * label_count
@@ -744,7 +744,7 @@ def confidence_bins(
     """
     bins = validate_integer("bins", bins, minimum=1)
     rows = check_probabilities(prediction)
-    truth = _check_truth(ground_truth, rows)
+    truth = check_truth(ground_truth, rows)
     confidences_by_bin: list[list[float]] = [[] for _ in range(bins)]
     correct_by_bin = [0] * bins
     for true_label, row in zip(truth, rows, strict=True):

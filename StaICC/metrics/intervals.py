@@ -331,6 +331,32 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     return MetricTerm(value, below, above, influence, variance=assumed_variance)
 
 
+def share_of_rows_part(value: float, influence: Rows, rows: int, level: float) -> MetricTerm:
+    """Return an estimate between 0 and 1 with the Wilson limits of a share of an effective number of rows.
+
+    It serves estimates that are no ratios of sums, such as areas under curves. The design effect is the variance from
+    the influences over that of a share of the rows. It is averaged over the events, ``rows * min(value, 1 - value)``,
+    and one pseudo-event, whose ratio is 1 (as in :func:`ratio_part`).
+
+    Args:
+        value: The estimate.
+        influence: The influence of each test row.
+        rows: The number of rows that a share with at least this variance would have.
+        level: Nominal coverage.
+    """
+    q = student_quantile(level, rows)
+    share = min(1.0, max(0.0, value))
+    binomial_variance = share * (1.0 - share) / rows
+    observed_variance = _squares(influence)
+    events = rows * min(share, 1.0 - share)
+    ratio = observed_variance / binomial_variance if binomial_variance > _TINY**2 else 0.0
+    design_effect = (events * ratio + 1.0) / (events + 1.0)
+    below, above = _wilson_distances(share, max(_FEWEST_ROWS, rows / design_effect), q)
+    return MetricTerm(
+        value, below, above, influence, variance=max(observed_variance, design_effect * binomial_variance)
+    )
+
+
 def _number_of_events(numerators: Rows, denominators: Rows, value: float, total: float, *, continuous: bool) -> float:
     """Return the effective number of rows that have the rarer outcome of a ratio, such as wrong predictions.
 

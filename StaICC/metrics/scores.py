@@ -14,9 +14,14 @@ from typing import NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.metrics import classification
+from StaICC.metrics.balanced_accuracy import BalancedAccuracy, balanced_accuracy
 from StaICC.metrics.calibration_error import CalibrationError
+from StaICC.metrics.confidence_auroc import ConfidenceAuroc, auroc_confidence
+from StaICC.metrics.debiased_calibration_error import DebiasedCalibrationError, debiased_calibration_error
 from StaICC.metrics.divergence import Divergence
 from StaICC.metrics.entropy_of_mean import EntropyOfMean
+from StaICC.metrics.matthews import Matthews, matthews
+from StaICC.metrics.risk_coverage import RiskCoverage, aurc
 from StaICC.metrics.statistics import (
     Accuracy,
     Brier,
@@ -26,6 +31,7 @@ from StaICC.metrics.statistics import (
     MeanEntropy,
     NegativeLogLikelihood,
     Statistic,
+    ValueOnly,
 )
 
 
@@ -77,14 +83,23 @@ def _problems_of_statistic(statistic: Statistic, is_metric: bool) -> list[str]:
             problems.append("needs value(), because its record has no metric")
         return problems
 
+    if not isinstance(statistic, ValueOnly):
+        problems.extend(_problems_of_interval(statistic))
+    if not statistic_class.of_classification:
+        problems.append("needs of_classification = True, because its record has a metric")
+    return problems
+
+
+def _problems_of_interval(statistic: Statistic) -> list[str]:
+    """Return what the statistic of a metric lacks for confidence intervals, as phrases that begin with a verb."""
+    statistic_class = type(statistic)
+    problems = []
     lowest, highest = statistic.range(2)
     is_bounded = not math.isinf(highest)
     if is_bounded and statistic_class.part is Statistic.part:
         problems.append("needs part(), for confidence intervals, also of the slopes of GLER")
     if not is_bounded and statistic_class.withheld is Statistic.withheld:
         problems.append("needs withheld(), for the reason why a score without a largest value has no interval")
-    if not statistic_class.of_classification:
-        problems.append("needs of_classification = True, because its record has a metric")
     # The intervals of slopes, and of means over data sets, are computed for shares of the range.
     if lowest != 0.0:
         problems.append(f"needs a range that begins at 0, not {lowest:g} to {highest:g}: shift the metric")
@@ -118,6 +133,32 @@ _RECORDS = (
     ScoreRecord("brier", "Brier score", False, Brier(), head="Brier", metric=classification.brier),
     ScoreRecord(
         "nll", "negative log-likelihood", False, NegativeLogLikelihood(), head="NLL", metric=classification.nll
+    ),
+    ScoreRecord(
+        "balanced_accuracy",
+        "balanced accuracy",
+        True,
+        BalancedAccuracy(),
+        head="balanced accuracy",
+        metric=balanced_accuracy,
+    ),
+    ScoreRecord("matthews", "Matthews correlation", True, Matthews(), head="MCC", metric=matthews),
+    ScoreRecord(
+        "auroc_confidence",
+        "AUROC of confidence",
+        True,
+        ConfidenceAuroc(),
+        head="AUROC of confidence",
+        metric=auroc_confidence,
+    ),
+    ScoreRecord("aurc", "area under the risk-coverage curve", False, RiskCoverage(), head="AURC", metric=aurc),
+    ScoreRecord(
+        "debiased_calibration_error",
+        "calibration error, debiased",
+        False,
+        DebiasedCalibrationError(),
+        head="debiased CE",
+        metric=debiased_calibration_error,
     ),
     ScoreRecord("contextual_bias", "contextual bias", False, _MEAN_ENTROPY),
     ScoreRecord("domain_bias", "domain bias", False, _MEAN_ENTROPY),

@@ -330,6 +330,27 @@ class Statistic:
         )
 
 
+class ValueOnly(Statistic):
+    """A score that has a value, but neither a confidence interval nor a paired test."""
+
+    reason: ClassVar[str]
+    """Why it has none."""
+
+    def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
+        """Return the reason why there is no interval."""
+        return NoInterval(self.reason, approximate=None)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
+        """Return the value of one run. The contributions of its rows are unknown, so that any row could change it."""
+        return Contributions(
+            value=self.value(sample, predictions),
+            rows=[0.0] * sample.n_rows,
+            lowest_after_row=-math.inf,
+            highest_after_row=math.inf,
+            range_width=math.inf,
+        )
+
+
 # -- means over queries
 
 

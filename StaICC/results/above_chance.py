@@ -2,8 +2,9 @@
 
 There are up to three such baselines: uniform guessing (or the best of several guessers), always the most frequent
 label, and a copy of the last demonstration's label. Each has its own verdict, and the test decides: a baseline is
-*beaten* if its p-value is at most 0.05. A result with several conditions, such as the rounds of LongICL, has verdicts
-for each of them.
+*beaten* if its p-value is at most 0.05. A baseline without a p-value is *untested*, which is no verdict: it is not
+beaten, and no output says that the run is better than every baseline. A result with several conditions, such as the
+rounds of LongICL, has verdicts for each of them.
 
 Intervals are shown, but decide nothing. An interval can be above a baseline although the test is not significant. It is
 two-sided, and only about the accuracy on the queries that got a prediction. The test compares the run with the baseline
@@ -40,17 +41,20 @@ class BaselineVerdict:
     """The name of the baseline in sentences."""
     accuracy: float
     """The accuracy of the baseline."""
-    p_value: float
-    """The one-sided p-value of the null hypothesis that the run is not better than the baseline."""
+    p_value: float | None
+    """The one-sided p-value of the null hypothesis that the run is not better than the baseline; ``None`` if nothing is
+    tested, because the test rows are in too few clusters."""
 
     @property
     def beaten(self) -> bool:
         """Whether the test is significant: the run is shown to be better than the baseline."""
-        return self.p_value <= LEVEL
+        return self.p_value is not None and self.p_value <= LEVEL
 
     @property
     def description(self) -> str:
         """The baseline with its accuracy and the p-value."""
+        if self.p_value is None:
+            return f"{self.baseline} (accuracy {self.accuracy:.4f}, untested)"
         return f"{self.baseline} (accuracy {self.accuracy:.4f}, p = {self.p_value:.3g})"
 
 
@@ -66,10 +70,11 @@ def verdicts_of(baselines: Baselines) -> Verdicts:
     p_value = baselines.p_value
     if baselines.p_value_rows is not None:
         p_value = max(p_value, baselines.p_value_rows)
-    verdicts = [BaselineVerdict(GUESSING, accuracy=baselines.max_random, p_value=p_value)]
-    if baselines.p_value_majority is not None:
-        verdicts.append(BaselineVerdict(MAJORITY, accuracy=baselines.majority, p_value=baselines.p_value_majority))
-    if baselines.last_demonstration is not None and baselines.p_value_last_demonstration is not None:
+    verdicts = [
+        BaselineVerdict(GUESSING, accuracy=baselines.max_random, p_value=p_value),
+        BaselineVerdict(MAJORITY, accuracy=baselines.majority, p_value=baselines.p_value_majority),
+    ]
+    if baselines.last_demonstration is not None:
         verdicts.append(
             BaselineVerdict(
                 LAST_DEMONSTRATION,
@@ -115,6 +120,8 @@ class AboveChance:
             return f"{self.beaten_on} of {len(self.datasets)} data sets beat every baseline"
         if self.not_beaten is None:
             return "beats every baseline"
+        if self.not_beaten.p_value is None:
+            return f"untested against {self.not_beaten.baseline}"
         return f"does not beat {self.not_beaten.baseline}"
 
     @property
@@ -211,29 +218,40 @@ class NotBeaten:
     """The data sets; :data:`THE_MEAN` is among them if the run does not beat the baseline in their mean."""
     conditions: tuple[str, ...]
     """The conditions that do not beat the baseline on exactly these data sets, in their order."""
+    is_tested: bool = True
+    """Whether there is a test, which is not significant; without one, nothing is known."""
 
 
 def not_beaten_by_baseline(result: ResultLike) -> list[NotBeaten]:
     """Return the baselines that the run does not beat, with the data sets and the conditions where it does not.
 
-    Each condition of the result is tested. Those that fail on the same data sets are one entry.
+    Each condition of the result is tested. Those that fail on the same data sets are one entry, and so are those that
+    are untested on the same data sets.
     """
-    about_conditions = verdicts_about_conditions(result)
     not_beaten = []
     for baseline in BASELINES:
-        datasets_by_condition: dict[str, list[str]] = {}
-        for about in about_conditions:
-            for verdict in about.verdicts:
-                if verdict.baseline == baseline and not verdict.beaten:
-                    datasets_by_condition.setdefault(about.condition, []).append(about.dataset)
+        for is_tested in (True, False):
+            not_beaten += _not_beaten(result, baseline, is_tested=is_tested)
+    return not_beaten
 
-        conditions_by_datasets: dict[tuple[str, ...], list[str]] = {}
-        for condition in tested_conditions(result):
-            if condition in datasets_by_condition:
-                datasets = tuple(datasets_by_condition[condition])
-                conditions_by_datasets.setdefault(datasets, []).append(condition)
-        for datasets, conditions in conditions_by_datasets.items():
-            not_beaten.append(NotBeaten(baseline, datasets, tuple(conditions)))
+
+def _not_beaten(result: ResultLike, baseline: str, *, is_tested: bool) -> list[NotBeaten]:
+    """Return where a run does not beat a baseline, by a test or for lack of one; one entry for the same data sets."""
+    datasets_by_condition: dict[str, list[str]] = {}
+    for about in verdicts_about_conditions(result):
+        for verdict in about.verdicts:
+            has_p_value = verdict.p_value is not None
+            if verdict.baseline == baseline and not verdict.beaten and has_p_value == is_tested:
+                datasets_by_condition.setdefault(about.condition, []).append(about.dataset)
+
+    conditions_by_datasets: dict[tuple[str, ...], list[str]] = {}
+    for condition in tested_conditions(result):
+        if condition in datasets_by_condition:
+            datasets = tuple(datasets_by_condition[condition])
+            conditions_by_datasets.setdefault(datasets, []).append(condition)
+    not_beaten = []
+    for datasets, conditions in conditions_by_datasets.items():
+        not_beaten.append(NotBeaten(baseline, datasets, tuple(conditions), is_tested))
     return not_beaten
 
 
@@ -281,7 +299,8 @@ def _disagreements(name: str, interval: Interval | None, verdicts: Verdicts) -> 
         return []
     sentences = []
     for verdict in verdicts:
-        if interval.low > verdict.accuracy and not verdict.beaten:
+        is_not_shown = verdict.p_value is not None and not verdict.beaten
+        if interval.low > verdict.accuracy and is_not_shown:
             sentences.append(
                 f"{name}: the interval of the accuracy is above {verdict.description}, but the test does not reject "
                 "that the run is not better. The test decides"

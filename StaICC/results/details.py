@@ -61,11 +61,12 @@ class Baselines:
     """The same for guessers with one guess for each test row, repeated in all its queries; ``None`` for LongICL."""
     p_value_majority: float | None = None
     """One-sided p-value of the paired test over test rows against always the most frequent true label, for the best of
-    ``tried`` independent tries."""
+    ``tried`` independent tries; ``None`` if the test rows are in too few clusters."""
     last_demonstration: float | None = None
     """Accuracy of always predicting the label of the last demonstration; ``None`` where it is not known."""
     p_value_last_demonstration: float | None = None
-    """One-sided p-value of the paired test over test rows against it, for the best of ``tried`` independent tries."""
+    """One-sided p-value of the paired test over test rows against it, for the best of ``tried`` independent tries;
+    ``None`` if the test rows are in too few clusters, or if the baseline is not known."""
 
 
 @dataclass(frozen=True, slots=True)

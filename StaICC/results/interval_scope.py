@@ -11,7 +11,7 @@ Tables, comparisons, reports and model cards read the sentences of this module.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from StaICC import benchmark_names
@@ -97,12 +97,27 @@ def scope_notes(results: Iterable[ResultLike]) -> list[str]:
         A sentence about demonstrations that are fixed, and one about each data set whose rows are in clusters. The list
         is empty if rows are independent and have demonstrations of their own.
     """
+    results = list(results)
+    notes = dict.fromkeys(demonstration_notes(results))
+    for result in results:
+        notes.update(dict.fromkeys(cluster_notes(result)))
+    return list(notes)
+
+
+def demonstration_notes(results: Iterable[ResultLike]) -> list[str]:
+    """Return for which demonstrations the tests of some results hold, each sentence once.
+
+    Args:
+        results: The results.
+
+    Returns:
+        The sentences; none if all test rows have demonstrations of their own.
+    """
     notes: dict[str, None] = {}
     for result in results:
         scope = interval_scope(result)
         if scope is not None and scope.fixed_demonstrations:
             notes[scope.sentence] = None
-        notes.update(dict.fromkeys(cluster_notes(result)))
     return list(notes)
 
 
@@ -126,17 +141,32 @@ def all_scope_notes(results: Iterable[ResultLike]) -> list[str]:
 def cluster_notes(result: ResultLike) -> list[str]:
     """Return a sentence about each data set whose test rows are in clusters.
 
+    A result of early stopping has none: its interval is that of the score of the full benchmark, for which its rows are
+    drawn at random, whatever they share.
+
     Args:
         result: The result.
     """
+    if result.stopping is not None:
+        return []
     notes = []
     for dataset, details in result.details.items():
-        if details.clusters is None:
-            continue
-        tested_rows = {row for record in details.conditions for row in record.rows}
-        sizes = Counter(details.clusters[row] for row in tested_rows)
-        notes.append(
-            f"{dataset}: intervals and tests are over {len(sizes)} clusters of {len(tested_rows)} test rows (the "
-            f"largest has {max(sizes.values(), default=0)})."
-        )
+        if details.clusters is not None:
+            tested_rows = {row for record in details.conditions for row in record.rows}
+            notes.append(cluster_note(dataset, details.clusters, tested_rows))
     return notes
+
+
+def cluster_note(dataset: str, clusters: Sequence[int], rows: Collection[int]) -> str:
+    """Return the sentence about the clusters of the test rows that are evaluated or compared.
+
+    Args:
+        dataset: The data set.
+        clusters: The number of the cluster of each test row.
+        rows: The test rows, each once.
+    """
+    sizes = Counter(clusters[row] for row in rows)
+    return (
+        f"{dataset}: intervals and tests are over {len(sizes)} clusters of {len(rows)} test rows (the "
+        f"largest has {max(sizes.values(), default=0)})."
+    )

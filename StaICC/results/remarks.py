@@ -120,7 +120,13 @@ def _not_beaten_remarks(result: ResultLike) -> list[str]:
         if THE_MEAN in not_beaten.datasets:
             not_better_on.append(THE_MEAN)
         where = _conditions_in_words(not_beaten.conditions, all_conditions)
-        sentences.append(f"Not better than {not_beaten.baseline} ({where}p > {LEVEL:g}): {', '.join(not_better_on)}.")
+        places = ", ".join(not_better_on)
+        if not_beaten.is_tested:
+            sentences.append(f"Not better than {not_beaten.baseline} ({where}p > {LEVEL:g}): {places}.")
+        else:
+            sentences.append(
+                f"Untested against {not_beaten.baseline} ({where}too few clusters of test rows): {places}."
+            )
     for disagreement in interval_disagreements(result):
         sentences.append(f"{disagreement}.")
     return sentences

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from StaICC import Dataset, Generalisation, Normal, compare, compare_runs, rank
+from StaICC import Dataset, Generalisation, Normal, compare, compare_runs, race, rank
 from StaICC.comparing.generalisation import compare_generalising, effects_of, variance_components
 from StaICC.comparing.planning import Components, components_of, plan
 from StaICC.comparing.verdicts import Tested, Untested
@@ -106,6 +107,25 @@ def test_a_run_without_clusters_is_compared_over_those_of_the_other(runs: dict[s
     assert compare(without, runs["strong"]).overall.p_value == compare(runs["weak"], runs["strong"]).overall.p_value
 
 
+def test_the_sentence_about_clusters_counts_the_compared_rows(runs: dict[str, Result]) -> None:
+    few_rows = run(0.2, 1, cluster=None, limit=60)
+    details = runs["strong"].details["letters"]
+    assert details.clusters is not None
+    rows = {row for record in few_rows.details["letters"].conditions for row in record.rows}
+    sizes = Counter(details.clusters[row] for row in rows)
+    expected = f"letters: intervals and tests are over {len(sizes)} clusters of 60 test rows (the largest has "
+    for pair in ((few_rows, runs["strong"]), (runs["strong"], few_rows)):
+        (sentence,) = compare(*pair).scope
+        assert sentence == f"{expected}{max(sizes.values())})."
+
+
+def test_a_stopped_race_says_nothing_of_clusters() -> None:
+    """Its interval is that of the score of the full benchmark, over rows in random order."""
+    found = race(Normal(datasets=[dataset()]), model(0.2, 1), model(3.0, 2))
+    assert "EARLY STOPPING" in str(found)
+    assert "clusters of" not in str(found)
+
+
 def test_runs_with_other_clusters_are_not_compared(runs: dict[str, Result]) -> None:
     other = run(0.2, 1, cluster=lambda row: int(row.texts[0].split()[1]) // 20)
     with pytest.raises(ArgumentError, match="other clusters of the test rows"):
@@ -168,6 +188,22 @@ def test_components_and_plans_have_clusters_in_the_place_of_rows(generalising: t
     assert plan(of_difference, difference=0.3, max_rows=512).designs[0].clusters is not None
     with pytest.raises(ArgumentError, match=r"about 4 clusters of 4\.8 rows, expected at least 10 clusters"):
         plan(components, half_width=0.12, max_rows=20)
+
+
+def test_clusters_that_one_run_records_are_those_of_the_difference(generalising: tuple[Result, Result]) -> None:
+    first, second = generalising
+    unknown_first, unknown_second = (
+        Generalisation(datasets=[dataset(None)], limit=120, draws=3)(model(strength, seed))
+        for strength, seed in ((0.2, 1), (1.5, 2))
+    )
+    known = compare_generalising(first, second)
+    components = components_of(first, second)
+    for pair in ((unknown_first, second), (first, unknown_second)):
+        found = compare_generalising(*pair)  # type: ignore[arg-type]
+        assert found.overall.interval == known.overall.interval
+        assert found.overall.p_value == known.overall.p_value
+        assert found.scope == known.scope
+        assert components_of(*pair) == components  # type: ignore[arg-type]
 
 
 def test_plans_of_independent_rows_have_no_clusters() -> None:

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from StaICC import Dataset, LongICL, Normal, load
@@ -92,12 +93,37 @@ def test_a_card_states_the_column(tmp_path: Path) -> None:
         (lambda row: None, ArgumentError, "line 2: the cluster is None, expected a text or a number"),
         (lambda row: [row.label], ArgumentError, r"line 2: the cluster is \[0\], expected a text or a number"),
         (lambda row: float("nan"), ArgumentError, "line 2: the cluster is nan"),
+        (lambda row: "  ", ArgumentError, "line 2: the cluster is '  '"),
+        (lambda row: b"a", ArgumentError, "line 2: the cluster is b'a'"),
         (lambda row: "all", ArgumentError, "all 120 rows are in one cluster"),
     ],
 )
 def test_an_unusable_cluster_is_refused(tmp_path: Path, cluster: Any, error: type[StaICCError], message: str) -> None:
     with pytest.raises(error, match=message):
         Dataset.from_file(write_csv(tmp_path / "rows.csv"), "text", "label", cluster=cluster)
+
+
+def test_one_value_in_several_spellings_is_one_cluster(tmp_path: Path) -> None:
+    """More clusters than there are would make intervals too narrow."""
+    for values in ((7, 7.0, "7"), ("doc", "doc ", " doc"), (np.int64(7), np.float64(7), np.str_("7"))):
+        numbers = Dataset.from_rows(
+            ROWS, name="rows", cluster=lambda row, values=values: spelling(row, values)
+        ).clusters
+        assert numbers is not None
+        assert numbers.count == 2
+    file = tmp_path / "rows.jsonl"
+    lines = []
+    for index, (text, label) in enumerate(ROWS):
+        document = [index % 30, str(index % 30), float(index % 30)][index % 3]
+        lines.append(json.dumps({"document": document, "text": text, "label": label}))
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert Dataset.from_file(file, "text", "label", cluster="document").clusters == Clusters("document", NUMBERS)
+
+
+def spelling(row: Any, values: tuple[Any, ...]) -> Any:
+    """Return one of the values, by the number in the text; every tenth row is in another cluster."""
+    number = int(row.texts[0].split()[1])
+    return "other" if number % 10 == 0 else values[number % len(values)]
 
 
 def test_a_row_without_a_value_and_pairs_without_columns_are_refused(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from scipy import optimize, stats
 from StaICC.errors import ArgumentError
 from StaICC.metrics import classification, diagnosis
 from StaICC.metrics import paired_tests as paired
-from StaICC.metrics.scores import CONSISTENCY, STATISTICS
-from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, Sample
+from StaICC.metrics.scores import CONSISTENCY, SCORES, STATISTICS
+from StaICC.metrics.statistics import Contributions, MacroF1, Mean, MicroF1, Sample, ValueOnly
 from tests.performance.skewed_nulls import NULLS, both, of_pair, of_score
 
 
@@ -231,8 +231,9 @@ def guesses_of(runs: Sequence[Sequence[Sequence[float]]]) -> list[list[int]]:
 
 def metric(key: str, truth: Sequence[int], run: Sequence[Sequence[float]]) -> float:
     """A score by another way than the sums over test rows."""
-    if hasattr(classification, key):
-        return float(getattr(classification, key)(truth, run))
+    of_classification = SCORES[key].metric
+    if of_classification is not None:
+        return float(of_classification(truth, run))
     if key == "contextual_bias":
         return diagnosis.negated_mean_entropy(run)
     return diagnosis.entropy_of_mean(run) if key == "entropy" else diagnosis.empirical_bias(run, truth)
@@ -244,8 +245,19 @@ def cases(
     """What each row contributes to every score of the library that reads the queries of one condition."""
     sample, guesses = Sample(truth, rows, n_rows, labels), guesses_of(runs)
     without = (CONSISTENCY, STATISTICS["nll"])  # one reads several conditions, one has no paired test
-    own = {statistic: key for key, statistic in reversed([*STATISTICS.items()]) if statistic not in without}
+    own = {}
+    for key, statistic in reversed([*STATISTICS.items()]):
+        if statistic not in without and not isinstance(statistic, ValueOnly):
+            own[statistic] = key
+    if not all(has_both_kinds(truth, of_run) for of_run in guesses):
+        del own[STATISTICS["auroc_confidence"]]
     return {key: both(one, sample, *(guesses if one.reads == "labels" else runs)) for one, key in own.items()}
+
+
+def has_both_kinds(truth: Sequence[int], predicted: Sequence[int]) -> bool:
+    """Whether a run has correct and wrong predictions, without which the AUROC of confidence is undefined."""
+    correct = [label == guess for label, guess in zip(truth, predicted, strict=True)]
+    return any(correct) and not all(correct)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -17,7 +17,7 @@ from StaICC.metrics import classification, diagnosis, intervals, paired_tests, s
 from StaICC.metrics import metric_set as metric_sets
 from StaICC.metrics.metric_set import Metric, Score, metric_set
 from StaICC.metrics.scores import SCORES, ScoreRecord, score_record
-from StaICC.metrics.statistics import Mean, MeanOf, Sample, Statistic
+from StaICC.metrics.statistics import Mean, MeanOf, Sample, Statistic, ValueOnly
 
 PUBLISHED = ["accuracy", "averaged_truelabel_likelihood", "macro_F1", "expected_calibration_error_1"]
 """The metrics of the paper and of StaICC 0.1.1."""
@@ -129,6 +129,10 @@ BIAS_FUNCTIONS = {
 def better_and_worse(key: str) -> tuple[float, float]:
     """The value of a score for two extreme models: the better one first."""
     metric = SCORES[key].metric
+    if key == "auroc_confidence":  # it is undefined for models that are always right or always wrong
+        confident_where_right = [[1.0, 0.0], [0.25, 0.75]] * 2
+        confident_where_wrong = [[0.75, 0.25], [0.0, 1.0]] * 2
+        return metric([0, 0, 0, 0], confident_where_right), metric([0, 0, 0, 0], confident_where_wrong)
     if key == "nll":  # it is undefined for a model that is certain and wrong
         return metric(EXTREME_TRUTH, ALL_RIGHT), metric(EXTREME_TRUTH, EVEN)
     if metric is not None:
@@ -154,11 +158,12 @@ def test_every_score_of_the_library_has_its_direction_and_range(key: str) -> Non
 @pytest.mark.parametrize("name", METRICS_OF_LIBRARY)
 def test_the_statistic_of_every_metric_has_the_value_of_its_function(name: str) -> None:
     statistic = SCORES[name].statistic
-    rows = [[0.75, 0.25], [0.25, 0.75]] * 2
+    rows = [[0.75, 0.25], [0.25, 0.75]] * 6
+    truth = EXTREME_TRUTH * 3
     predictions = rows if statistic.reads == "probabilities" else classification.predicted_labels(rows)
-    sample = Sample(EXTREME_TRUTH, range(4), 4, 2)
-    expected = SCORES[name].metric(EXTREME_TRUTH, rows)
-    has_interval = math.isfinite(statistic.range(2)[1])
+    sample = Sample(truth, range(12), 12, 2)
+    expected = SCORES[name].metric(truth, rows)
+    has_interval = math.isfinite(statistic.range(2)[1]) and not isinstance(statistic, ValueOnly)
     if has_interval:
         assert statistic.part(sample, predictions, 0.95).value == pytest.approx(expected)
     assert statistic.of_run(sample, predictions).value == pytest.approx(expected)

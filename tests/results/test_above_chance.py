@@ -156,9 +156,33 @@ def test_conditions_of_an_experiment_that_do_not_beat_a_baseline_are_named() -> 
     assert "Not better than uniform guessing (condition 2 shots; p > 0.05): own." in remarks(result)
 
 
+def test_a_baseline_without_a_test_is_not_beaten_in_any_output() -> None:
+    """Clusters of rows that are too few for a test show nothing, however accurate the run is."""
+    dataset = Dataset.from_rows(ROWS, name="own", label_space=["no", "yes"], cluster=lambda row: len(row.texts[0]) % 3)
+    benchmark = StaICC.Normal(datasets=[dataset])
+    labels = {str(query.prompt): query.label for query in benchmark[0].all_queries()}
+    result: Any = benchmark(lambda prompt, label_space: labels[prompt])
+    assert result["Averaged results"]["accuracy"] == 1.0
+    majority, last = "always the majority label", "a copy of the last demonstration's label"
+    for baseline in (majority, last):
+        assert f"Untested against {baseline} (too few clusters of test rows): own." in remarks(result)
+    found = above_chance(result)
+    assert found is not None
+    assert found.beaten_on == 0
+    assert found.short.startswith("untested against")
+    assert found.headline.endswith("untested)")
+    record = next(own for own in score_records(result) if own["metric"] == "accuracy")
+    assert record["not_beaten"] in (majority, last)
+    text = unescape(report_html({"own": result}))
+    assert "better than every baseline" not in text
+    (entry,) = model_index([result])
+    metric = next(own for evaluated in entry["results"] for own in evaluated["metrics"] if own["name"] == "accuracy")
+    assert metric["args"]["not_better_than"] == record["not_beaten"]
+
+
 def test_conditions_that_fail_on_other_data_sets_have_sentences_of_their_own() -> None:
-    beaten = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.001)
-    missed = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.3)
+    beaten = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.001, p_value_majority=0.001)
+    missed = Baselines(100, 2, 0.5, 0.55, 1, 0.5, 0.3, p_value_majority=0.001)
     details = {
         "own": SimpleNamespace(baselines={"1R": beaten, "2R": missed, "3R": missed}, intervals={}),
         "other": SimpleNamespace(baselines={"1R": beaten, "2R": beaten, "3R": missed}, intervals={}),

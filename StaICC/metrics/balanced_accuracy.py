@@ -1,0 +1,118 @@
+"""Balanced accuracy: the mean of the accuracies on the queries of each true label."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from StaICC.metrics import intervals
+from StaICC.metrics.classification import check_truth, numeric_rows, predicted_labels
+from StaICC.metrics.intervals import MetricTerm
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
+
+
+def balanced_accuracy(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
+    """Mean over the labels of the share of their queries that are predicted correctly (macro-averaged recall).
+
+    The recall of a label without queries is 0/0. Such labels are left out, as in scikit-learn's
+    ``balanced_accuracy_score``: they are the same for every model. With a single true label it is the accuracy.
+
+    Returns:
+        A number from 0 to 1. A constant prediction has one over the number of labels.
+
+    Source:
+        Brodersen, Ong, Stephan and Buhmann 2010, "The balanced accuracy and its posterior distribution", ICPR.
+
+    Example:
+        >>> balanced_accuracy([0, 0, 0, 1], [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]])
+        0.5
+    """
+    rows = numeric_rows(prediction)
+    truth = check_truth(ground_truth, rows)
+    return _mean_recall(truth, predicted_labels(rows))
+
+
+def _mean_recall(truth: Sequence[int], predictions: Sequence[int]) -> float:
+    """Return the mean recall of the labels that occur in the truth."""
+    query_counts = Counter(truth)
+    hit_counts = _hit_counts(truth, predictions)
+    recalls = [hit_counts[label] / count for label, count in query_counts.items()]
+    return math.fsum(recalls) / len(recalls)
+
+
+def _hit_counts(truth: Sequence[int], predictions: Sequence[int]) -> Counter[int]:
+    """Return for each true label the number of its queries that are predicted correctly."""
+    return Counter(label for label, guess in zip(truth, predictions, strict=True) if label == guess)
+
+
+class BalancedAccuracy(Statistic):
+    """The balanced accuracy."""
+
+    method = "variance recovery over labels, unit: test row"
+    of_classification = True
+    weighs_labels = True
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
+        """Return the balanced accuracy with the distances to its confidence limits, and the influence of each row.
+
+        It is a mean of ratios over labels, as macro F1 is, and has the limits of such a mean.
+        """
+        hits_by_label = {label: [0.0] * sample.n_rows for label in sorted(set(sample.truth))}
+        queries_by_label = {label: [0.0] * sample.n_rows for label in hits_by_label}
+        for row, label, guess in zip(sample.rows, sample.truth, predictions, strict=True):
+            queries_by_label[label][row] += 1.0
+            if label == guess:
+                hits_by_label[label][row] += 1.0
+        return intervals.macro_part(list(hits_by_label.values()), list(queries_by_label.values()), level)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
+        """Return the balanced accuracy of one run, and the contribution of each test row.
+
+        A correct query of a label with n queries contributes ``1 / n / labels``, a wrong one 0. Both runs of a
+        comparison have the same true labels, so that the difference of two runs is a sum with fixed weights.
+        """
+        query_counts = Counter(sample.truth)
+        hit_counts = _hit_counts(sample.truth, predictions)
+        n_labels = len(query_counts)
+        scores = []
+        for label, guess in zip(sample.truth, predictions, strict=True):
+            scores.append(1.0 / query_counts[label] / n_labels if label == guess else 0.0)
+
+        value = _mean_recall(sample.truth, predictions)
+        values_after_row = _values_after_row(sample, hit_counts, query_counts, value)
+        return Contributions(
+            value=value,
+            rows=sample.sums(scores),
+            lowest_after_row=min(values_after_row),
+            highest_after_row=max(values_after_row),
+            range_width=1.0,
+        )
+
+
+def _values_after_row(
+    sample: Sample, hit_counts: Counter[int], query_counts: Counter[int], value: float
+) -> list[float]:
+    """Return the balanced accuracy after one more test row, all wrong or all correct, of each label.
+
+    Args:
+        sample: The queries.
+        hit_counts: For each label the number of its queries that are predicted correctly.
+        query_counts: For each label the number of its queries.
+        value: The balanced accuracy.
+    """
+    new_queries = sample.most_queries_per_row
+    n_labels = len(query_counts)
+    values = []
+    for label, count in query_counts.items():
+        hits = hit_counts[label]
+        recall = hits / count
+        recall_if_wrong = hits / (count + new_queries)
+        recall_if_correct = (hits + new_queries) / (count + new_queries)
+        values.append(value + (recall_if_wrong - recall) / n_labels)
+        values.append(value + (recall_if_correct - recall) / n_labels)
+    if sample.n_labels > n_labels:  # the row can have a label that the sample lacks, with the recall 0 or 1
+        values.append(value * n_labels / (n_labels + 1))
+        values.append((value * n_labels + 1.0) / (n_labels + 1))
+    return values

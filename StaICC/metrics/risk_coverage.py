@@ -1,0 +1,161 @@
+"""Area under the risk-coverage curve (AURC) of selective prediction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import Any
+
+from StaICC.metrics.classification import check_probabilities, check_truth
+from StaICC.metrics.intervals import MetricTerm, share_of_rows_part
+from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
+
+
+def aurc(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> float:
+    """Area under the risk-coverage curve: mean over k of the error rate of the k queries with the highest confidence.
+
+    A model that may decline answers its most confident queries only. The share that it answers is the coverage, and
+    its error rate on them the risk. The confidence of a query is the highest probability of its row.
+
+    **Ties.** Queries with the same confidence are accepted in random order. The area is the expected one, so that the
+    order of the queries does not change it.
+
+    Returns:
+        A number from 0 (all predictions are correct) to 1 (all are wrong); lower is better. If confidence says nothing
+        about correctness, it is the error rate.
+
+    Source:
+        Geifman and El-Yaniv 2017, "Selective classification for deep neural networks", NeurIPS; the area: Geifman,
+        Uziel and El-Yaniv 2019, "Bias-reduced uncertainty estimation for deep neural classifiers", ICLR.
+
+    Example:
+        >>> aurc([0, 0, 1], [[0.9, 0.1], [0.6, 0.4], [0.75, 0.25]])  # risks: 0, 1/2, 1/3
+        0.2777777777777778
+    """
+    rows = check_probabilities(prediction)
+    truth = check_truth(ground_truth, rows)
+    return risk_coverage_curve(truth, rows).area
+
+
+@dataclass(frozen=True, slots=True)
+class RiskCoverageCurve:
+    """The risks of a run at all coverages."""
+
+    wrong: Sequence[bool]
+    """Whether the prediction of each query is wrong."""
+    ties: Sequence[Sequence[int]]
+    """The indexes of the queries, from the highest confidence to the lowest; those with the same one are together."""
+    wrong_counts: Sequence[float]
+    """The expected number of wrong predictions among the first 1, 2, 3 and so on queries."""
+
+    @property
+    def risks(self) -> list[float]:
+        """The expected share of wrong predictions among the first 1, 2, 3 and so on queries."""
+        return [wrong_count / accepted for accepted, wrong_count in enumerate(self.wrong_counts, start=1)]
+
+    @property
+    def area(self) -> float:
+        """The mean risk."""
+        return math.fsum(self.risks) / len(self.wrong_counts)
+
+
+def risk_coverage_curve(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> RiskCoverageCurve:
+    """Return the risks of predictions at all coverages.
+
+    Args:
+        truth: True label of each query.
+        rows: Probabilities of each query.
+    """
+    confidences = [max(row) for row in rows]
+    wrong = []
+    for label, row, confidence in zip(truth, rows, confidences, strict=True):
+        wrong.append(row.index(confidence) != label)
+
+    by_confidence = sorted(enumerate(confidences), key=itemgetter(1), reverse=True)
+    ties = []
+    wrong_counts: list[float] = []
+    wrong_before = 0
+    for _, members in groupby(by_confidence, key=itemgetter(1)):
+        indexes = [index for index, _ in members]
+        ties.append(indexes)
+        wrong_in_tie = sum(wrong[index] for index in indexes)
+        # Of the first j queries of a tie in random order, the share j / size of the wrong ones is expected.
+        for accepted in range(1, len(indexes) + 1):
+            wrong_counts.append(wrong_before + wrong_in_tie * accepted / len(indexes))
+        wrong_before += wrong_in_tie
+    return RiskCoverageCurve(wrong, ties, wrong_counts)
+
+
+def _influences(curve: RiskCoverageCurve) -> list[float]:
+    """Return the influence of each query on the area.
+
+    Let r(k) be the risk of the first k of n queries. One more query at position i adds the risk there, r(i), to the
+    mean, and changes each risk r(k) from this position on by ``(wrong - r(k)) / k``, where wrong is 1 or 0. So the
+    influence of the query is
+
+        (r(i) - area + sum over k >= i of (wrong - r(k)) / k) / n
+
+    A query of a tie has the mean influence over the positions of the tie.
+    """
+    risks = curve.risks
+    n_queries = len(risks)
+    inverse_positions = [1.0 / k for k in range(1, n_queries + 1)]
+    weights_from = _sums_from(inverse_positions)
+    risks_from = _sums_from([risk * inverse for risk, inverse in zip(risks, inverse_positions, strict=True)])
+
+    influences = [0.0] * n_queries
+    area = curve.area
+    first = 0
+    for indexes in curve.ties:
+        positions = slice(first, first + len(indexes))
+        first += len(indexes)
+        mean_risk = math.fsum(risks[positions]) / len(indexes)
+        mean_weight = math.fsum(weights_from[positions]) / len(indexes)
+        mean_change = math.fsum(risks_from[positions]) / len(indexes)
+        for index in indexes:
+            wrong = float(curve.wrong[index])
+            influences[index] = (mean_risk - area + wrong * mean_weight - mean_change) / n_queries
+    return influences
+
+
+def _sums_from(values: Sequence[float]) -> list[float]:
+    """Return for each position the sum of the values from this position on."""
+    return list(accumulate(reversed(values)))[::-1]
+
+
+class RiskCoverage(Statistic):
+    """The area under the risk-coverage curve."""
+
+    reads = "probabilities"
+    method = "score interval, variance of the influences, unit: test row"
+    of_classification = True
+
+    def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
+        """Return the area with the distances to its confidence limits, and the influence of each test row."""
+        curve = risk_coverage_curve(sample.truth, predictions)
+        return share_of_rows_part(curve.area, sample.sums(_influences(curve)), sample.n_rows, level)
+
+    def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
+        """Return the area of one run, and the contribution of each test row, its influence.
+
+        One more row raises the area most if its queries are wrong with the highest confidence, and lowers it most if
+        they are correct with the highest confidence.
+        """
+        curve = risk_coverage_curve(sample.truth, predictions)
+        new_queries = sample.most_queries_per_row
+        new_count = len(sample.truth) + new_queries
+        risks_if_correct = []
+        risks_if_wrong = [1.0] * new_queries
+        for accepted, wrong_count in enumerate(curve.wrong_counts, start=1):
+            risks_if_correct.append(wrong_count / (accepted + new_queries))
+            risks_if_wrong.append((wrong_count + new_queries) / (accepted + new_queries))
+        return Contributions(
+            value=curve.area,
+            rows=sample.sums(_influences(curve)),
+            lowest_after_row=math.fsum(risks_if_correct) / new_count,
+            highest_after_row=math.fsum(risks_if_wrong) / new_count,
+            range_width=1.0,
+        )
