@@ -25,7 +25,6 @@ def labelled_prompts(source: TrainingSource) -> LabelledPrompts:
     rows = checked_rows(source)
     number = checked_number(source)
     k = validate_integer("k", source.k, 0)
-    label_of_row = [label_index(rows[position][1], source.label_space) for position in range(len(rows))]
     generator = StableRandom()
     prompts = []
     labels = []
@@ -33,7 +32,7 @@ def labelled_prompts(source: TrainingSource) -> LabelledPrompts:
         *demonstrations, query = [generator.integer(0, len(rows)) for _ in range(k + 1)]
         shown = [rows[position] for position in demonstrations]
         prompts.append(source.write(shown, rows[query][0]))
-        labels.append(label_of_row[query])
+        labels.append(label_index(rows[query][1], source.label_space))
     return LabelledPrompts(prompts, labels)
 
 
