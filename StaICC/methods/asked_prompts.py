@@ -20,9 +20,8 @@ from StaICC.inference.runner import Part, RunOptions
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureCache, text_count
 from StaICC.methods.kernel_functions import KernelFunction, of_kernel
-from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.requests import MODEL_ITSELF, Request, Role, is_named
-from StaICC.prompting.prompt_text import Demonstration
+from StaICC.prompting.prompt_text import PromptParts
 from StaICC.prompting.prompt_writer import Prompt, Query
 from StaICC.results.signature import digest
 
@@ -42,11 +41,27 @@ class AskedFunction:
         return self.cache.function(self.feature)
 
 
+@dataclass(frozen=True)
+class AskedRequest:
+    """A request that was computed."""
+
+    request: Request
+    cache: FeatureCache
+    """That of the model that was asked."""
+
+    @property
+    def function(self) -> AskedFunction:
+        """The function that was asked: the model itself computes the features that have a name."""
+        if is_named(self.request.feature):
+            return AskedFunction(self.cache)
+        return AskedFunction(self.cache, self.request.feature)
+
+
 @dataclass
 class AskedPrompts:
     """The requests of a method on a data set that were computed."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[AskedRequest] = field(default_factory=list)
     """In the order in which they were asked."""
     predicted: dict[AskedFunction, dict[PromptKey, Any]] = field(default_factory=dict)
     """For each inference function its prompts with their predictions; ``None`` for a prompt of which only other
@@ -60,12 +75,12 @@ class AskedPrompts:
             request: The request.
             rows: Its rows.
         """
-        self.requests.append(request)
+        asked = AskedRequest(request, cache)
+        self.requests.append(asked)
         if not of_kernel(request.feature):
             return
-        function = AskedFunction(cache, _function_of(request))
-        predictions = self.predicted.setdefault(function, {})
-        are_predictions = request.feature == function.feature
+        predictions = self.predicted.setdefault(asked.function, {})
+        are_predictions = request.feature == asked.function.feature
         for key, row in zip(request.keys, rows, strict=True):
             if are_predictions:
                 predictions[key] = row
@@ -77,14 +92,11 @@ class AskedPrompts:
 
         Features of one prompt count once, since they come from one run of the model.
         """
-        distinct = set()
-        for request in self.requests:
-            if request.role != role:
-                continue
-            function = _function_of(request)
-            for prompt, labels in request.keys:
-                distinct.add(_Reading(id(request.kernel), function, prompt, labels))
-        return sum(text_count(reading.prompt) for reading in distinct)
+        distinct: set[tuple[AskedFunction, PromptKey]] = set()
+        for asked in self.requests:
+            if asked.request.role == role:
+                distinct.update((asked.function, key) for key in asked.request.keys)
+        return sum(text_count(prompt) for _, (prompt, _) in distinct)
 
     def warnings(self) -> list[str]:
         """Return the warnings of the inference functions about the prompts that they were asked."""
@@ -93,16 +105,19 @@ class AskedPrompts:
             warnings += model_warnings(function.inference, list(predictions), list(predictions.values()))
         return warnings
 
-    def tokens_alone(self, caches: ModelCaches) -> float:
+    def tokens_alone(self) -> float:
         """Return the tokens that all requests read, and generate at most, if nothing is cached; NaN if unknown."""
         requests_of: dict[FeatureCache, list[Request]] = {}
-        for request in self.requests:
-            if of_kernel(request.feature):
-                requests_of.setdefault(caches.cache_of(request), []).append(request)
+        for asked in self.requests:
+            if of_kernel(asked.request.feature):
+                requests_of.setdefault(asked.cache, []).append(asked.request)
         return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_of.items())
 
     def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
         """Return how many distinct demonstrations the model was shown for each query, in all its prompts.
+
+        A query is a test row with its list of demonstrations. Conditions ask it with other templates or other labels of
+        the same demonstrations.
 
         Args:
             data: The data set with the prompts that the predictions answer.
@@ -110,59 +125,47 @@ class AskedPrompts:
         Returns:
             A number for each query; ``None`` if a prompt does not know its parts.
         """
-        shown: dict[tuple[int, int], set[Demonstration]] = {}
+        shown: dict[tuple[int, int], set[object]] = {}
         asked_prompts: set[Prompt] = set()
-        for request in self.requests:
+        for asked in self.requests:
+            request = asked.request
             if request.role != "test":
                 continue
-            if not isinstance(request.prompts, BaseExperimentor):
+            if isinstance(request.prompts, BaseExperimentor):
+                queries: Sequence[Query] = request.prompts.all_queries()
+            else:
+                queries = request.queries
                 asked_prompts.update(prompt for prompt, _ in request.prompts)
-                continue
-            for query in request.prompts.all_queries():
+            for query in queries:
                 if query.parts is None:
                     return None
-                shown.setdefault((query.row, query.repeat), set()).update(query.parts.demonstrations)
-        numbers = []
+                shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
         for query in data.all_queries():
-            demonstrations = set(shown.get((query.row, query.repeat), ()))
             if query.prompt in asked_prompts:
                 if query.parts is None:
                     return None
-                demonstrations.update(query.parts.demonstrations)
-            numbers.append(len(demonstrations))
-        return numbers
+                shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
+        return [len(shown.get((query.row, query.repeat), ())) for query in data.all_queries()]
 
     def asks(self, kernel: Inference) -> bool:
-        """Return whether any request names this further model."""
-        return any(request.kernel is kernel for request in self.requests)
+        """Return whether any request is about this model."""
+        return any(asked.cache.kernel is kernel for asked in self.requests)
 
-    def digest(self, caches: ModelCaches) -> str:
+    def digest(self) -> str:
         """Return the digest of all that was asked: features, roles, models, prompts with their labels."""
-        return digest(
-            [
-                [_feature_text(request.feature), request.role, caches.cache_of(request).digest, request.keys]
-                for request in self.requests
-            ]
-        )
+        facts = []
+        for asked in self.requests:
+            request = asked.request
+            facts.append([_feature_text(request.feature), request.role, asked.cache.digest, request.keys])
+        return digest(facts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A prompt that a model reads once, whatever number of its features is asked."""
-
-    model: int
-    """The :func:`id` of the further model, or of ``None``: the model of the method."""
-    function: Any
-    """The inference function as a feature."""
-    prompt: Prompt
-    labels: tuple[str, ...]
-
-
-def _function_of(request: Request) -> Any:
-    """Return the inference function of a request as a feature: the model computes the features that have a name."""
-    if is_named(request.feature):
-        return MODEL_ITSELF
-    return request.feature
+def _rows_shown(parts: PromptParts) -> set[object]:
+    """Return the demonstrations of a prompt: the rows of the demonstration set, or else what is shown."""
+    rows: set[object] = set()
+    for demonstration in parts.demonstrations:
+        rows.add(demonstration if demonstration.position is None else demonstration.position)
+    return rows
 
 
 def _feature_text(feature: Any) -> str:

@@ -82,6 +82,10 @@ class MethodData:
     of the model, such as ``"log_probabilities"``; ``"noisy_channel"`` in two variants; ``"patched"``; ``"steered"``."""
     record: MethodRecord = field(default_factory=MethodRecord, repr=False)
     """What the harness reads; a method writes it with :meth:`warn`, :meth:`note` and :meth:`fact`."""
+    steps_of: Callable[[MethodSpec, Variant], Callable[[MethodData], Steps]] = field(
+        default=lambda spec, variant: spec.steps, repr=False
+    )
+    """Returns the steps of a method in a variant: those of a method inside another one."""
 
     # -- the data set
 
@@ -207,14 +211,14 @@ class MethodData:
             ArgumentError: The data set does not allow it.
         """
         changed = self._experimentor
+        if noisy_channel:  # first, since its own affixes would take the place of those of the template
+            changed = prompt_views.clean_copy(changed, noisy_channel=True)
         if isinstance(template, str):
             changed = prompt_views.with_template(changed, template)
         elif template is not None:
             changed = prompt_views.with_settings(changed, **dataclasses.asdict(template))
         if instruction is not None:
             changed = prompt_views.with_settings(changed, instruction=instruction)
-        if noisy_channel:
-            changed = prompt_views.clean_copy(changed, noisy_channel=True)
         if demonstrations is not None:
             prompt_views.refuse_several_lists(changed)
             changed = prompt_views.with_demonstrations(changed, demonstrations)
@@ -280,7 +284,9 @@ class MethodData:
             return Request(feature, self._experimentor, role, ahead, kernel)
         depends_on_labels = of_kernel(feature) and feature != "losses" and not _writes_text(feature)
         labels = self.label_space if depends_on_labels else ()
-        return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel)
+        are_queries = all(isinstance(prompt, Query) for prompt in prompts)
+        queries = tuple(prompts) if are_queries else ()
+        return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel, queries)
 
     def predictions(self, rows: Sequence[Any]) -> Predictions:
         """Return predictions for the queries of this data, which the method returns.
@@ -383,9 +389,12 @@ class MethodSpec:
 
         Returns:
             Its predictions.
+
+        Raises:
+            ArgumentError: The variant is ``"0.1.1"``, and the release does not have this method.
         """
         own_data = data.on(options=make_options(self.name, self.options, options))
-        predictions = yield from self.steps(own_data)
+        predictions = yield from data.steps_of(self, data.variant)(own_data)
         if isinstance(predictions, Predictions):
             return predictions
         return own_data.predictions(predictions)

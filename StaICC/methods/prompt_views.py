@@ -39,8 +39,16 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
 
     Args:
         experimentor: The experimentor.
-        lists: For each test row within the limit, positions of the demonstration set, equally many in each list.
+        lists: For each test row within the limit, or for all test rows, positions of the demonstration set, equally
+            many in each list.
+
+    Raises:
+        ArgumentError: A test row within the limit has no list, or there are more lists than test rows.
     """
+    if not experimentor.row_count <= len(lists) <= len(experimentor.test_set()):
+        raise ArgumentError(
+            f"demonstrations: got {len(lists)} lists, expected one for each of the {experimentor.row_count} test rows"
+        )
     copied = clean_copy(experimentor)
     if lists and len(lists[0]) != copied.get_k():
         copied.set_k(len(lists[0]))

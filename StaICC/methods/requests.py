@@ -71,6 +71,8 @@ class Request:
     methods run too, together with what these ask."""
     kernel: Inference | None = None
     """Another model than that of the method; ``None`` for that of the method."""
+    queries: Sequence[Query] = ()
+    """The queries that the prompts are, if all of them are queries."""
 
     def __post_init__(self) -> None:
         if isinstance(self.feature, str) and self.feature not in CAPABILITIES:

@@ -78,6 +78,8 @@ class Started:
     """What it knows."""
     method: StartedMethod
     """What it asks."""
+    asked: AskedPrompts = field(default_factory=AskedPrompts)
+    """What it has asked so far."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class _BenchmarkRun:
         if self.shared is not None:
             tokens_alone = math.nan
             if outcome.finished:
-                tokens_alone = outcome.asked.tokens_alone(self.caches)
+                tokens_alone = outcome.asked.tokens_alone()
             self.costs.add("tokens_alone", tokens_alone)
         self.costs.add("reused_prompts", reused_prompts)
         self.costs.add_data_set(outcome.asked, outcome.data.record, experimentor_of(outcome.predictions.data))
@@ -240,7 +242,7 @@ class Method:
         # A data set that lacks something which a method uses, such as a calibration set, raises an ArgumentError.
         unlabelled = cast("Experimentor", experimentor.without_labels())
         provides = extra_features(self.kernel)
-        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides)
+        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides, steps_of=steps_of)
 
     def outcome(
         self, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs | None = None
@@ -254,9 +256,16 @@ class Method:
             costs: Get the seconds and tokens of each phase.
         """
         started = self.started(experimentor)
+        return self._finished(started, experimentor, caches, part, costs or Costs(caches))
+
+    def _finished(
+        self, started: Started, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs
+    ) -> MethodOutcome:
+        """Return the predictions of a method that has begun on a data set."""
         reading = Reading(experimentor.outputs, self._is_model_itself)
-        asked = serve(started.method, started.data, caches, part, costs or Costs(caches), reading)
-        return MethodOutcome(started.data, reading.predictions(started.method.returned, started.data), asked)
+        serve(started.method, started.data, caches, part, costs, reading, started.asked)
+        predictions = reading.predictions(started.method.returned, started.data)
+        return MethodOutcome(started.data, predictions, started.asked)
 
     def predict(self, experimentor: BaseExperimentor) -> Predictions:
         """Return the predictions for a data set, with the data whose queries they answer.
@@ -467,7 +476,7 @@ class Method:
         result.provenance = replace(
             result.provenance,
             method=result.signature.fields["method"],
-            asked=digest({name: asked.digest(running.caches) for name, asked in running.asked.items()}),
+            asked=digest({name: asked.digest() for name, asked in running.asked.items()}),
             further_models=_further_models(running),
         )
         return result
@@ -478,22 +487,28 @@ class Method:
         Raises:
             OutputError: The method cannot finish, and the run stops at the first failure.
         """
+        with self._named(experimentor):
+            started = self.started(experimentor)
         try:
             with self._named(experimentor):
-                return self.outcome(experimentor, running.caches, part, running.costs)
+                return self._finished(started, experimentor, running.caches, part, running.costs)
         except OutputError as error:
             if not running.collects_failures:
                 raise
             _log.warning("%s", error)
-            return self._failed_outcome(experimentor, running.caches, error)
+            return _failed_outcome(started, experimentor, running.caches, error)
 
-    def _failed_outcome(self, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError) -> MethodOutcome:
-        """Return a failure for each query of a data set on which the method could not finish."""
-        data = self._data_of(experimentor)
-        queries = experimentor.all_queries()
-        failures = [failure_of_error(error, str(error))] * len(queries)
-        asked = AskedPrompts(predicted={AskedFunction(caches.main): answers_by_key(queries, failures)})
-        return MethodOutcome(data, data.predictions(failures), asked, finished=False)
+
+def _failed_outcome(
+    started: Started, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError
+) -> MethodOutcome:
+    """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
+    queries = experimentor.all_queries()
+    failures = [failure_of_error(error, str(error))] * len(queries)
+    predicted = started.asked.predicted.setdefault(AskedFunction(caches.main), {})
+    for key, failure in answers_by_key(queries, failures).items():
+        predicted.setdefault(key, failure)
+    return MethodOutcome(started.data, started.data.predictions(failures), started.asked, finished=False)
 
 
 def _prompt_counts(caches: ModelCaches) -> Counter[str]:

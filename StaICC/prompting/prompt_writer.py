@@ -190,7 +190,7 @@ class PromptRenderer:
                 label = (label + 1) % len(self.settings.label_space)  # the next label of the label space
             demonstration = self._written.get((position, label))
             if demonstration is None:
-                demonstration = self.demonstration(texts, label)
+                demonstration = dataclasses.replace(self.demonstration(texts, label), position=position)
                 self._written[position, label] = demonstration
             demonstrations.append(demonstration)
         return self.assemble(demonstrations, query)
