@@ -192,7 +192,7 @@ class MethodData:
         demonstrations: Sequence[Sequence[int]] | None = None,
         template: Template | str | None = None,
         instruction: str | None = None,
-        query_texts: Sequence[str] | None = None,
+        query_texts: Sequence[str] | str | None = None,
         noisy_channel: bool = False,
         options: Any = None,
     ) -> MethodData:
@@ -203,7 +203,8 @@ class MethodData:
                 list. Each test row is used once then.
             template: The template, or the levels of one of template sensitivity, such as ``"1012"``.
             instruction: The text before all demonstrations.
-            query_texts: Input texts that take the place of those of every query; the demonstrations stay.
+            query_texts: Input texts that take the place of those of every query, as many as a row has; the
+                demonstrations stay.
             noisy_channel: Whether to change to the prompts of the noisy channel.
             options: The record of options of another method, which this data is for.
 
@@ -223,7 +224,7 @@ class MethodData:
             prompt_views.refuse_several_lists(changed)
             changed = prompt_views.with_demonstrations(changed, demonstrations)
         if query_texts is not None:
-            changed = changed.with_query(tuple(query_texts))
+            changed = changed.with_query(query_texts)
         return dataclasses.replace(self, _experimentor=changed, options=self.options if options is None else options)
 
     def templates(self) -> list[MethodData]:
@@ -293,7 +294,12 @@ class MethodData:
 
         Args:
             rows: One prediction for each query of this data.
+
+        Raises:
+            ArgumentError: The method has no rows: it does not end with a ``return``.
         """
+        if rows is None:
+            raise ArgumentError("got None as predictions; a method ends with: return data.predictions(rows)")
         return Predictions(rows, self)
 
     def rows_by_condition(self, rows: Sequence[Any]) -> list[list[Any]]:

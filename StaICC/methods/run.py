@@ -56,7 +56,15 @@ _log = logger(__name__)
 
 
 def _find(name: str | MethodSpec) -> MethodSpec:
-    return name if isinstance(name, MethodSpec) else METHODS.find(name).value
+    """Return a method by its name, or the method itself."""
+    if isinstance(name, MethodSpec):
+        return name
+    if not isinstance(name, str):
+        raise ArgumentError(
+            f"method: got {name!r:.80}, expected a name or a MethodSpec, such as "
+            "MethodSpec('my_method', 'My method', my_function)"
+        )
+    return METHODS.find(name).value
 
 
 _PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state", "return_full_vocab_prob"}
@@ -209,6 +217,10 @@ class Method:
         **options: Any,
     ) -> None:
         self.spec = _find(name)
+        if isinstance(kernel, str):
+            raise ArgumentError(
+                f"kernel: got the text {kernel!r}, expected an inference function: load_kernel({kernel!r})"
+            )
         if not callable(kernel):
             raise ArgumentError(f"kernel: got {type(kernel).__name__}, expected an inference function")
         self.kernel = _as_kernel(kernel)
@@ -532,7 +544,10 @@ def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part:
     queries = view.all_queries()
     if not hasattr(predictions, "__len__") or len(predictions) != len(queries):
         given = len(predictions) if hasattr(predictions, "__len__") else type(predictions).__name__
-        raise ArgumentError(f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query")
+        raise ArgumentError(
+            f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query; rows of a view are "
+            "returned by this view: view.predictions(rows)"
+        )
     # The collector knows predictions by prompt. Those of a method may differ for equal prompts, so a number stands in
     # the place of each prompt.
     answers: dict[Any, Any] = {}

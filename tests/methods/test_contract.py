@@ -258,7 +258,7 @@ def test_a_method_that_yields_no_requests_is_refused(yielded: Any) -> None:
         rows = yield yielded
         return rows
 
-    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of data\.ask"):
+    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of requests: yield \[data\.ask\(\.\.\.\)\]"):
         ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
 
 
