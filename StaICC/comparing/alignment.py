@@ -237,22 +237,25 @@ def _partners(aligned: AlignedRuns, reference: str | None) -> dict[str, list[str
 
 
 def _incomparable_runs(aligned: AlignedRuns, reference: str | None) -> dict[str, str]:
-    """Return the runs that can be compared with no other run: names, and the reasons next to the first other run.
+    """Return the runs that can be compared with no other run, each with the reason.
+
+    The reason of a run is that of its pair with the first run, and the reason of the first run that of its pair with
+    the second one. If there is a reference, it is the first run.
 
     Raises:
         ArgumentError: No two runs can be compared.
     """
-    first_name = next(iter(aligned.runs))
+    first_run = next(iter(aligned.runs))
     incomparable: dict[str, str] = {}
     for run, partners in _partners(aligned, reference).items():
         if any(aligned.is_comparable(run, partner) for partner in partners):
             continue
-        pair = aligned.pair(run, partners[0]) if run == first_name else aligned.pair(partners[0], run)
-        incomparable[run] = pair.why_not_comparable()
+        other_run = partners[0] if run == first_run else run
+        incomparable[run] = aligned.pair(first_run, other_run).why_not_comparable()
     if len(incomparable) == len(aligned.runs):
-        del incomparable[first_name]
-        listed = "; ".join([*aligned.runs_left_out, *_with_reasons(incomparable)])
-        raise ArgumentError(f"nothing can be compared with {first_name} by {aligned.metric}: {listed}")
+        others = {run: reason for run, reason in incomparable.items() if run != first_run}
+        listed = "; ".join([*aligned.runs_left_out, *_with_reasons(others)])
+        raise ArgumentError(f"nothing can be compared with {first_run} by {aligned.metric}: {listed}")
     return incomparable
 
 

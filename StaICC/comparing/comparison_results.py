@@ -194,6 +194,21 @@ class Equivalence:
         }
 
 
+def _line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
+    """Return a line of a comparison as plain values.
+
+    The outcome of its test is ``"tested"`` or ``"untested"``. All lines have the same keys: an untested one has
+    ``None`` as ``p_value`` and ``holm``, and a tested one has ``None`` as ``reason``.
+    """
+    plain = dataclasses.asdict(line)
+    outcome = plain["outcome"]  # the fields of Tested or of Untested
+    plain["outcome"] = outcome["case"]
+    plain["p_value"] = outcome.get("p_value")
+    plain["holm"] = outcome.get("holm")
+    plain["reason"] = outcome.get("reason")
+    return plain
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison(Displayed):
     """Two runs, compared by one metric."""
@@ -381,23 +396,17 @@ class Comparison(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON.
 
-        In each line, the outcome of the test is ``"tested"`` or ``"untested"``. All lines have the same keys: an
-        untested one has ``None`` as ``p_value`` and ``holm``, and a tested one has ``None`` as ``reason``.
+        The data sets, the mean and the interactions are lines (:func:`_line_to_dict`).
         """
         plain = dataclasses.asdict(self)
+        plain["datasets"] = tuple(_line_to_dict(dataset) for dataset in self.datasets)
+        if self.mean is not None:
+            plain["mean"] = _line_to_dict(self.mean)
+        plain["interactions"] = tuple(_line_to_dict(interaction) for interaction in self.interactions)
         plain["differences"] = [difference._asdict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
         if not self.scope:
             del plain["scope"]
-        lines = [*plain["datasets"], *plain["interactions"]]
-        if plain["mean"] is not None:
-            lines.append(plain["mean"])
-        for line in lines:
-            outcome = line["outcome"]
-            line["outcome"] = outcome["case"]
-            line["p_value"] = outcome.get("p_value")
-            line["holm"] = outcome.get("holm")
-            line["reason"] = outcome.get("reason")
         return plain
 
     def interaction_table(self) -> tuple[list[str], list[list[str]]]:

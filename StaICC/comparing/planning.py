@@ -50,6 +50,8 @@ _LEAST_VARIANCE = 1e-18
 _NORMAL = NormalDist()
 _TWO_SIDED_QUANTILE = _NORMAL.inv_cdf((1.0 + CONFIDENCE_LEVEL) / 2.0)
 """The normal quantile of a two-sided interval: 1.96 for 0.95."""
+_ROWS = (0,)
+"""The source of variance that is the rows alone."""
 _SOURCES_WITH_FEW_LEVELS = ((1,), (2,), (1, 2))
 """The sources whose mean squares have few degrees of freedom: draws, templates, and their interaction."""
 
@@ -273,14 +275,17 @@ def _half_width(effects: CrossedEffects, accuracy: float | None, datasets: int) 
         datasets: Number of data sets.
     """
     rows, _, _ = effects.sizes
-    variance_over_rows = effects.mean_squares[(0,)]
+    variance_over_rows = effects.mean_squares[_ROWS]  # of the mean over the rows of all data sets
     if accuracy is None:
         half_width_over_rows = student_quantile(CONFIDENCE_LEVEL, rows) * math.sqrt(variance_over_rows)
         return math.hypot(half_width_over_rows, effects.half_width(CONFIDENCE_LEVEL))
-    # The interval over rows of one data set, then that of the mean over data sets with the same accuracy.
-    below, above = expected_distances(accuracy, variance_over_rows * rows * datasets, rows, CONFIDENCE_LEVEL)
+    # All data sets are expected to have the same accuracy, and so the same interval over rows.
+    variance_of_one_row = variance_over_rows * rows * datasets
+    below, above = expected_distances(accuracy, variance_of_one_row, rows, CONFIDENCE_LEVEL)
     dataset_interval = Interval(accuracy - below, accuracy + above, CONFIDENCE_LEVEL, "")
-    over_rows_interval = mean_interval([accuracy] * datasets, [dataset_interval] * datasets)
+    accuracies = [accuracy] * datasets
+    dataset_intervals = [dataset_interval] * datasets
+    over_rows_interval = mean_interval(accuracies, dataset_intervals)
     interval = generalise(accuracy, over_rows_interval, effects)
     return (interval.high - interval.low) / 2.0
 
@@ -300,28 +305,38 @@ def _least_significant(effects: CrossedEffects, datasets: int, over_clusters: bo
         datasets: Number of data sets.
         over_clusters: Whether the unit is the cluster, with a t test in the place of the test over rows.
     """
-    rows = datasets * effects.sizes[0]
+    rows_of_dataset, _, _ = effects.sizes
+    rows = datasets * rows_of_dataset
     levels_half_width = effects.half_width(CONFIDENCE_LEVEL)
-    deviation = max(1e-9, math.sqrt(effects.mean_squares[(0,)]))
+    deviation = math.sqrt(effects.mean_squares[_ROWS])  # of the mean over rows
+    positive_deviation = max(1e-9, deviation)  # it is a divisor
     low = 0.0
     high = 1.0
     for _ in range(30):
         difference = (low + high) / 2.0
         if over_clusters:
-            p_value = student_tail(difference / deviation, rows - datasets)
+            p_value = student_tail(difference / positive_deviation, rows - datasets)
         else:
-            p_value = _tail_over_rows(difference, deviation, rows)
-        standard_error = math.inf
-        if p_value < 0.5:
-            positive_p_value = max(p_value, 1e-300)  # the quantile of 0 is infinite
-            z = -_NORMAL.inv_cdf(positive_p_value)
-            standard_error = difference / z
+            p_value = _tail_over_rows(difference, positive_deviation, rows)
+        standard_error = _standard_error(difference, p_value)
         half_width = math.hypot(standard_error * _TWO_SIDED_QUANTILE, levels_half_width)
         if half_width > difference:
             low = difference
         else:
             high = difference
     return high
+
+
+def _standard_error(difference: float, p_value: float) -> float:
+    """Return the standard error with which a normal variable of this mean has the one-sided p-value.
+
+    It is infinite if the p-value is 0.5 or more: a test that does not favour a positive difference at all.
+    """
+    if p_value >= 0.5:
+        return math.inf
+    positive_p_value = max(p_value, 1e-300)  # the quantile of 0 is infinite
+    z = -_NORMAL.inv_cdf(positive_p_value)
+    return difference / z
 
 
 def _tail_over_rows(difference: float, deviation: float, rows: int) -> float:

@@ -151,8 +151,13 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
 def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row: float, rows: int) -> float:
     """Return Chernoff's upper bound of the one-sided p-value of a positive difference (see the head of this module).
 
-    The bound holds for each s between 0 and the smaller one of ``1 / largest_step`` and ``1 / pseudo_row``. Of the
-    bounds for 19 such values of s, the smallest one is returned.
+    The steps t of all rows are replaced by steps with two values, which have the same sum and the same sum of squares.
+    With the mean over rows of ``log(1 + s t)``, the logarithm of the bound is::
+
+        -rows * mean_log - log(1 - s * pseudo_row)
+
+    It holds for each s between 0 and the smaller one of ``1 / largest_step`` and ``1 / pseudo_row``. Of the bounds for
+    19 such values of s, the smallest one is returned.
 
     Args:
         size: Sum of the steps of the rows: the difference.
@@ -166,10 +171,11 @@ def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row
     # The two values with this mean and variance, one of which is -largest_step, and the share of rows with that one.
     upper_step = mean + variance / (mean + largest_step)
     share_of_lower = variance / (variance + (mean + largest_step) ** 2)
-    log_bound = 0.0
+    smallest_log_bound = 0.0  # a p-value is 1 at most
     for twentieth in range(1, 20):
         s = 0.05 * twentieth / max(largest_step, pseudo_row)
         mean_log = share_of_lower * math.log1p(-s * largest_step)
         mean_log += (1.0 - share_of_lower) * math.log1p(s * upper_step)
-        log_bound = min(log_bound, -rows * mean_log - math.log1p(-s * pseudo_row))
-    return math.exp(log_bound)
+        log_bound = -rows * mean_log - math.log1p(-s * pseudo_row)
+        smallest_log_bound = min(smallest_log_bound, log_bound)
+    return math.exp(smallest_log_bound)

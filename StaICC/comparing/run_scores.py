@@ -165,24 +165,24 @@ class RunScore:
         if is_undefined(self._inputs, self.records.pooled):
             return None
 
-        values: list[float] = []
-        predicted_counts: list[int] = []
+        predicted_indexes: dict[str, list[int]] = {}
         for condition, predictions in self._inputs.items():
             indexes = [index for index, prediction in enumerate(predictions) if not lacks_score(prediction)]
-            predicted_counts.append(len(indexes))
-            if not indexes:
-                # The score is pooled (see is_undefined), so a condition without predictions has weight 0.
-                values.append(0.0)
-                continue
-            sample = self._samples[condition].of_queries(indexes)
-            predicted = [predictions[index] for index in indexes]
-            values.append(self.statistic.of_run(sample, predicted).value)
+            predicted_indexes[condition] = indexes
 
         weights: Sequence[float] = self._weights
         if self.records.pooled:
-            total = sum(predicted_counts)
-            weights = [count / total for count in predicted_counts]
-        return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
+            predicted_counts = [len(indexes) for indexes in predicted_indexes.values()]
+            weights = [count / sum(predicted_counts) for count in predicted_counts]
+
+        terms = []
+        for weight, (condition, indexes) in zip(weights, predicted_indexes.items(), strict=True):
+            if not indexes:
+                continue  # without predictions, the weight is 0: the score is pooled, else it would be undefined
+            sample = self._samples[condition].of_queries(indexes)
+            predicted = [self._inputs[condition][index] for index in indexes]
+            terms.append(weight * self.statistic.of_run(sample, predicted).value)
+        return math.fsum(terms)
 
     @cached_property
     def from_zero(self) -> RunDifference:

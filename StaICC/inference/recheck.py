@@ -154,6 +154,21 @@ class ReusedPrediction(NamedTuple):
     """The place of its query, for messages."""
 
 
+@dataclass(slots=True)
+class RecheckBudget:
+    """How many characters of prompts a run computes again. Several counters of one run may share it."""
+
+    size: int = 0
+    """Characters of the distinct prompts so far."""
+    spent: int = 0
+    """Characters of the prompts that were rechecked."""
+
+    @property
+    def left(self) -> float:
+        """Characters that may still be computed again."""
+        return max(SHARE * self.size, FREE) - self.spent
+
+
 class RunCounter:
     """Counts the predictions of one inference function over a run.
 
@@ -163,6 +178,7 @@ class RunCounter:
         done: How many this run rechecked before.
         unidentified: Whether a run without a tolerance rechecks also if it is complete in the store.
         remark: What a run says that reuses predictions; empty for nothing.
+        budget: The characters that may be rechecked; a new budget by default.
 
     Attributes:
         counts: Number of predictions by what became of them: ``computed`` in this run (rechecked ones not counted),
@@ -170,8 +186,6 @@ class RunCounter:
             them.
         replies: Whether a prediction is a reply, whose label the parser finds.
         tokens: Tokens that copies of the function read and generated in worker processes, where it counts them.
-        size: Characters of the distinct prompts so far.
-        spent: Characters of the prompts that were rechecked.
     """
 
     def __init__(
@@ -181,6 +195,7 @@ class RunCounter:
         done: int = 0,
         unidentified: bool = False,
         remark: str = "",
+        budget: RecheckBudget | None = None,
     ) -> None:
         self.counts = Counter[str]()
         self.replies = False
@@ -190,8 +205,7 @@ class RunCounter:
         self._done = done
         self._unidentified = unidentified
         self.remark = remark
-        self.size = 0
-        self.spent = 0
+        self.budget = RecheckBudget() if budget is None else budget
         # Each part with reused predictions has one rechecked query, whatever its prompt costs.
         self._required_in_part = 0
         self._candidates: list[ReusedPrediction] = []
@@ -202,6 +216,11 @@ class RunCounter:
         read_before, generated_before = self.tokens
         self.tokens = (read_before + read, generated_before + generated)
 
+    def include(self, other: RunCounter) -> None:
+        """Add the counts of a counter that counted a part of this one's predictions, and shared its budget."""
+        self.counts += other.counts
+        self.replies |= other.replies
+
     def reuse(self, stored: Mapping[PromptKey, Answer], where: Callable[[PromptKey], str], size: int = 0) -> None:
         """Count predictions that come from the store, and keep a sample of them to recheck.
 
@@ -211,7 +230,7 @@ class RunCounter:
             size: Characters of all distinct prompts of the part, stored or not.
         """
         self.counts.update(reused=len(stored))
-        self.size += size
+        self.budget.size += size
         self._required_in_part = min(1, len(stored))
         if self._recheck:
             for key in _RANDOM.sample(list(stored), min(SAMPLE, len(stored))):
@@ -231,7 +250,6 @@ class RunCounter:
             return []
 
         most_queries = self._queries_due(parts_left, computes)
-        budget = max(SHARE * self.size, FREE) - self.spent
         chosen: list[ReusedPrediction] = []
         left_over: list[ReusedPrediction] = []
         # The predictions of this part are the last ones of the list, and come first.
@@ -239,11 +257,10 @@ class RunCounter:
             prompt, _ = candidate.key
             size = characters(prompt)
             is_required = len(chosen) < self._required_in_part
-            fits = len(chosen) < most_queries and size <= budget
+            fits = len(chosen) < most_queries and size <= self.budget.left
             if is_required or fits:
                 chosen.append(candidate)
-                budget -= size
-                self.spent += size
+                self.budget.spent += size
             else:
                 left_over.append(candidate)
         left_over.reverse()

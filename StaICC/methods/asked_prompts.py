@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
@@ -19,10 +20,25 @@ from StaICC.inference.runner import Part, RunOptions
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureCache, text_count
 from StaICC.methods.kernel_functions import KernelFunction, of_kernel
-from StaICC.methods.requests import Request, Role
+from StaICC.methods.requests import MODEL_ITSELF, Request, Role, is_named
 from StaICC.prompting.prompt_text import PromptParts
 from StaICC.prompting.prompt_writer import Prompt, Query
 from StaICC.results.signature import digest
+
+
+@dataclass(frozen=True)
+class AskedFunction:
+    """An inference function whose predictions a method asked: a model, or a function that calls it."""
+
+    cache: FeatureCache
+    """The cache of the model."""
+    feature: Any = MODEL_ITSELF
+    """The function as a feature, such as the noisy channel; :data:`MODEL_ITSELF` for the model."""
+
+    @property
+    def inference(self) -> Inference:
+        """The inference function."""
+        return self.cache.function(self.feature)
 
 
 @dataclass(frozen=True)
@@ -34,9 +50,11 @@ class AskedRequest:
     """That of the model that was asked."""
 
     @property
-    def function(self) -> Any:
-        """The inference function or function of texts that was asked; ``None`` for the model itself."""
-        return None if isinstance(self.request.feature, str) else self.request.feature
+    def function(self) -> AskedFunction:
+        """The function that was asked: the model itself computes the features that have a name."""
+        if is_named(self.request.feature):
+            return AskedFunction(self.cache)
+        return AskedFunction(self.cache, self.request.feature)
 
 
 @dataclass
@@ -45,8 +63,9 @@ class AskedPrompts:
 
     requests: list[AskedRequest] = field(default_factory=list)
     """In the order in which they were asked."""
-    predicted: dict[tuple[FeatureCache, Any], dict[PromptKey, Any]] = field(default_factory=dict)
-    """For each model and inference function the prompts with their predictions; the kernel itself is ``None``."""
+    predicted: dict[AskedFunction, dict[PromptKey, Any]] = field(default_factory=dict)
+    """For each inference function its prompts with their predictions; ``None`` for a prompt of which only other
+    features of the model were asked."""
 
     def add(self, cache: FeatureCache, request: Request, rows: Sequence[Any]) -> None:
         """Add a request with its rows. Only predictions are kept of these, since other features are large.
@@ -60,30 +79,30 @@ class AskedPrompts:
         self.requests.append(asked)
         if not of_kernel(request.feature):
             return
-        predictions = self.predicted.setdefault((cache, asked.function), {})
+        predictions = self.predicted.setdefault(asked.function, {})
+        are_predictions = request.feature == asked.function.feature
         for key, row in zip(request.keys, rows, strict=True):
-            if isinstance(request.feature, str) and request.feature != "probabilities":
-                predictions.setdefault(key, None)
-            else:
+            if are_predictions:
                 predictions[key] = row
+            else:
+                predictions.setdefault(key, None)
 
     def number_of_texts(self, role: Role) -> int:
         """Return how many distinct texts the models read: in the noisy channel, a prompt has one for each label.
 
         Features of one prompt count once, since they come from one run of the model.
         """
-        distinct: set[tuple[FeatureCache, Any, PromptKey]] = set()
+        distinct: set[tuple[AskedFunction, PromptKey]] = set()
         for asked in self.requests:
             if asked.request.role == role:
-                distinct.update((asked.cache, asked.function, key) for key in asked.request.keys)
-        return sum(text_count(prompt) for _, _, (prompt, _) in distinct)
+                distinct.update((asked.function, key) for key in asked.request.keys)
+        return sum(text_count(prompt) for _, (prompt, _) in distinct)
 
     def warnings(self) -> list[str]:
-        """Return what the models warn of for the prompts."""
+        """Return the warnings of the inference functions about the prompts that they were asked."""
         warnings = []
-        for (cache, function), predictions in self.predicted.items():
-            warned = cache.kernel if function is None else cache.function(function)
-            warnings += model_warnings(warned, list(predictions), list(predictions.values()))
+        for function, predictions in self.predicted.items():
+            warnings += model_warnings(function.inference, list(predictions), list(predictions.values()))
         return warnings
 
     def tokens_alone(self) -> float:
@@ -91,7 +110,7 @@ class AskedPrompts:
         requests_of: dict[FeatureCache, list[Request]] = {}
         for asked in self.requests:
             if of_kernel(asked.request.feature):
-                requests_of.setdefault(asked.cache, []).append(replace(asked.request, kernel=None))
+                requests_of.setdefault(asked.cache, []).append(asked.request)
         return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_of.items())
 
     def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
@@ -151,7 +170,7 @@ def _rows_shown(parts: PromptParts) -> set[object]:
 
 def _feature_text(feature: Any) -> str:
     """Return what a feature is, without the kernel that computes it."""
-    if isinstance(feature, str):
+    if is_named(feature):
         return feature
     if isinstance(feature, KernelFunction):
         name, facts = feature.added_identity()
@@ -164,17 +183,22 @@ def _feature_text(feature: Any) -> str:
 def _tokens_of(requests: Sequence[Request], kernel: Inference) -> float:
     """Return the tokens that a kernel reads, and generates at most, for requests; NaN if that is unknown."""
     tasks = Tasks(kernel)
-
-    def count(function: Inference, queries: Sequence[Query], part: Part, options: RunOptions) -> list[Failure]:
-        tasks.add(function, queries, options)
-        return [Failure("it is only counted")] * len(queries)
-
-    FeatureCache(kernel, count).rows(requests)
+    empty_cache = FeatureCache(kernel, compute=partial(_only_add_to, tasks))
+    empty_cache.rows(requests)
     try:
         forecast = tasks.forecast(ForecastOptions(probe_seconds=0))
     except StaICCError:  # a prompt that the model cannot read; it fails when it is computed
         return math.nan
-    is_estimate = forecast.tokenizer is not None  # of a served model, which would not compare with its counts
-    if is_estimate or forecast.tokens is None or forecast.output_tokens is None:
+    if forecast.tokens is None or forecast.output_tokens is None:
         return math.nan
+    if forecast.tokenizer is not None:
+        return math.nan  # an estimate for a served model, which would not compare with the tokens that it counts
     return forecast.tokens + forecast.output_tokens
+
+
+def _only_add_to(
+    tasks: Tasks, function: Inference, queries: Sequence[Query], part: Part, options: RunOptions
+) -> list[Failure]:
+    """Add queries to the calls of a forecast, in the place of the runner; none of them is predicted."""
+    tasks.add(function, queries, options)
+    return [Failure("it is only counted")] * len(queries)

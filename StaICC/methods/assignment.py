@@ -2,53 +2,79 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 from StaICC.methods.packed_features import numpy
+
+NONE = -1
+"""In the place of a row or a column: there is none."""
 
 
 def assignment(costs: Sequence[Sequence[float]]) -> list[int]:
     """Return the column of each row, all different, so that the sum of costs is smallest.
 
-    By shortest augmenting paths (Kuhn 1955, Munkres 1957; cubic time). Each row and each column has a potential; the
-    reduced cost of a cell, its cost minus both, is never negative and 0 for assigned cells. A new row takes the path of
-    the smallest reduced costs to a free column; the rows on the path move on by one column.
+    The Hungarian algorithm (Kuhn 1955, Munkres 1957; cubic time) assigns one row after the other. A new row may take
+    the column of another row, which then takes the column of a third one, until a row takes a free column. Of all such
+    chains, the algorithm takes the one that adds the smallest cost.
+
+    Args:
+        costs: A square matrix: the cost of each column for each row.
 
     Example:
         >>> assignment([[4, 1, 3], [2, 0, 5], [3, 2, 2]])
         [1, 0, 2]
     """
-    size = len(costs)
-    matrix = numpy.asarray(costs, float)
-    row_potentials = numpy.zeros(size)
-    column_potentials = numpy.zeros(size + 1)
-    start = size  # an additional column, from which the path of a new row begins
-    owner = numpy.full(size + 1, -1)  # the row of each column; -1 for a free column
-
-    for new_row in range(size):
-        owner[start] = new_row
-        column = start
-        distances = numpy.full(size, math.inf)  # of each column from the new row
-        previous_column = numpy.zeros(size, int)  # on the path to each column
-        visited = numpy.zeros(size + 1, bool)
-
-        while owner[column] >= 0:
-            visited[column] = True
-            row = owner[column]
-            reduced = matrix[row] - row_potentials[row] - column_potentials[:size]
-            nearer = ~visited[:size] & (reduced < distances)
-            distances[nearer] = reduced[nearer]
-            previous_column[nearer] = column
-            column = int(numpy.where(visited[:size], math.inf, distances).argmin())
-            step = distances[column]
-            row_potentials[owner[visited]] += step
-            column_potentials[visited] -= step
-            distances[~visited[:size]] -= step
-
-        while column != start:  # back along the path: each column gets the row of the one before it
-            owner[column] = owner[previous_column[column]]
-            column = int(previous_column[column])
-
-    columns_of_rows: list[int] = numpy.argsort(owner[:size]).tolist()
+    problem = _PartialAssignment(numpy.asarray(costs, float))
+    for row in range(len(costs)):
+        problem.add(row)
+    columns_of_rows: list[int] = numpy.argsort(problem.row_of_column).tolist()
     return columns_of_rows
+
+
+class _PartialAssignment:
+    """The best assignment of the rows that were added so far.
+
+    Each column has a price. Of its cost minus the price, the assigned column of a row has the smallest one in the row.
+    So a row that gives up its column for another one never gains, and the best chain is a shortest path (Dijkstra).
+
+    Args:
+        costs: The square matrix.
+
+    Attributes:
+        row_of_column: The row of each column; :data:`NONE` for a free column.
+    """
+
+    def __init__(self, costs: Any) -> None:
+        size = len(costs)
+        self.row_of_column = numpy.full(size, NONE)
+        self._costs = costs
+        self._prices = numpy.zeros(size)
+
+    def add(self, new_row: int) -> None:
+        """Assign one more row; rows that were added before may get other columns."""
+        distances = self._costs[new_row] - self._prices  # what it adds if the chain reaches each column
+        column_before = numpy.full(len(distances), NONE)  # in the chain to each column
+        visited = numpy.zeros(len(distances), bool)
+
+        column = _nearest(distances, visited)
+        while self.row_of_column[column] != NONE:
+            visited[column] = True
+            reduced_costs = self._costs[self.row_of_column[column]] - self._prices
+            through_this_column = distances[column] + reduced_costs - reduced_costs[column]
+            is_shorter = ~visited & (through_this_column < distances)
+            distances[is_shorter] = through_this_column[is_shorter]
+            column_before[is_shorter] = column
+            column = _nearest(distances, visited)
+
+        self._prices[visited] += distances[visited] - distances[column]
+        # Backwards along the chain: each column gets the row of the column before it, the first one the new row.
+        while column_before[column] != NONE:
+            self.row_of_column[column] = self.row_of_column[column_before[column]]
+            column = column_before[column]
+        self.row_of_column[column] = new_row
+
+
+def _nearest(distances: Any, visited: Any) -> int:
+    """Return the column with the smallest distance among those that were not visited."""
+    return int(numpy.where(visited, numpy.inf, distances).argmin())

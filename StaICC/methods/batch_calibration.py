@@ -12,6 +12,7 @@ from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
+from StaICC.methods.batches import in_batches
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.label_scores import divided, label_rows, mean_row, read_probabilities
 from StaICC.methods.present_rows import apply_present
@@ -57,12 +58,13 @@ def batch_calibrated(rows: Sequence[Any], batch_size: int = 128) -> list[list[fl
         )
     probabilities, _ = read_probabilities(scores, "auto")
 
-    last_full_start = max(0, len(probabilities) - size)
     calibrated = []
-    for start in range(0, len(probabilities), size):
-        mean_start = min(start, last_full_start)
-        mean = mean_row(probabilities[mean_start : mean_start + size])
-        calibrated += [divided(row, mean) for row in probabilities[start : start + size]]
+    for batch in in_batches(probabilities, size):
+        if len(batch) == size:
+            mean = mean_row(batch)
+        else:
+            mean = mean_row(probabilities[-size:])  # the last batch, with predictions before it
+        calibrated += [divided(row, mean) for row in batch]
     return calibrated
 
 

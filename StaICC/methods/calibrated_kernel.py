@@ -9,6 +9,7 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Inference, Served, served_function
 from StaICC.inference.identity import Identity, identity_of
+from StaICC.methods.batches import in_batches
 from StaICC.methods.computed_features import features_of
 from StaICC.methods.features import AT_ONCE
 from StaICC.methods.kernel_functions import KernelFunction
@@ -61,8 +62,7 @@ class CalibratedKernel(KernelFunction):
                 f"{calibration.name} was trained on the labels {calibration.label_space}, not {list(label_space)}"
             )
         calibrated: list[Any] = []
-        for start in range(0, len(prompts), AT_ONCE):
-            some_prompts = prompts[start : start + AT_ONCE]
+        for some_prompts in in_batches(prompts, AT_ONCE):
             rows = features_of(self.kernel, some_prompts, label_space, calibration.reads)
             calibrated += apply_present(rows, calibration.apply)
         return calibrated

@@ -10,7 +10,7 @@ from StaICC.kernels import protocol
 from StaICC.kernels.protocol import Capability
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.kernel_functions import KernelFunction
-from StaICC.methods.requests import CAPABILITIES, OF_TEXTS, Request
+from StaICC.methods.requests import CAPABILITIES, OF_TEXTS, Request, is_named
 
 
 def extra_features(kernel: Any) -> frozenset[str]:
@@ -35,8 +35,8 @@ def needed_capability(feature: Any) -> Capability | None:
         return Capability.TEXT
     if isinstance(feature, KernelFunction):
         return feature.capability
-    if isinstance(feature, str) and feature in OF_TEXTS:
-        return CAPABILITIES[feature]  # type: ignore[index]
+    if is_named(feature) and feature in OF_TEXTS:
+        return CAPABILITIES[feature]
     return None
 
 

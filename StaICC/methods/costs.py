@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from typing import Literal
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.methods.asked_prompts import AskedPrompts
 from StaICC.methods.contract import MethodRecord
-from StaICC.methods.features import FeatureCache
+from StaICC.methods.features import FeatureCache, Tokens
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.requests import Role
 
@@ -28,9 +29,6 @@ LABELLED_PER_QUERY = "labelled_per_query"
 
 LABELLED_IN_TRAINING = "labelled_in_training"
 """Number of distinct rows of the calibration or demonstration set whose labels the method read."""
-
-Tokens = tuple[int, int]
-"""Tokens that a model has read, and generated."""
 
 
 class Costs:
@@ -52,7 +50,7 @@ class Costs:
         self._measured_from = time.monotonic()
         self._tokens_before: dict[FeatureCache, Tokens | None] = {}
         self.start()
-        self._tokens_at_first = dict(self._tokens_before)
+        self._tokens_at_start = dict(self._tokens_before)
 
     def start(self) -> None:
         """Measure seconds and tokens from now on."""
@@ -65,26 +63,20 @@ class Costs:
 
     def charge(self, phase: Phase) -> None:
         """Charge the seconds and tokens that were spent since the last call, or since :meth:`start`, to a phase."""
-        seconds = time.monotonic() - self._measured_from
-        tokens_before = self._tokens_before
+        self.add(SECONDS[phase], time.monotonic() - self._measured_from)
+        if phase != "loading":
+            for cache in (self._caches.main, *self._caches.further):
+                spent = _tokens_since(self._tokens_before, cache)
+                if spent is None:
+                    continue
+                of_model = "" if cache is self._caches.main else "further_"
+                self.add(f"{of_model}{phase}_tokens_read", spent.read)
+                self.add(f"{of_model}{phase}_tokens_generated", spent.generated)
         self.start()
-        self.add(SECONDS[phase], seconds)
-        if phase == "loading":
-            return
-        for cache, tokens in self._tokens_before.items():
-            before = tokens_before.get(cache, cache.first_tokens)
-            if tokens is None or before is None:
-                continue
-            of_model = "" if cache is self._caches.main else "further_"
-            self.add(f"{of_model}{phase}_tokens_read", tokens[0] - before[0])
-            self.add(f"{of_model}{phase}_tokens_generated", tokens[1] - before[1])
 
     def tokens_of(self, cache: FeatureCache) -> Tokens | None:
         """Return the tokens that a model has counted since these costs began; ``None`` if it does not count them."""
-        first = self._tokens_at_first.get(cache, cache.first_tokens)
-        if cache.tokens is None or first is None:
-            return None
-        return cache.tokens[0] - first[0], cache.tokens[1] - first[1]
+        return _tokens_since(self._tokens_at_start, cache)
 
     def add_data_set(self, asked: AskedPrompts, record: MethodRecord, predicted: BaseExperimentor) -> None:
         """Add the prompts, labelled examples and notes of a data set.
@@ -110,3 +102,18 @@ class Costs:
         if self._queries:
             costs[LABELLED_PER_QUERY] = self._demonstrations / self._queries
         return {name: value for name, value in costs.items() if not math.isnan(value)}
+
+
+def _tokens_since(earlier: Mapping[FeatureCache, Tokens | None], cache: FeatureCache) -> Tokens | None:
+    """Return the tokens that a model has counted since an earlier time; ``None`` if it does not count them.
+
+    Args:
+        earlier: The tokens that each model had counted then. A model that is not among them was asked first after that
+            time, so that all tokens since its cache was made count.
+        cache: The cache of the model.
+    """
+    tokens_now = cache.tokens
+    tokens_then = earlier.get(cache, cache.tokens_at_start)
+    if tokens_now is None or tokens_then is None:
+        return None
+    return tokens_now.minus(tokens_then)

@@ -47,11 +47,11 @@ def greedy_map(kernel: Any, count: int) -> list[int]:
     """Return a set with a large determinant, found one member after the other.
 
     Each time, the candidate is added with which the determinant is largest. The determinant with ``i`` is that without
-    it times ``gain[i]``, the squared diagonal element of ``i`` in the Cholesky factor of the set with ``i``. After the
-    candidate ``j`` is added, with the rows of the factor found so far::
+    it times ``gain[i]``, the squared diagonal element of ``i`` in the Cholesky factor of the set with ``i``. When the
+    candidate ``best`` is added, the factor gets a new row, computed from the rows found so far::
 
-        new[i]  = (L[j, i] - factors[:, j] @ factors[:, i]) / sqrt(gain[j])
-        gain[i] = gain[i] - new[i] ** 2
+        new_row[i] = (kernel[best, i] - factors[:, best] @ factors[:, i]) / sqrt(gain[best])
+        gain[i]    = gain[i] - new_row[i] ** 2
 
     Args:
         kernel: Symmetric array (n, n) without negative eigenvalues.
@@ -66,13 +66,14 @@ def greedy_map(kernel: Any, count: int) -> list[int]:
     factors = numpy.zeros((0, size))
     chosen: list[int] = []
     while len(chosen) < min(count, size):
-        gain[chosen] = -math.inf
         best = int(gain.argmax())
         if chosen and gain[best] < LEAST_GAIN:
             remaining = [candidate for candidate in range(size) if candidate not in chosen]
             return chosen + remaining[: count - len(chosen)]
-        new_factor = (kernel[best] - factors[:, best] @ factors) / math.sqrt(gain[best])
-        factors = numpy.vstack([factors, new_factor])
-        gain = gain - new_factor**2
+        explained = factors[:, best] @ factors
+        new_row = (kernel[best] - explained) / math.sqrt(gain[best])
+        factors = numpy.vstack([factors, new_row])
+        gain = gain - new_row**2
+        gain[best] = -math.inf  # it cannot be chosen again
         chosen.append(best)
     return chosen

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from StaICC.arguments import validate_integer
 from StaICC.benchmarks.tasks.label_noise import L9
 from StaICC.errors import ArgumentError
+from StaICC.methods.batches import in_batches
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.mean_over_views import mean_of_views
 from StaICC.prompting.demonstrations import sample_demonstrations
@@ -44,15 +45,16 @@ def ensemble(data: MethodData) -> Steps:
 def with_drawn_demonstrations(data: MethodData, sets: int) -> list[MethodData]:
     """Return the data with several lists of random demonstrations for each test row.
 
-    Lists are drawn for all test rows, so that those of a row do not depend on the limit.
+    Lists are drawn for all rows of the test set, also for those that the run leaves out, so that a row gets the same
+    lists in each run.
 
     Args:
         data: The data of the method.
         sets: How many lists.
     """
-    size = data.test_size
-    lists = sample_demonstrations(len(data.demonstration_set), data.k, size * sets)
-    return [data.on(demonstrations=lists[start : start + size]) for start in range(0, size * sets, size)]
+    lists = sample_demonstrations(len(data.demonstration_set), data.k, prompts=data.test_size * sets)
+    lists_of_sets = in_batches(lists, data.test_size)
+    return [data.on(demonstrations=lists_of_rows) for lists_of_rows in lists_of_sets]
 
 
 ENSEMBLE = MethodSpec("ensemble", "Ensemble", ensemble, options=EnsembleOptions)

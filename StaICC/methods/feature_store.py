@@ -11,13 +11,13 @@ from StaICC.inference.prompt_key import PromptKey
 from StaICC.inference.recheck import RunCounter
 from StaICC.inference.runner import AnswerStore
 from StaICC.methods.packed_features import comparable_numbers
-from StaICC.methods.requests import OF_TEXTS, Feature
+from StaICC.methods.requests import OF_TEXTS, Feature, is_named
 
 
 def stored_key(feature: Any, key: PromptKey) -> PromptKey:
     """Return the key under which a feature of a prompt is kept: those of texts have no label space."""
     prompt, _ = key
-    if isinstance(feature, str) and feature in OF_TEXTS:
+    if is_named(feature) and feature in OF_TEXTS:
         return (prompt, ())
     return key
 
@@ -36,26 +36,35 @@ class FeatureStore:
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the stored features of the prompts that have all."""
-        found = {key: Features() for key in queries}
+        found = {prompt: Features() for prompt in queries}
         for feature, store in self._stores.items():
-            stored_keys = {key: stored_key(feature, key) for key in queries if feature in self._needed[key]}
-            stored = store.get_many(list(dict.fromkeys(stored_keys.values())))
-            for key, key_in_store in stored_keys.items():
-                if key_in_store in stored:
-                    found[key][feature] = _value_of(feature, stored[key_in_store])
-        return {key: features for key, features in found.items() if features.keys() == self._needed[key]}
+            prompts = [prompt for prompt in queries if feature in self._needed[prompt]]
+            distinct_keys = dict.fromkeys(stored_key(feature, prompt) for prompt in prompts)
+            stored = store.get_many(list(distinct_keys))
+            for prompt in prompts:
+                key = stored_key(feature, prompt)
+                if key in stored:
+                    found[prompt][feature] = _value_of(feature, stored[key])
+        return {prompt: features for prompt, features in found.items() if features.keys() == self._needed[prompt]}
 
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store features; return those of which others were stored earlier, by another run or process."""
-        computed = {key: features for key, features in answers if isinstance(features, Features)}
+        computed = {prompt: features for prompt, features in answers if isinstance(features, Features)}
         changed: dict[PromptKey, Answer] = {}
         for feature, store in self._stores.items():
-            key_of = {stored_key(feature, key): key for key, features in computed.items() if feature in features}
-            items = [(key_in_store, _as_stored(feature, computed[key])) for key_in_store, key in key_of.items()]
-            for key_in_store, stored_earlier in store.put_many(items).items():
-                features = computed[key_of[key_in_store]]
-                features[feature] = _value_of(feature, stored_earlier)
-                changed[key_of[key_in_store]] = features
+            prompt_of_stored_key = {}
+            to_store = {}
+            for prompt, features in computed.items():
+                if feature in features:
+                    key = stored_key(feature, prompt)
+                    prompt_of_stored_key[key] = prompt
+                    to_store[key] = _as_stored(feature, features)
+            stored_earlier = store.put_many(list(to_store.items()))
+            for key, answer in stored_earlier.items():
+                prompt = prompt_of_stored_key[key]
+                features = computed[prompt]
+                features[feature] = _value_of(feature, answer)
+                changed[prompt] = features
         return changed
 
     def version(self) -> object:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.benchmarks.context import RunContext
 from StaICC.inference.contract import Answer, Features, Inference, tokens_used
@@ -27,11 +27,12 @@ from StaICC.inference.runner import AnswerStore, Part, RunOptions, predict_queri
 from StaICC.inference.store import query_key
 from StaICC.kernels import protocol
 from StaICC.kernels.text_inference import TextInference
+from StaICC.methods.batches import in_batches
 from StaICC.methods.feature_store import FeatureCounter, FeatureStore, stored_key
 from StaICC.methods.kernel_functions import FeatureFunction, KernelFunction, of_kernel
 from StaICC.methods.packed_features import unpacked_row
 from StaICC.methods.present_rows import apply_present
-from StaICC.methods.requests import Request
+from StaICC.methods.requests import MODEL_ITSELF, Request, is_named
 from StaICC.prompting.prompt_writer import Prompt, Query
 
 AT_ONCE = 256
@@ -42,6 +43,21 @@ _MEMORY = 1 << 30
 
 Slot = tuple[Any, PromptKey]
 """A feature of a prompt: the feature, then the prompt with the labels if the feature depends on them."""
+
+
+class Tokens(NamedTuple):
+    """Tokens that a model has counted."""
+
+    read: int
+    generated: int
+
+    def plus(self, other: Tokens) -> Tokens:
+        """Return the sums."""
+        return Tokens(self.read + other.read, self.generated + other.generated)
+
+    def minus(self, other: Tokens) -> Tokens:
+        """Return the differences."""
+        return Tokens(self.read - other.read, self.generated - other.generated)
 
 
 @dataclass(frozen=True)
@@ -72,7 +88,7 @@ class FeatureCache:
         computed: Of how many texts it computed features.
         reused: Of how many texts requested features were in memory or in the store.
         logged: The warnings that runs with this cache logged.
-        first_tokens: The tokens that the kernel had counted when the cache was made.
+        tokens_at_start: The tokens that the kernel had counted when the cache was made; ``None`` as for :attr:`tokens`.
         digest: Digest of the kernel's identity in the current run, or the last one; what is in memory belongs to it.
     """
 
@@ -87,32 +103,38 @@ class FeatureCache:
         self._memory: dict[Slot, Any] = {}
         self._warnings: dict[Slot, tuple[str, ...]] = {}  # of the call that computed what is in memory
         self._bytes_in_memory = 0
-        self._functions: dict[Any, Inference] = {"probabilities": kernel}
-        self._tokens_of_workers = (0, 0)
-        self.first_tokens = self.tokens
+        self._functions: dict[Any, Inference] = {MODEL_ITSELF: kernel}
+        self._tokens_of_workers = Tokens(0, 0)
+        self.tokens_at_start = self.tokens
         self._context: RunContext | None = None
         self._recheck: bool | None = None
         self._unparsed: Unparsed = "error"
 
     @property
-    def tokens(self) -> tuple[int, int] | None:
+    def tokens(self) -> Tokens | None:
         """Tokens that the kernel has read and generated so far, in workers too; ``None`` if it does not count them."""
         used = tokens_used(self.kernel)
         if used is None:
             return None
-        return _sums(used, self._tokens_of_workers)
+        return self._tokens_of_workers.plus(Tokens(*used))
 
     def function(self, feature: Any) -> Inference:
         """Return the inference function of a feature, under whose identity a store keeps it."""
         if feature not in self._functions:
-            if isinstance(feature, str):
-                self._functions[feature] = FeatureFunction(self.kernel, {feature})  # type: ignore[arg-type]
+            if is_named(feature):
+                self._functions[feature] = FeatureFunction(self.kernel, {feature})
             else:
                 self._functions[feature] = replace(feature, kernel=self.kernel)
         return self._functions[feature]
 
     def start(self, context: RunContext, recheck: bool | None = None, unparsed: Unparsed = "error") -> None:
-        """Use the store, the workers and the policies of a run from now on."""
+        """Use the store, the workers and the policies of a run from now on.
+
+        Args:
+            context: The context of the run, with its store and workers.
+            recheck: Whether reused predictions are rechecked; ``None``: unless requests may cost money.
+            unparsed: What to do about replies without a label.
+        """
         identity = context.identity_of(self.kernel)
         is_another_run = context is not self._context
         may_be_another_model = is_another_run and not identity.complete
@@ -218,27 +240,27 @@ class FeatureCache:
             policy: What to do about failures, where it is not that of the run.
         """
         feature = call.features[0]
-        warnings: list[str] = []
-        stored_features: Collection[Any] = ()
-        answers: Sequence[Any]
         if not of_kernel(feature):
-            answers = self._encode(feature, call)
-        elif not isinstance(feature, str):
-            options = _keeping_warnings(self._options(feature), warnings)
+            vectors = self._encode(feature, call)
+            return self._remember(call, vectors, warnings=(), stored_features=())
+
+        warnings: list[str] = []
+        options = _keeping_warnings(self._options(feature), warnings)
+        if not is_named(feature):
             if isinstance(feature, TextInference):
                 options = replace(options, free_text=True, on_error="collect")
             answers = self._predict(self.function(feature), call, part, options)
-        else:
-            options = _keeping_warnings(self._options(feature), warnings)
-            options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
-            stores = self._stores(call.features)
-            stored_features = stores.keys()
-            function = self.function(feature)
-            if call.features != ["probabilities"]:
-                function = self._joint_function(call)
-                options = replace(options, store=FeatureStore(stores, call.needed) if stores else None)
-            answers = self._predict(function, call, part, options)
-        return self._remember(call, answers, tuple(warnings), stored_features)
+            return self._remember(call, answers, tuple(warnings), stored_features=())
+
+        options = replace(options, group_prefixes=grouped, on_error=policy or options.on_error)
+        stores = self._stores(call.features)
+        function = self.function(feature)
+        if call.features != [MODEL_ITSELF]:
+            function = self._joint_function(call)
+            store_of_features = FeatureStore(stores, call.needed) if stores else None
+            options = replace(options, store=store_of_features)
+        answers = self._predict(function, call, part, options)
+        return self._remember(call, answers, tuple(warnings), stored_features=stores.keys())
 
     def _stores(self, features: Sequence[Any]) -> dict[Any, AnswerStore]:
         """Return the store of each feature, if the run has one."""
@@ -261,36 +283,54 @@ class FeatureCache:
         """Return the vectors that a function of texts, which is no inference function, returns."""
         texts = [str(prompt) for prompt, _ in call.needed]
         vectors: list[Any] = []
-        for start in range(0, len(texts), AT_ONCE):
-            vectors.extend(function(texts[start : start + AT_ONCE]))
+        for some_texts in in_batches(texts, AT_ONCE):
+            vectors.extend(function(list(some_texts)))
         self.computed += len(texts)
         return vectors
 
     def _predict(self, function: Inference, call: _FeatureCall, part: Part, options: RunOptions) -> Sequence[Any]:
         """Evaluate a function on the prompts of a call, and count what was computed."""
-        queries = [Query(prompt, labels, 0, number, 0) for number, (prompt, labels) in enumerate(call.needed)]
-        total = options.counter
-        recheck = rechecks(function, self._recheck)
-        counter = FeatureCounter(tolerance_of(function), recheck, total.counts["rechecked"], remark=total.remark)
-        counter.size, counter.spent = total.size, total.spent
+        queries = []
+        for number, (prompt, labels) in enumerate(call.needed):
+            # Features do not depend on the true label; the prompts are numbered in the place of test rows.
+            queries.append(Query(prompt, labels, label=0, row=number, repeat=0))
+        counter_of_run = options.counter
+        counter_of_call = FeatureCounter(
+            tolerance=tolerance_of(function),
+            recheck=rechecks(function, self._recheck),
+            done=counter_of_run.counts["rechecked"],
+            remark=counter_of_run.remark,
+            budget=counter_of_run.budget,
+        )
         try:
-            return self._compute_queries(function, queries, part, replace(options, counter=counter))
+            return self._compute_queries(function, queries, part, replace(options, counter=counter_of_call))
         finally:
-            total.counts += counter.counts
-            total.size, total.spent = counter.size, counter.spent
-            total.replies |= counter.replies
-            texts_per_prompt = sum(text_count(query.prompt) for query in queries) // len(queries)
-            self.computed += counter.counts["computed"] * texts_per_prompt
-            self.reused += counter.counts["reused"] * texts_per_prompt
-            self._tokens_of_workers = _sums(self._tokens_of_workers, counter.tokens)
+            counter_of_run.include(counter_of_call)
+            self._count_texts(queries, counter_of_call)
+
+    def _count_texts(self, queries: Sequence[Query], counter: FeatureCounter) -> None:
+        """Add what a run of the model computed, and what it reused, to the counts of this cache.
+
+        Args:
+            queries: The prompts, all with the same number of texts.
+            counter: The counter of the run of the model.
+        """
+        texts_per_prompt = sum(text_count(query.prompt) for query in queries) // len(queries)
+        self.computed += counter.counts["computed"] * texts_per_prompt
+        self.reused += counter.counts["reused"] * texts_per_prompt
+        self._tokens_of_workers = self._tokens_of_workers.plus(Tokens(*counter.tokens))
 
     def _options(self, feature: Any) -> RunOptions:
-        """Return how the run computes a feature. Prompts are counted for the kernel, as its label probabilities."""
+        """Return the options with which the run computes a feature.
+
+        The kernel itself computes the features that have a name, so they are counted as predictions of the kernel.
+        Other functions, such as the noisy channel, have counts of their own.
+        """
         if self._context is None:
             return RunOptions()
         options = self._context.options_for(self.function(feature))
         counter = options.counter
-        if isinstance(feature, str):
+        if is_named(feature):
             counter = self._context.options_for(self.kernel).counter
         return replace(options, unparsed=self._unparsed, counter=counter)
 
@@ -340,7 +380,3 @@ def _keeping_warnings(options: RunOptions, kept: list[str]) -> RunOptions:
             options.warn(warning)
 
     return replace(options, warn=warn)
-
-
-def _sums(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
-    return first[0] + second[0], first[1] + second[1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.benchmarks.benchmark import Benchmark
@@ -32,6 +33,21 @@ from StaICC.prompting.prompt_writer import Query
 
 _WIDTH = 8
 """Of made-up hidden states and logits of the full vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Variation:
+    """How made-up features are chosen; the two forecasts of a method have different ones."""
+
+    seed: int
+    """Of the random features."""
+    loss_step: float
+    """By how much the loss of a text is above that of the text before."""
+
+
+# Losses grow in the first forecast and fall in the second, so that another text has the lowest one.
+_FIRST = _Variation(seed=0, loss_step=1e-6)
+_SECOND = _Variation(seed=1, loss_step=-1e-6)
 
 
 def forecast_method(
@@ -88,27 +104,30 @@ def forecast_method(
                 refusals.append(refusal)
     if not fitting:
         raise refusals[0]
-    first = _tasks_of(runs, fitting, 0, chosen)
-    second = _tasks_of(runs, fitting, 1, chosen)
+    first = _tasks_of(runs, fitting, _FIRST, chosen)
+    second = _tasks_of(runs, fitting, _SECOND, chosen)
     first_prompts = [call.chunk for call in first.new_calls]
     second_prompts = [call.chunk for call in second.new_calls]
     return first.forecast(chosen, certain=first_prompts == second_prompts)
 
 
 def _tasks_of(
-    runs: Sequence[tuple[Method, Any]], fitting: Sequence[tuple[Method, Any]], seed: int, options: ForecastOptions
+    runs: Sequence[tuple[Method, Any]],
+    fitting: Sequence[tuple[Method, Any]],
+    variation: _Variation,
+    options: ForecastOptions,
 ) -> Tasks:
     """Return what methods compute, with made-up features.
 
     Args:
         runs: The methods with their benchmarks, which may be groups.
         fitting: The methods with the members of their benchmarks that they can run on.
-        seed: Of the made-up features.
+        variation: How the features are chosen.
         options: The options of the forecast.
     """
     first_method, _ = runs[0]
     kernel = first_method.kernel
-    made_up = _MadeUp(kernel, seed)
+    made_up = _MadeUp(kernel, variation)
     caches = ModelCaches(kernel, compute=made_up)
     same_data = runs[0][1] is runs[-1][1]
     first_requests = [(method.first_requests, benchmark) for method, benchmark in runs]
@@ -128,13 +147,12 @@ def _tasks_of(
 class _MadeUp:
     """Predictions in the place of those of a model: what the store has, and random features for all else."""
 
-    def __init__(self, kernel: Inference, seed: int) -> None:
+    def __init__(self, kernel: Inference, variation: _Variation) -> None:
         self.kernel = kernel
         self.tasks = Tasks(kernel)
-        self._random = random.Random(seed)
-        self._losses = 0
-        # The losses grow in the first forecast and fall in the second, so that another text has the lowest one.
-        self._sign = 1 if seed == 0 else -1
+        self._random = random.Random(variation.seed)
+        self._loss_step = variation.loss_step
+        self._loss_count = 0
         self._layers: Any = None
 
     def __call__(
@@ -159,8 +177,8 @@ class _MadeUp:
 
     def _row(self, feature: Feature, key: PromptKey) -> Any:
         if feature == "losses":
-            self._losses += 1
-            return 1.0 + self._sign * self._losses * 1e-6
+            self._loss_count += 1
+            return 1.0 + self._loss_count * self._loss_step
         if feature == "layers":  # whose number decides how many prompts follow
             if self._layers is None:
                 kernel: Any = self.kernel

@@ -101,8 +101,11 @@ class Reading:
     def predictions(self, returned: Any, data: MethodData) -> Predictions:
         """Return what a method returned as predictions of the stated kind, for the queries that they answer."""
         predictions = returned if isinstance(returned, Predictions) else data.predictions(returned)
-        if self.unchanged or not hasattr(predictions.rows, "__len__"):
+        if self.unchanged:
             return predictions
+        is_list = hasattr(predictions.rows, "__len__")
+        if not is_list:
+            return predictions  # a method returned something else, which is refused when it is scored
         return replace(predictions, rows=as_stated(predictions.rows, self.outputs))
 
 

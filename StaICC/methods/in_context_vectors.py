@@ -9,6 +9,7 @@ while it reads queries without demonstrations.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,13 +51,13 @@ def in_context_vectors(data: MethodData) -> Steps:
     steered_models = []
     for templated in data.templates():
         vectors = yield from learn_vectors(templated)
-        steered_models.append(SteeredModel(tuple(map(tuple, vectors.tolist())), strength))
+        vectors_of_layers = tuple(tuple(vector) for vector in vectors.tolist())
+        steered_models.append(SteeredModel(vectors_of_layers, strength))
 
-    # Each condition has a template of its own, or all have the same.
     bare = data.on(demonstrations=[[] for _ in data.demonstrations])
     requests = []
-    for number, condition in enumerate(bare.conditions):
-        model = steered_models[number % len(steered_models)]
+    # One model for each condition, or one for all of them if their templates do not differ.
+    for condition, model in zip(bare.conditions, itertools.cycle(steered_models)):
         requests.append(bare.ask(model, prompts=condition.queries))
     answers = yield requests
     return bare.predictions([row for rows in answers for row in rows])

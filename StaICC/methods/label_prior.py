@@ -13,6 +13,7 @@ from typing import Any
 
 from StaICC.errors import OutputError
 from StaICC.inference.replies import Failure
+from StaICC.methods.batches import in_batches
 from StaICC.methods.contract import MethodData, Steps
 from StaICC.methods.label_scores import (
     ReadAs,
@@ -131,8 +132,7 @@ def calibrated_in_context(
         else:
             count = len(answers_of_queries)
             all_probabilities, _ = read_probabilities([row for rows in scores for row in rows], "auto")
-            starts = range(0, len(all_probabilities), count)
-            probabilities, *weights_of_texts = [all_probabilities[start : start + count] for start in starts]
+            probabilities, *weights_of_texts = map(list, in_batches(all_probabilities, count))
 
         calibrated: list[Any] = []
         for row, *weights in zip(probabilities, *weights_of_texts, strict=True):

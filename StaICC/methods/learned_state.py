@@ -155,12 +155,12 @@ def parts_of_state(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ArgumentError(f"state: got {state!r:.60}, expected a frozen dataclass")
     plain = {}
     arrays = {}
-    for fact in fields(state):
-        value = getattr(state, fact.name)
-        if fact.metadata.get("array"):
-            arrays[fact.name] = value
+    for declared in fields(state):
+        value = getattr(state, declared.name)
+        if declared.metadata.get("array"):
+            arrays[declared.name] = value
         else:
-            plain[fact.name] = value
+            plain[declared.name] = value
     return plain, arrays
 
 
@@ -180,27 +180,33 @@ def state_digest(state: Any, facts: Mapping[str, Any]) -> str:
 def _checked_state(state_class: type[Any], values: Mapping[str, Any], label_count: int) -> Any:
     """Return the state with these values; ValueError where one does not fit its field."""
     hints = get_type_hints(state_class)
-    names = {fact.name for fact in fields(state_class)}
+    names = {declared.name for declared in fields(state_class)}
     if set(values) != names:
         raise ValueError(f"got the values {sorted(values)}, expected {sorted(names)}")
     checked = {}
-    for fact in fields(state_class):
-        value = values[fact.name]
-        if fact.metadata.get("array"):
-            if numpy.asarray(value).dtype.kind not in "iuf":
-                raise ValueError(f"{fact.name}: expected real numbers")
-            value = numpy.asarray(value, float)
-            if not numpy.isfinite(value).all():
-                raise ValueError(f"{fact.name}: not all numbers are finite")
+    for declared in fields(state_class):
+        name = declared.name
+        if declared.metadata.get("array"):
+            value = _checked_array(values[name], name)
             sizes = value.shape
         else:
-            value = _checked_value(value, hints[fact.name], fact.name)
+            value = _checked_value(values[name], hints[name], name)
             sizes = _sizes(value)
-        shape = fact.metadata.get("shape")
+        shape = declared.metadata.get("shape")  # a field that is not declared by learned() has none, and any size fits
         if shape is not None and not _fits(sizes, shape, label_count):
-            raise ValueError(f"{fact.name}: got {value!r:.60}, which does not fit the label space")
-        checked[fact.name] = value
+            raise ValueError(f"{name}: got {value!r:.60}, which does not fit the label space")
+        checked[name] = value
     return state_class(**checked)
+
+
+def _checked_array(value: Any, name: str) -> Any:
+    """Return a value as an array of finite real numbers; ValueError if it is none."""
+    if numpy.asarray(value).dtype.kind not in "iuf":
+        raise ValueError(f"{name}: expected real numbers")
+    array = numpy.asarray(value, float)
+    if not numpy.isfinite(array).all():
+        raise ValueError(f"{name}: not all numbers are finite")
+    return array
 
 
 def _checked_value(value: Any, hint: Any, name: str) -> Any:

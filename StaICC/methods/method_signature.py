@@ -24,17 +24,21 @@ def method_field(spec: MethodSpec, variant: Variant, options: Any, calibration_n
         options: The record of the options. Defaults are named for methods of the user's own only.
         calibration_number: The number of calibration samples; ``None`` if the method did not read it.
     """
-    is_built_in = METHODS.get(spec.name) == spec
-    plugin = origin_of(spec.steps)
-    is_own = not is_built_in and not plugin
-    words = [labelled(spec.name, code_mark(spec.steps) if is_own else plugin), variant]
+    origin = origin_of(spec.steps)  # the plug-in; empty for a built-in method, and for one of the user's own
+    is_registered = METHODS.get(spec.name) == spec
+    is_own = not origin and not is_registered
+    if is_own:
+        origin = code_mark(spec.steps)
+    words = [labelled(spec.name, origin), variant]
     if calibration_number is not None:
         words.append(f"n={calibration_number}")
-    stated = signature_texts(options)
-    for fact in options_of(spec.options):
-        value = getattr(options, fact.name)
-        if is_own or value != fact.default:
-            words.append(f"{fact.name}={stated.get(fact.name) or _value_text(value)}")
+    texts = signature_texts(options)
+    for option in options_of(spec.options):
+        value = getattr(options, option.name)
+        if value == option.default and not is_own:
+            continue
+        text = texts.get(option.name) or _value_text(value)
+        words.append(f"{option.name}={text}")
     return " ".join(words)
 
 
@@ -57,10 +61,9 @@ def with_method(signature: Signature, field: str, benchmark: BaseBenchmark[Any])
         field: The method (:func:`method_field`).
         benchmark: The benchmark without the method. Its ``k`` is named if the prompts of the method have another one.
     """
-    ks = set()
-    for experimentor in benchmark:
-        k = experimentor.get_k()
-        ks.add(None if k is None else str(k))
-    if signature.fields.get("k") not in ks:
-        field += f" k={','.join(sorted(map(str, ks)))}"
+    # As text, since a signature has texts; "None" if there is no k.
+    k_of_benchmark = {str(experimentor.get_k()) for experimentor in benchmark}
+    k_of_prompts = str(signature.fields.get("k"))
+    if k_of_prompts not in k_of_benchmark:
+        field += f" k={','.join(sorted(k_of_benchmark))}"
     return Signature({**signature.fields, "method": field})

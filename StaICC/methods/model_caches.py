@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.benchmarks.context import RunContext
@@ -11,6 +12,15 @@ from StaICC.inference.replies import Failure, OnError, Unparsed
 from StaICC.inference.runner import Part, predict_queries
 from StaICC.methods.features import FeatureCache
 from StaICC.methods.requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The run that the caches belong to now: arguments of :meth:`ModelCaches.start`."""
+
+    context: RunContext
+    recheck: bool | None
+    unparsed: Unparsed
 
 
 class ModelCaches:
@@ -29,7 +39,7 @@ class ModelCaches:
         self.main = FeatureCache(kernel, compute)
         self.further: list[FeatureCache] = []
         self._compute = compute
-        self._run: tuple[RunContext, bool | None, Unparsed] | None = None
+        self._run: _Run | None = None
 
     @property
     def kernel(self) -> Inference:
@@ -47,8 +57,14 @@ class ModelCaches:
         return sum(cache.reused for cache in (self.main, *self.further))
 
     def start(self, context: RunContext, recheck: bool | None = None, unparsed: Unparsed = "error") -> None:
-        """Use the store, the workers and the policies of a run from now on."""
-        self._run = (context, recheck, unparsed)
+        """Use the store, the workers and the policies of a run from now on, also for further models that come later.
+
+        Args:
+            context: The context of the run, with its store and workers.
+            recheck: Whether reused predictions are rechecked; ``None``: unless requests may cost money.
+            unparsed: What to do about replies without a label.
+        """
+        self._run = _Run(context, recheck, unparsed)
         for cache in (self.main, *self.further):
             cache.start(context, recheck, unparsed)
 
@@ -61,9 +77,8 @@ class ModelCaches:
                 return cache
         cache = FeatureCache(request.kernel, self._compute)
         if self._run is not None:
-            context, recheck, unparsed = self._run
-            context.start([request.kernel])
-            cache.start(context, recheck, unparsed)
+            self._run.context.start([request.kernel])
+            cache.start(self._run.context, self._run.recheck, self._run.unparsed)
         self.further.append(cache)
         return cache
 

@@ -15,6 +15,7 @@ from typing import Any
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.protocol import Capability
+from StaICC.methods.batches import in_batches
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.present_rows import check_answered
 from StaICC.prompting.stable_random import StableRandom
@@ -123,10 +124,8 @@ def least_perplexity(losses: Sequence[Any], candidates: int) -> int:
     losses = check_answered(losses, "instruction prompt")
     if not all(math.isfinite(loss) for loss in losses):
         raise OutputError(f"the model's losses {losses[:5]} are not finite; use a wider number type")
-    size = len(losses) // candidates
-    logarithms = []
-    for start in range(0, len(losses), size):
-        logarithms.append(_log_mean_perplexity(losses[start : start + size]))
+    prompts_per_candidate = len(losses) // candidates
+    logarithms = [_log_mean_perplexity(of_candidate) for of_candidate in in_batches(losses, prompts_per_candidate)]
     return logarithms.index(min(logarithms))
 
 

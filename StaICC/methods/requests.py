@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.errors import ArgumentError, unknown_name
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Feature = Literal["probabilities", "log_probabilities", "vocabulary", "hidden", "layers", "losses"]
 """Label probabilities; log-probabilities of the labels over the vocabulary; logits over the full vocabulary; the last
 hidden state; the states of all layers; the mean loss of a text."""
+
+MODEL_ITSELF: Feature = "probabilities"
+"""The feature that is the prediction of the model itself."""
 
 CAPABILITIES: dict[Feature, Capability] = {
     "probabilities": Capability.LABEL_SCORES,
@@ -40,6 +43,11 @@ OF_TEXTS = VECTORS | {"layers", "losses"}
 Role = Literal["train", "test"]
 """What prompts are for: ``"train"`` if the method learns from them, ``"test"`` if they are about the test queries. The
 costs of a result are counted by role."""
+
+
+def is_named(feature: object) -> TypeGuard[Feature]:
+    """Return whether a feature has a name, so that the model itself computes it; other features are functions."""
+    return isinstance(feature, str)
 
 
 @dataclass(frozen=True)

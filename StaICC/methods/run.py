@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -29,7 +30,7 @@ from StaICC.inference.replies import Failure, checked, failure_of_error
 from StaICC.inference.runner import AnswerCollector, Part, RunOptions
 from StaICC.kernels.protocol import CapabilityError
 from StaICC.kernels.registry import options_of
-from StaICC.methods.asked_prompts import AskedPrompts
+from StaICC.methods.asked_prompts import AskedFunction, AskedPrompts
 from StaICC.methods.capabilities import check_capabilities, extra_features
 from StaICC.methods.catalogue import METHODS as METHODS
 from StaICC.methods.catalogue import TABLE_2 as TABLE_2
@@ -99,6 +100,8 @@ class MethodOutcome:
     """Its predictions, with the data whose queries they answer."""
     asked: AskedPrompts
     """What it asked."""
+    finished: bool = True
+    """Whether it could finish; else all predictions are failures."""
 
 
 @dataclass
@@ -113,6 +116,8 @@ class _BenchmarkRun:
     """What the method costs."""
     shared: SharedFeatures | None
     """Computes what other methods ask, too; ``None`` if the method is run alone."""
+    recheck: bool | None
+    """Whether reused predictions are rechecked; ``None``: unless requests may cost money."""
     collects_failures: bool
     """Whether the run goes on if a data set has no predictions."""
     scored: dict[str, DatasetRun] = field(default_factory=dict)
@@ -125,6 +130,55 @@ class _BenchmarkRun:
     """By data set, what the method asked."""
     calibration_number_read: bool = False
     """Whether the method read the number of calibration samples on any data set."""
+
+    def load(self, experimentor: BaseExperimentor, part: Part) -> None:
+        """Prepare all that a method needs to begin on a data set, with the features that it shares with other methods.
+
+        Args:
+            experimentor: The data set.
+            part: For messages and progress.
+        """
+        self.context.start([self.caches.kernel])
+        queries = experimentor.all_queries()
+        log_prompt_warnings(experimentor.name, self.caches.kernel, queries, self.context.log)
+        self.costs.charge("loading")
+        self.caches.start(self.context, self.recheck, experimentor.unparsed)
+        if self.shared is not None:
+            self.shared.compute(experimentor, part)
+        self.costs.start()  # shared features are no cost of this method
+
+    def add_costs(self, outcome: MethodOutcome, reused_prompts: int) -> None:
+        """Add the costs of a data set that are no seconds or tokens.
+
+        Args:
+            outcome: What the method returned on it.
+            reused_prompts: How many of its prompts were computed before.
+        """
+        if self.shared is not None:
+            tokens_alone = math.nan
+            if outcome.finished:
+                tokens_alone = outcome.asked.tokens_alone()
+            self.costs.add("tokens_alone", tokens_alone)
+        self.costs.add("reused_prompts", reused_prompts)
+        self.costs.add_data_set(outcome.asked, outcome.data.record, experimentor_of(outcome.predictions.data))
+
+    def predictor_of(self, outcome: MethodOutcome, method: str, prompt_counts: Counter[str]) -> Inference:
+        """Return the inference function whose predictions those of the method are, for the provenance.
+
+        That is the kernel, or the function that the method asked last, such as the noisy channel. A method that states
+        facts of its own has a function of its own, which counts the prompts of the method.
+
+        Args:
+            outcome: What the method returned on a data set.
+            method: The name of the method.
+            prompt_counts: What became of its prompts on this data set (:func:`_prompt_counts`).
+        """
+        facts = outcome.data.record.facts
+        if not facts:
+            return self.caches.main.predictor
+        predictor = StatedFacts(method, facts, self.caches.kernel)
+        self.context.options_for(predictor).counter.counts.update(prompt_counts)
+        return predictor
 
 
 class Method:
@@ -373,80 +427,88 @@ class Method:
         """Run the data sets of a benchmark one after the other."""
         with RunContext(False, **run) as context:
             context.logged = caches.main.logged
-            context.warn(*benchmark.data_warnings())  # the method may change k
-            collects_failures = run.get("on_error") == "collect"
-            running = _BenchmarkRun(caches, context, Costs(caches), shared, collects_failures)
+            context.warn(*benchmark.data_warnings())  # those of the given k, which the method may change
+            running = _BenchmarkRun(
+                caches,
+                context,
+                Costs(caches),
+                shared,
+                recheck=run.get("recheck"),
+                collects_failures=run.get("on_error") == "collect",
+            )
             for number, experimentor in enumerate(benchmark):
                 title = f"{self.spec.title}: {benchmark.benchmark_name}, {experimentor.name}"
                 part = Part(title, number, len(benchmark))
-                context.start([caches.kernel])
-                log_prompt_warnings(experimentor.name, caches.kernel, experimentor.all_queries(), context.log)
-                running.costs.charge("loading")
-                caches.start(context, run.get("recheck"), experimentor.unparsed)
-                if shared is not None:
-                    shared.compute(experimentor, part)
-                running.costs.start()
+                running.load(experimentor, part)
                 self._run_data_set(experimentor, part, running)
                 context.checkpoint()
-                running.costs.start()
-        changed = benchmark.copy_with(experimentor=running.views)
-        result = changed.collect(running.scored, context.predictions(running.predictors), return_outputs)
-        result.timing.update(running.costs.timing())
-        if not self._is_model_itself:  # vanilla inference adds nothing
-            number_read = self.calibration_number if running.calibration_number_read else None
-            words = method_field(self.spec, self.variant, self.options, number_read)
-            result.signature = with_method(result.signature, words, benchmark)
-            result.provenance = replace(
-                result.provenance,
-                method=result.signature.fields["method"],
-                asked=digest({name: asked.digest() for name, asked in running.asked.items()}),
-                further_models=_further_models(running),
-            )
-        return context.deliver(result)
+                running.costs.start()  # a checkpoint is no cost of the next data set
+        return context.deliver(self._result(benchmark, running, return_outputs))
 
     def _run_data_set(self, experimentor: BaseExperimentor, part: Part, running: _BenchmarkRun) -> None:
         """Run the method on a data set, and add what comes out of it to the run of the benchmark."""
-        caches, costs, name = running.caches, running.costs, experimentor.name
-        reused_before = caches.reused
-        computed_before = caches.computed
-        retried_before = retried(caches.kernel)
+        counts_before = _prompt_counts(running.caches)
+        outcome = self._outcome_or_failures(experimentor, part, running)
+        prompt_counts = _prompt_counts(running.caches)
+        prompt_counts.subtract(counts_before)
+        running.add_costs(outcome, reused_prompts=prompt_counts["reused"])
+
+        predictor = running.predictor_of(outcome, self.spec.name, prompt_counts)
+        view = experimentor_of(outcome.predictions.data)
+        labelled = view.with_labels_of(cast("Experimentor", experimentor))
+        options = running.context.options_for(predictor)
+        scored = _scored(labelled, outcome.predictions.rows, options, part)
+        scored = replace(scored, model_warnings=_warnings_of(outcome))
+
+        name = experimentor.name
+        running.asked[name] = outcome.asked
+        running.calibration_number_read |= outcome.data.record.calibration_number_read
+        running.predictors[name] = predictor
+        running.views.append(labelled)
+        running.scored[name] = scored
+        running.context.log(*dataset_warnings(name, scored))
+
+    def _result(self, benchmark: BaseBenchmark[Any], running: _BenchmarkRun, return_outputs: bool) -> Result:
+        """Return the result of a run, with its costs, and the method in its signature and its provenance.
+
+        Args:
+            benchmark: The benchmark without the method.
+            running: The run, when all data sets are scored.
+            return_outputs: Whether the result keeps the prediction of each query.
+        """
+        with_prompts_of_method = benchmark.copy_with(experimentor=running.views)
+        predictions = running.context.predictions(running.predictors)
+        result = with_prompts_of_method.collect(running.scored, predictions, return_outputs)
+        result.timing.update(running.costs.timing())
+        if self._is_model_itself:
+            return result  # vanilla inference adds nothing
+        number_read = self.calibration_number if running.calibration_number_read else None
+        words = method_field(self.spec, self.variant, self.options, number_read)
+        result.signature = with_method(result.signature, words, benchmark)
+        result.provenance = replace(
+            result.provenance,
+            method=result.signature.fields["method"],
+            asked=digest({name: asked.digest() for name, asked in running.asked.items()}),
+            further_models=_further_models(running),
+        )
+        return result
+
+    def _outcome_or_failures(self, experimentor: BaseExperimentor, part: Part, running: _BenchmarkRun) -> MethodOutcome:
+        """Return the outcome on a data set; where the method cannot finish and the run goes on, a failure everywhere.
+
+        Raises:
+            OutputError: The method cannot finish, and the run stops at the first failure.
+        """
         with self._named(experimentor):
             started = self.started(experimentor)
         try:
             with self._named(experimentor):
-                outcome = self._finished(started, experimentor, caches, part, costs)
+                return self._finished(started, experimentor, running.caches, part, running.costs)
         except OutputError as error:
             if not running.collects_failures:
                 raise
-            _log.warning("%s", error)  # no query of this data set has a prediction
-            outcome = _failed_outcome(started, experimentor, caches, error)
-            tokens_alone = math.nan
-        else:
-            tokens_alone = math.nan if running.shared is None else outcome.asked.tokens_alone()
-        if running.shared is not None:
-            costs.add("tokens_alone", tokens_alone)
-        record, view = outcome.data.record, experimentor_of(outcome.predictions.data)
-        costs.add("reused_prompts", caches.reused - reused_before)
-        costs.add_data_set(outcome.asked, record, view)
-        running.asked[name] = outcome.asked
-        running.calibration_number_read |= record.calibration_number_read
-
-        predictor = caches.main.predictor
-        if record.facts:
-            predictor = StatedFacts(self.spec.name, record.facts, caches.kernel)
-            running.context.options_for(predictor).counter.counts.update(
-                computed=caches.computed - computed_before,
-                reused=caches.reused - reused_before,
-                retried=retried(caches.kernel) - retried_before,
-            )
-        running.predictors[name] = predictor
-
-        labelled = view.with_labels_of(cast("Experimentor", experimentor))
-        scored = _scored(labelled, outcome.predictions.rows, running.context.options_for(predictor), part)
-        scored = replace(scored, model_warnings=_warnings_of(outcome))
-        running.views.append(labelled)
-        running.scored[name] = scored
-        running.context.log(*dataset_warnings(name, scored))
+            _log.warning("%s", error)
+            return _failed_outcome(started, experimentor, running.caches, error)
 
 
 def _failed_outcome(
@@ -455,10 +517,15 @@ def _failed_outcome(
     """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
     queries = experimentor.all_queries()
     failures = [failure_of_error(error, str(error))] * len(queries)
-    predicted = started.asked.predicted.setdefault((caches.main, None), {})
+    predicted = started.asked.predicted.setdefault(AskedFunction(caches.main), {})
     for key, failure in answers_by_key(queries, failures).items():
         predicted.setdefault(key, failure)
-    return MethodOutcome(started.data, started.data.predictions(failures), started.asked)
+    return MethodOutcome(started.data, started.data.predictions(failures), started.asked, finished=False)
+
+
+def _prompt_counts(caches: ModelCaches) -> Counter[str]:
+    """Return how many prompts were computed and reused so far, and how many requests were sent again."""
+    return Counter(computed=caches.computed, reused=caches.reused, retried=retried(caches.kernel))
 
 
 def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part: Part) -> DatasetRun:
@@ -521,7 +588,7 @@ def _further_models(running: _BenchmarkRun) -> tuple[Predictor, ...]:
         (model,) = predictors_of([(record, name) for name, record in records.items()], {})
         tokens = running.costs.tokens_of(cache)
         if tokens is not None:
-            model = replace(model, tokens_read=tokens[0], tokens_generated=tokens[1])
+            model = replace(model, tokens_read=tokens.read, tokens_generated=tokens.generated)
         models.append(model)
     return tuple(models)
 

@@ -13,7 +13,7 @@ from StaICC.inference.replies import OnError
 from StaICC.inference.runner import Part
 from StaICC.methods.costs import SECONDS, Costs
 from StaICC.methods.model_caches import ModelCaches
-from StaICC.methods.requests import Request
+from StaICC.methods.requests import Request, is_named
 from StaICC.safe_text import logger
 
 _log = logger(__name__)
@@ -61,7 +61,7 @@ class SharedFeatures:
                 requests += first_requests(own_experimentor)
         shared_requests = []
         for request in requests:  # a further model is asked by its method, which gets its tokens
-            if isinstance(request.feature, str) and request.kernel is None:
+            if is_named(request.feature) and request.kernel is None:
                 shared_requests.append(request)
         costs = Costs(self._caches)
         computed_before = self._caches.computed

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from StaICC.methods.batches import in_batches
 from StaICC.methods.contract import MethodData, Steps
 from StaICC.methods.features import AT_ONCE
 from StaICC.methods.present_rows import apply_present, without_failures
@@ -143,8 +144,7 @@ def _corrected_in_parts(data: MethodData, feature: Feature, corrections: Sequenc
     """Correct some queries after the other: the logits of the full vocabulary of all queries are large."""
     corrected: list[Any] = []
     for condition, correct in zip(data.conditions, itertools.cycle(corrections)):
-        for start in range(0, len(condition.queries), AT_ONCE):
-            queries = condition.queries[start : start + AT_ONCE]
+        for queries in in_batches(condition.queries, AT_ONCE):
             (rows,) = yield [data.ask(feature, queries)]
             corrected += apply_present(rows, correct)
     return data.predictions(corrected)

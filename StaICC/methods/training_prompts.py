@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 from StaICC.arguments import validate_integer, whole_number
 from StaICC.errors import ArgumentError
 from StaICC.methods.labelled_rows import LabelledRows
-from StaICC.prompting.demonstrations import rows_by_label
 from StaICC.prompting.stable_random import StableRandom
 
 CONTENT_FREE = ("N/A", "[MASK]", "")
@@ -187,11 +186,16 @@ class _Labels:
         return label_index(self._rows[position][1], self.label_space)
 
     def groups(self) -> list[list[int]]:
-        """Return the positions of each label, without reading the labels one by one if the set knows the groups."""
+        """Return for each label that occurs the positions of its rows, in the order of the label space.
+
+        A set that knows these groups reads no label for them.
+        """
         if isinstance(self._rows, LabelledRows):
             return self._rows.positions_by_label()
-        labels = [self[position] for position in range(len(self))]
-        return sorted(rows_by_label(labels), key=lambda positions: labels[positions[0]])
+        positions_of_label: dict[int, list[int]] = {}
+        for position in range(len(self)):
+            positions_of_label.setdefault(self[position], []).append(position)
+        return [positions_of_label[label] for label in sorted(positions_of_label)]
 
 
 def label_index(label: object, label_space: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.methods import knn_prompt
+from StaICC.methods.batches import in_batches
 from StaICC.methods.hidden_calibration import CentroidState
 from StaICC.methods.knn_prompt import AnchorState
 from StaICC.methods.label_prior import PriorState
@@ -63,8 +64,7 @@ def batch_calibration(rows: Sequence[Sequence[float]], batch_size: int) -> list[
     r"""Return :math:`\operatorname{softmax}(p - \bar p)` with the mean of the batch; a last batch may be of one."""
     batch_size = validate_integer("batch_size", batch_size, 1)
     calibrated = []
-    for start in range(0, len(rows), batch_size):
-        batch = rows[start : start + batch_size]
+    for batch in in_batches(rows, batch_size):
         mean = mean_row(batch)
         calibrated += [softmax(list(map(operator.sub, row, mean))) for row in batch]
     return calibrated

@@ -170,6 +170,11 @@ class TrainableCalibration:
             warnings.warn(f"{self.name}: {warning}", UserWarning, stacklevel=2)
 
     def _learned(self, parts: Calibration, rows: TrainingRows) -> Any:
+        """Return the state after training on rows.
+
+        After an earlier training, the release begins with what it learned then, each in its own way: a prior is
+        added to the new one, centroids stay as they were. The calibrations of the other variants begin anew.
+        """
         if isinstance(parts, released.ReleasedCalibration) and self.trained:
             return parts.learn_again(rows, self.label_space, self.state)
         return parts.learn(rows, self.label_space)

@@ -69,10 +69,11 @@ def sa_icl(data: MethodData) -> Steps:
 def nearest_demonstrations(
     data: MethodData, count: int, options: SelectionOptions
 ) -> Generator[Sequence[Request], list[list[Any]], list[list[int]]]:
-    """Choose demonstrations for each test row, with the positions that the release takes them for.
+    """Choose demonstrations for each test row as the release does, which shows others than it chose.
 
-    The release counts positions among the demonstrations with text only. So every demonstration after one without text
-    is taken for an earlier one (``tweet_eval_hate`` has four without).
+    The release numbers the demonstrations that have a text, and takes these numbers for positions of the whole set. If
+    demonstration 0 has no text, and the release chooses demonstration 1, its number is 0, so demonstration 0 is shown.
+    ``tweet_eval_hate`` has four demonstrations without text.
 
     Args:
         data: The data of the method.
@@ -85,6 +86,11 @@ def nearest_demonstrations(
     if options.demonstration_set_cut is None:
         options = replace(options, demonstration_set_cut=CUT)
     near = yield from choose_near(data, count, options, at_least=count)
-    lists = [near.usable[:count] if places is None else places for places in near.chosen]
+    lists = []
+    for numbers in near.chosen:
+        if numbers is None:  # the test example has no text
+            lists.append(near.usable[:count])
+        else:
+            lists.append(numbers)
     count_duplicates(data, lists)
     return lists
