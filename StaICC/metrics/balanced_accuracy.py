@@ -53,6 +53,7 @@ class BalancedAccuracy(Statistic):
     method = "variance recovery over labels, unit: test row"
     of_classification = True
     weighs_labels = True
+    independent = False
 
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the balanced accuracy with the distances to its confidence limits, and the influence of each row.
@@ -70,15 +71,27 @@ class BalancedAccuracy(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the balanced accuracy of one run, and the contribution of each test row.
 
-        A correct query of a label with n queries contributes ``1 / n / labels``, a wrong one 0. Both runs of a
-        comparison have the same true labels, so that the difference of two runs is a sum with fixed weights.
+        A query of a label with n queries and the recall r contributes ``(1 - r) / n / labels`` if it is correct, and
+        ``-r / n / labels`` if it is wrong: the derivative. The recall in this formula is that of both runs together, as
+        for macro F1. So in the difference of two runs a row with the same predictions has the step 0.
         """
+        if other is None:
+            other = OtherRun(sample, predictions)
         query_counts = Counter(sample.truth)
         hit_counts = _hit_counts(sample.truth, predictions)
+        other_query_counts = Counter(other.sample.truth)
+        other_hit_counts = _hit_counts(other.sample.truth, other.predictions)
+        other_weight = other.weight(sample)
+        pooled_recalls = {}
+        for label, count in query_counts.items():
+            pooled_hits = hit_counts[label] + other_weight * other_hit_counts[label]
+            pooled_recalls[label] = pooled_hits / (count + other_weight * other_query_counts[label])
+
         n_labels = len(query_counts)
         scores = []
         for label, guess in zip(sample.truth, predictions, strict=True):
-            scores.append(1.0 / query_counts[label] / n_labels if label == guess else 0.0)
+            hit = 1.0 if label == guess else 0.0
+            scores.append((hit - pooled_recalls[label]) / query_counts[label] / n_labels)
 
         value = _mean_recall(sample.truth, predictions)
         values_after_row = _values_after_row(sample, hit_counts, query_counts, value)

