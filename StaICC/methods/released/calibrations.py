@@ -48,6 +48,7 @@ from StaICC.methods.requests import CAPABILITIES, Feature
 from StaICC.methods.temperature_scaling import TEMPERATURE, TemperatureState
 from StaICC.methods.trained_calibration import Calibration, TrainingRows
 from StaICC.methods.training_prompts import CalibrationSet, GivenSource
+from StaICC.safe_text import one_line
 
 Self = TypeVar("Self", bound="TrainableCalibration")
 
@@ -167,7 +168,7 @@ class TrainableCalibration:
         self.training_prompts = len(training_rows)
         warning = parts.warning(self.state, self.label_space)
         if warning is not None:
-            warnings.warn(f"{self.name}: {warning}", UserWarning, stacklevel=2)
+            warnings.warn(f"{one_line(self.name)}: {one_line(warning)}", UserWarning, stacklevel=2)
 
     def _learned(self, parts: Calibration, rows: TrainingRows) -> Any:
         """Return the state after training on rows.
