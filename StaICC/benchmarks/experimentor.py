@@ -634,16 +634,20 @@ class Experimentor(BaseExperimentor):
         copied.prompt_former = self.prompt_former.copy_with(_split=original.triplet_dataset)
         return copied
 
-    def with_query(self, texts: Sequence[str]) -> Experimentor:
+    def with_query(self, texts: Sequence[str] | str) -> Experimentor:
         """Return a copy in which these texts take the place of every query.
 
         Demonstrations, template and label noise of each prompt are those of the original.
 
         Args:
-            texts: The input texts.
+            texts: The input texts; a single text is a row of one.
+
+        Raises:
+            ArgumentError: They are not as many texts as a row has.
         """
+        query_texts = tuple(self.prompt_former.checked_texts(texts))
         split = self.triplet_dataset
-        changed = TripletSplit(split.calibration, split.demonstration, copied_rows(split.test, tuple(texts)))
+        changed = TripletSplit(split.calibration, split.demonstration, copied_rows(split.test, query_texts))
         task: Task = self.task
         if task.pseudo_queries(self.card, split.demonstration) is not None:  # the task replaces the texts itself
             task = _QueriesOnly(self.task.repeats)

@@ -221,7 +221,9 @@ def option_types(record: type, *left_out: str) -> dict[str, str]:
     types = {}
     for field in fields(record):
         if field.default is not MISSING and field.name not in left_out:
-            types[field.name] = str(field.type)
+            # The type is a text where the module of the dataclass postpones annotations.
+            postponed = isinstance(field.type, str)
+            types[field.name] = str(field.type) if postponed else inspect.formatannotation(field.type)
     return types
 
 

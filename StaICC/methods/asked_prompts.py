@@ -19,18 +19,31 @@ from StaICC.inference.runner import Part, RunOptions
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureCache, text_count
 from StaICC.methods.kernel_functions import KernelFunction, of_kernel
-from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.requests import Request, Role
-from StaICC.prompting.prompt_text import Demonstration
+from StaICC.prompting.prompt_text import PromptParts
 from StaICC.prompting.prompt_writer import Prompt, Query
 from StaICC.results.signature import digest
+
+
+@dataclass(frozen=True)
+class AskedRequest:
+    """A request that was computed."""
+
+    request: Request
+    cache: FeatureCache
+    """That of the model that was asked."""
+
+    @property
+    def function(self) -> Any:
+        """The inference function or function of texts that was asked; ``None`` for the model itself."""
+        return None if isinstance(self.request.feature, str) else self.request.feature
 
 
 @dataclass
 class AskedPrompts:
     """The requests of a method on a data set that were computed."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[AskedRequest] = field(default_factory=list)
     """In the order in which they were asked."""
     predicted: dict[tuple[FeatureCache, Any], dict[PromptKey, Any]] = field(default_factory=dict)
     """For each model and inference function the prompts with their predictions; the kernel itself is ``None``."""
@@ -43,14 +56,13 @@ class AskedPrompts:
             request: The request.
             rows: Its rows.
         """
-        self.requests.append(request)
+        asked = AskedRequest(request, cache)
+        self.requests.append(asked)
         if not of_kernel(request.feature):
             return
-        is_feature_name = isinstance(request.feature, str)
-        function = None if is_feature_name else request.feature
-        predictions = self.predicted.setdefault((cache, function), {})
+        predictions = self.predicted.setdefault((cache, asked.function), {})
         for key, row in zip(request.keys, rows, strict=True):
-            if is_feature_name and request.feature != "probabilities":
+            if isinstance(request.feature, str) and request.feature != "probabilities":
                 predictions.setdefault(key, None)
             else:
                 predictions[key] = row
@@ -60,14 +72,10 @@ class AskedPrompts:
 
         Features of one prompt count once, since they come from one run of the model.
         """
-        distinct = set()
-        for request in self.requests:
-            if request.role != role:
-                continue
-            function = None if isinstance(request.feature, str) else request.feature
-            model = None if request.kernel is None else id(request.kernel)
-            for key in request.keys:
-                distinct.add((model, function, key))
+        distinct: set[tuple[FeatureCache, Any, PromptKey]] = set()
+        for asked in self.requests:
+            if asked.request.role == role:
+                distinct.update((asked.cache, asked.function, key) for key in asked.request.keys)
         return sum(text_count(prompt) for _, _, (prompt, _) in distinct)
 
     def warnings(self) -> list[str]:
@@ -78,16 +86,19 @@ class AskedPrompts:
             warnings += model_warnings(warned, list(predictions), list(predictions.values()))
         return warnings
 
-    def tokens_alone(self, caches: ModelCaches) -> float:
+    def tokens_alone(self) -> float:
         """Return the tokens that all requests read, and generate at most, if nothing is cached; NaN if unknown."""
         requests_of: dict[FeatureCache, list[Request]] = {}
-        for request in self.requests:
-            if of_kernel(request.feature):
-                requests_of.setdefault(caches.cache_of(request), []).append(replace(request, kernel=None))
+        for asked in self.requests:
+            if of_kernel(asked.request.feature):
+                requests_of.setdefault(asked.cache, []).append(replace(asked.request, kernel=None))
         return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_of.items())
 
     def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
         """Return how many distinct demonstrations the model was shown for each query, in all its prompts.
+
+        A query is a test row with its list of demonstrations. Conditions ask it with other templates or other labels of
+        the same demonstrations.
 
         Args:
             data: The data set with the prompts that the predictions answer.
@@ -95,40 +106,47 @@ class AskedPrompts:
         Returns:
             A number for each query; ``None`` if a prompt does not know its parts.
         """
-        shown: dict[tuple[int, int], set[Demonstration]] = {}
+        shown: dict[tuple[int, int], set[object]] = {}
         asked_prompts: set[Prompt] = set()
-        for request in self.requests:
+        for asked in self.requests:
+            request = asked.request
             if request.role != "test":
                 continue
-            if not isinstance(request.prompts, BaseExperimentor):
+            if isinstance(request.prompts, BaseExperimentor):
+                queries: Sequence[Query] = request.prompts.all_queries()
+            else:
+                queries = request.queries
                 asked_prompts.update(prompt for prompt, _ in request.prompts)
-                continue
-            for query in request.prompts.all_queries():
+            for query in queries:
                 if query.parts is None:
                     return None
-                shown.setdefault((query.row, query.repeat), set()).update(query.parts.demonstrations)
-        numbers = []
+                shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
         for query in data.all_queries():
-            demonstrations = set(shown.get((query.row, query.repeat), ()))
             if query.prompt in asked_prompts:
                 if query.parts is None:
                     return None
-                demonstrations.update(query.parts.demonstrations)
-            numbers.append(len(demonstrations))
-        return numbers
+                shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
+        return [len(shown.get((query.row, query.repeat), ())) for query in data.all_queries()]
 
     def asks(self, kernel: Inference) -> bool:
-        """Return whether any request names this further model."""
-        return any(request.kernel is kernel for request in self.requests)
+        """Return whether any request is about this model."""
+        return any(asked.cache.kernel is kernel for asked in self.requests)
 
-    def digest(self, caches: ModelCaches) -> str:
+    def digest(self) -> str:
         """Return the digest of all that was asked: features, roles, models, prompts with their labels."""
-        return digest(
-            [
-                [_feature_text(request.feature), request.role, caches.cache_of(request).digest, request.keys]
-                for request in self.requests
-            ]
-        )
+        facts = []
+        for asked in self.requests:
+            request = asked.request
+            facts.append([_feature_text(request.feature), request.role, asked.cache.digest, request.keys])
+        return digest(facts)
+
+
+def _rows_shown(parts: PromptParts) -> set[object]:
+    """Return the demonstrations of a prompt: the rows of the demonstration set, or else what is shown."""
+    rows: set[object] = set()
+    for demonstration in parts.demonstrations:
+        rows.add(demonstration if demonstration.position is None else demonstration.position)
+    return rows
 
 
 def _feature_text(feature: Any) -> str:

@@ -82,6 +82,10 @@ class MethodData:
     of the model, such as ``"log_probabilities"``; ``"noisy_channel"`` in two variants; ``"patched"``; ``"steered"``."""
     record: MethodRecord = field(default_factory=MethodRecord, repr=False)
     """What the harness reads; a method writes it with :meth:`warn`, :meth:`note` and :meth:`fact`."""
+    steps_of: Callable[[MethodSpec, Variant], Callable[[MethodData], Steps]] = field(
+        default=lambda spec, variant: spec.steps, repr=False
+    )
+    """Returns the steps of a method in a variant: those of a method inside another one."""
 
     # -- the data set
 
@@ -188,7 +192,7 @@ class MethodData:
         demonstrations: Sequence[Sequence[int]] | None = None,
         template: Template | str | None = None,
         instruction: str | None = None,
-        query_texts: Sequence[str] | None = None,
+        query_texts: Sequence[str] | str | None = None,
         noisy_channel: bool = False,
         options: Any = None,
     ) -> MethodData:
@@ -199,7 +203,8 @@ class MethodData:
                 list. Each test row is used once then.
             template: The template, or the levels of one of template sensitivity, such as ``"1012"``.
             instruction: The text before all demonstrations.
-            query_texts: Input texts that take the place of those of every query; the demonstrations stay.
+            query_texts: Input texts that take the place of those of every query, as many as a row has; the
+                demonstrations stay.
             noisy_channel: Whether to change to the prompts of the noisy channel.
             options: The record of options of another method, which this data is for.
 
@@ -207,19 +212,19 @@ class MethodData:
             ArgumentError: The data set does not allow it.
         """
         changed = self._experimentor
+        if noisy_channel:  # first, since its own affixes would take the place of those of the template
+            changed = prompt_views.clean_copy(changed, noisy_channel=True)
         if isinstance(template, str):
             changed = prompt_views.with_template(changed, template)
         elif template is not None:
             changed = prompt_views.with_settings(changed, **dataclasses.asdict(template))
         if instruction is not None:
             changed = prompt_views.with_settings(changed, instruction=instruction)
-        if noisy_channel:
-            changed = prompt_views.clean_copy(changed, noisy_channel=True)
         if demonstrations is not None:
             prompt_views.refuse_several_lists(changed)
             changed = prompt_views.with_demonstrations(changed, demonstrations)
         if query_texts is not None:
-            changed = changed.with_query(tuple(query_texts))
+            changed = changed.with_query(query_texts)
         return dataclasses.replace(self, _experimentor=changed, options=self.options if options is None else options)
 
     def templates(self) -> list[MethodData]:
@@ -280,14 +285,21 @@ class MethodData:
             return Request(feature, self._experimentor, role, ahead, kernel)
         depends_on_labels = of_kernel(feature) and feature != "losses" and not _writes_text(feature)
         labels = self.label_space if depends_on_labels else ()
-        return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel)
+        are_queries = all(isinstance(prompt, Query) for prompt in prompts)
+        queries = tuple(prompts) if are_queries else ()
+        return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel, queries)
 
     def predictions(self, rows: Sequence[Any]) -> Predictions:
         """Return predictions for the queries of this data, which the method returns.
 
         Args:
             rows: One prediction for each query of this data.
+
+        Raises:
+            ArgumentError: The method has no rows: it does not end with a ``return``.
         """
+        if rows is None:
+            raise ArgumentError("got None as predictions; a method ends with: return data.predictions(rows)")
         return Predictions(rows, self)
 
     def rows_by_condition(self, rows: Sequence[Any]) -> list[list[Any]]:
@@ -383,9 +395,12 @@ class MethodSpec:
 
         Returns:
             Its predictions.
+
+        Raises:
+            ArgumentError: The variant is ``"0.1.1"``, and the release does not have this method.
         """
         own_data = data.on(options=make_options(self.name, self.options, options))
-        predictions = yield from self.steps(own_data)
+        predictions = yield from data.steps_of(self, data.variant)(own_data)
         if isinstance(predictions, Predictions):
             return predictions
         return own_data.predictions(predictions)

@@ -107,8 +107,14 @@ class Reading:
 
 
 def serve(
-    method: StartedMethod, data: MethodData, caches: ModelCaches, part: Part, costs: Costs, reading: Reading
-) -> AskedPrompts:
+    method: StartedMethod,
+    data: MethodData,
+    caches: ModelCaches,
+    part: Part,
+    costs: Costs,
+    reading: Reading,
+    asked: AskedPrompts,
+) -> None:
     """Answer what a method asks until it returns.
 
     Args:
@@ -118,14 +124,11 @@ def serve(
         part: For messages and progress.
         costs: Get the seconds and tokens of each phase.
         reading: How the method reads predictions.
-
-    Returns:
-        What it asked.
+        asked: Gets what it asks.
 
     Raises:
         OutputError: A prompt has no feature, and the run stops at the first failure.
     """
-    asked = AskedPrompts()
     while method.requests is not None:
         step_phase = PHASES[method.role]
         rows_of: dict[int, list[Any]] = {}
@@ -147,7 +150,6 @@ def serve(
             costs.charge(PHASES[role])
         method.advance([rows_of.get(position, []) for position in range(len(method.requests))])
         costs.charge(step_phase)
-    return asked
 
 
 def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:

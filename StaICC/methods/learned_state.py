@@ -43,6 +43,12 @@ LABELS = "labels"
 ANY = "any"
 """A dimension of any size of at least 1."""
 
+_DAMAGE = (
+    *(ValueError, TypeError, LookupError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error),
+    *(RuntimeError, MemoryError),  # an encrypted file, an unknown compression; an array of an impossible size
+)
+"""What reading a damaged or forged file raises."""
+
 Array = Any
 """Annotation of a field that is a NumPy array of double precision."""
 
@@ -116,7 +122,7 @@ def load_state(path: str | os.PathLike[str], *state_classes: type[Any]) -> Saved
         return _read_state(content, {state_class.__name__: state_class for state_class in state_classes})
     except SchemaError as error:
         raise SchemaError(f"{os.fspath(path)}: {error}") from error
-    except (ValueError, TypeError, LookupError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGE as error:
         raise SchemaError(f"{os.fspath(path)}: the saved state cannot be read: {error!r}") from error
 
 
@@ -129,13 +135,16 @@ def _read_state(content: bytes, classes: Mapping[str, type[Any]]) -> SavedState:
     else:
         head = parse_json(content, "its text")
         values = head["values"]
-    if head["format"] > FORMAT:
-        raise SchemaError(f"it has format {head['format']}, this version reads up to {FORMAT}; upgrade staicc")
+    number = head["format"]
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"got the format {number!r:.60}, expected a number from 1")
+    if number > FORMAT:
+        raise SchemaError(f"it has format {number}, this version reads up to {FORMAT}; upgrade staicc")
     if head["state"] not in classes:
         raise SchemaError(f"it holds a {head['state']}, expected {' or '.join(classes)}")
     label_space = head["label_space"]
-    if not label_space or not all(isinstance(label, str) for label in label_space):
-        raise ValueError(f"got the label space {label_space!r:.60}, expected texts")
+    if not isinstance(label_space, list) or not label_space or not all(isinstance(label, str) for label in label_space):
+        raise ValueError(f"got the label space {label_space!r:.60}, expected a list of texts")
     state = _checked_state(classes[head["state"]], values, len(label_space))
     return SavedState(state, list(label_space), head["facts"])
 
@@ -178,6 +187,8 @@ def _checked_state(state_class: type[Any], values: Mapping[str, Any], label_coun
     for fact in fields(state_class):
         value = values[fact.name]
         if fact.metadata.get("array"):
+            if numpy.asarray(value).dtype.kind not in "iuf":
+                raise ValueError(f"{fact.name}: expected real numbers")
             value = numpy.asarray(value, float)
             if not numpy.isfinite(value).all():
                 raise ValueError(f"{fact.name}: not all numbers are finite")

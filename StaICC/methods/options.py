@@ -78,6 +78,8 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
     hints = get_type_hints(record)
     values = {}
     for name, value in given.items():
+        if not facts:
+            raise ArgumentError(f"{owner} has no options; got {name!r}")
         if name not in facts:
             raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
         hint = hints[name]

@@ -7,10 +7,9 @@ which is what the benchmark expects. Without a stated kind (``"auto"``) each met
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from StaICC.methods.present_rows import apply_present, present
 from StaICC.metrics.classification import Kind, normalise
 
 
@@ -18,20 +17,20 @@ def as_probabilities(rows: Sequence[Any], outputs: Kind) -> list[Any]:
     """Return what a method reads of the model's predictions.
 
     Args:
-        rows: A prediction or a failure for each prompt.
+        rows: A prediction or a failure for each prompt. Labels and texts are kept as they are.
         outputs: How rows of numbers are read.
 
     Raises:
         OutputError: A row cannot be read as the kind that is stated.
     """
-    if outputs == "auto" or not _are_numbers(rows):
+    if outputs == "auto":
         return list(rows)
 
-    def probabilities_of(numbers: list[Any]) -> list[list[float]]:
+    def probabilities_of(numbers: list[list[float]]) -> list[list[float]]:
         read = normalise(numbers, outputs).probabilities or ()  # not None: the kind is stated
         return [list(row) for row in read]
 
-    return apply_present(rows, probabilities_of)
+    return _apply_to_numbers(rows, probabilities_of)
 
 
 def as_stated(rows: Sequence[Any], outputs: Kind) -> list[Any]:
@@ -41,19 +40,26 @@ def as_stated(rows: Sequence[Any], outputs: Kind) -> list[Any]:
     probabilities become log-probabilities.
 
     Args:
-        rows: A prediction or a failure for each query.
+        rows: A prediction or a failure for each query. Labels and texts are kept as they are, such as replies without
+            a label among the shares of generated ones.
         outputs: How rows of numbers are read.
     """
-    if outputs != "logits" or not _are_numbers(rows):
+    if outputs != "logits":
         return list(rows)
-    read = normalise(present(rows))
-    if read.kind != "probabilities" or read.probabilities is None:
-        return list(rows)
-    logarithms = [[math.log(value) if value > 0 else -math.inf for value in row] for row in read.probabilities]
-    return apply_present(rows, lambda _: logarithms)
+
+    def logarithms_of(numbers: list[list[float]]) -> list[list[float]]:
+        read = normalise(numbers)
+        if read.kind != "probabilities" or read.probabilities is None:
+            return numbers
+        return [[math.log(value) if value > 0 else -math.inf for value in row] for row in read.probabilities]
+
+    return _apply_to_numbers(rows, logarithms_of)
 
 
-def _are_numbers(rows: Sequence[Any]) -> bool:
-    """Return whether there are predictions, and all are rows of numbers: not labels, not texts."""
-    predictions = present(rows)
-    return bool(predictions) and all(isinstance(row, (list, tuple)) for row in predictions)
+def _apply_to_numbers(rows: Sequence[Any], apply: Callable[[list[list[float]]], list[list[float]]]) -> list[Any]:
+    """Return what a function makes of all rows of numbers together; labels, texts and failures keep their places."""
+    plain = [row.tolist() if hasattr(row, "tolist") else row for row in rows]  # arrays are rows of numbers, too
+    are_numbers = [isinstance(row, (list, tuple)) for row in plain]
+    numbers = [list(row) for row, is_row in zip(plain, are_numbers, strict=True) if is_row]
+    applied = iter(apply(numbers) if numbers else ())
+    return [next(applied) if is_row else row for row, is_row in zip(rows, are_numbers, strict=True)]

@@ -10,6 +10,7 @@ from typing import Any
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivityTask, template_of_levels
 from StaICC.errors import ArgumentError
+from StaICC.prompting.demonstrations import check_demonstration_lists
 from StaICC.prompting.prompt_writer import PromptWriter
 
 _SHARED_SETTINGS = ("instruction", "input_text_prefixes", "label_prefix", "query_prefix", "label_space")
@@ -39,15 +40,30 @@ def with_demonstrations(experimentor: Experimentor, lists: Sequence[Sequence[int
 
     Args:
         experimentor: The experimentor.
-        lists: For each test row within the limit, positions of the demonstration set, equally many in each list.
+        lists: For each test row within the limit, or for all test rows, positions of the demonstration set, equally
+            many in each list.
+
+    Raises:
+        ArgumentError: A test row within the limit has no list, there are more lists than test rows, their lengths
+            differ, or a position is not in the set.
     """
+    name = "the argument demonstrations"
+    if not hasattr(lists, "__len__"):
+        raise ArgumentError(f"{name} must be a list of lists of positions, not {lists!r:.80}")
+    if not experimentor.row_count <= len(lists) <= len(experimentor.test_set()):
+        raise ArgumentError(
+            f"demonstrations: got {len(lists)} lists, expected one for each of the {experimentor.row_count} test rows"
+        )
+    pool_size = len(experimentor.demonstration_set())
+    checked_lists = check_demonstration_lists(lists, queries=len(lists), k=None, pool=pool_size, name=name)
     copied = clean_copy(experimentor)
-    if lists and len(lists[0]) != copied.get_k():
-        copied.set_k(len(lists[0]))
+    length = len(checked_lists[0])
+    if length != copied.get_k():
+        copied.set_k(length)
     # The sampler has a list for every test row. Those beyond the limit are not asked, so any demonstrations do.
-    rows_beyond_limit = len(copied.test_set()) - len(lists)
-    any_list = list(range(copied.get_k()))
-    copied.set_demonstration_sampler([list(positions) for positions in lists] + [any_list] * rows_beyond_limit)
+    rows_beyond_limit = len(copied.test_set()) - len(checked_lists)
+    any_list = list(range(length))
+    copied.set_demonstration_sampler([*checked_lists, *[any_list] * rows_beyond_limit])
     return copied
 
 

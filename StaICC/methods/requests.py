@@ -48,6 +48,7 @@ class Request:
 
     Raises:
         UnknownNameError: There is no such feature or role.
+        ArgumentError: The feature is neither a name nor a function.
     """
 
     feature: Any
@@ -63,10 +64,17 @@ class Request:
     methods run too, together with what these ask."""
     kernel: Inference | None = None
     """Another model than that of the method; ``None`` for that of the method."""
+    queries: Sequence[Query] = ()
+    """The queries that the prompts are, if all of them are queries."""
 
     def __post_init__(self) -> None:
         if isinstance(self.feature, str) and self.feature not in CAPABILITIES:
             raise unknown_name("feature", self.feature, CAPABILITIES)
+        if not isinstance(self.feature, str) and not callable(self.feature):
+            raise ArgumentError(
+                f"feature: got {self.feature!r:.80}, expected a name or a function; prompts have a name: "
+                "data.ask(prompts=...)"
+            )
         if self.role not in get_args(Role):
             raise unknown_name("role", self.role, get_args(Role))
 

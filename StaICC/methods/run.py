@@ -55,7 +55,15 @@ _log = logger(__name__)
 
 
 def _find(name: str | MethodSpec) -> MethodSpec:
-    return name if isinstance(name, MethodSpec) else METHODS.find(name).value
+    """Return a method by its name, or the method itself."""
+    if isinstance(name, MethodSpec):
+        return name
+    if not isinstance(name, str):
+        raise ArgumentError(
+            f"method: got {name!r:.80}, expected a name or a MethodSpec, such as "
+            "MethodSpec('my_method', 'My method', my_function)"
+        )
+    return METHODS.find(name).value
 
 
 _PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state", "return_full_vocab_prob"}
@@ -77,6 +85,8 @@ class Started:
     """What it knows."""
     method: StartedMethod
     """What it asks."""
+    asked: AskedPrompts = field(default_factory=AskedPrompts)
+    """What it has asked so far."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,10 @@ class Method:
         **options: Any,
     ) -> None:
         self.spec = _find(name)
+        if isinstance(kernel, str):
+            raise ArgumentError(
+                f"kernel: got the text {kernel!r}, expected an inference function: load_kernel({kernel!r})"
+            )
         if not callable(kernel):
             raise ArgumentError(f"kernel: got {type(kernel).__name__}, expected an inference function")
         self.kernel = _as_kernel(kernel)
@@ -186,7 +200,7 @@ class Method:
         # A data set that lacks something which a method uses, such as a calibration set, raises an ArgumentError.
         unlabelled = cast("Experimentor", experimentor.without_labels())
         provides = extra_features(self.kernel)
-        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides)
+        return MethodData(unlabelled, self.variant, self.calibration_number, self.options, provides, steps_of=steps_of)
 
     def outcome(
         self, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs | None = None
@@ -200,9 +214,16 @@ class Method:
             costs: Get the seconds and tokens of each phase.
         """
         started = self.started(experimentor)
+        return self._finished(started, experimentor, caches, part, costs or Costs(caches))
+
+    def _finished(
+        self, started: Started, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs
+    ) -> MethodOutcome:
+        """Return the predictions of a method that has begun on a data set."""
         reading = Reading(experimentor.outputs, self._is_model_itself)
-        asked = serve(started.method, started.data, caches, part, costs or Costs(caches), reading)
-        return MethodOutcome(started.data, reading.predictions(started.method.returned, started.data), asked)
+        serve(started.method, started.data, caches, part, costs, reading, started.asked)
+        predictions = reading.predictions(started.method.returned, started.data)
+        return MethodOutcome(started.data, predictions, started.asked)
 
     def predict(self, experimentor: BaseExperimentor) -> Predictions:
         """Return the predictions for a data set, with the data whose queries they answer.
@@ -378,7 +399,7 @@ class Method:
             result.provenance = replace(
                 result.provenance,
                 method=result.signature.fields["method"],
-                asked=digest({name: asked.digest(caches) for name, asked in running.asked.items()}),
+                asked=digest({name: asked.digest() for name, asked in running.asked.items()}),
                 further_models=_further_models(running),
             )
         return context.deliver(result)
@@ -389,17 +410,19 @@ class Method:
         reused_before = caches.reused
         computed_before = caches.computed
         retried_before = retried(caches.kernel)
+        with self._named(experimentor):
+            started = self.started(experimentor)
         try:
             with self._named(experimentor):
-                outcome = self.outcome(experimentor, caches, part, costs)
+                outcome = self._finished(started, experimentor, caches, part, costs)
         except OutputError as error:
             if not running.collects_failures:
                 raise
             _log.warning("%s", error)  # no query of this data set has a prediction
-            outcome = self._failed_outcome(experimentor, caches, error)
+            outcome = _failed_outcome(started, experimentor, caches, error)
             tokens_alone = math.nan
         else:
-            tokens_alone = math.nan if running.shared is None else outcome.asked.tokens_alone(caches)
+            tokens_alone = math.nan if running.shared is None else outcome.asked.tokens_alone()
         if running.shared is not None:
             costs.add("tokens_alone", tokens_alone)
         record, view = outcome.data.record, experimentor_of(outcome.predictions.data)
@@ -425,13 +448,17 @@ class Method:
         running.scored[name] = scored
         running.context.log(*dataset_warnings(name, scored))
 
-    def _failed_outcome(self, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError) -> MethodOutcome:
-        """Return a failure for each query of a data set on which the method could not finish."""
-        data = self._data_of(experimentor)
-        queries = experimentor.all_queries()
-        failures = [failure_of_error(error, str(error))] * len(queries)
-        asked = AskedPrompts(predicted={(caches.main, None): answers_by_key(queries, failures)})
-        return MethodOutcome(data, data.predictions(failures), asked)
+
+def _failed_outcome(
+    started: Started, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError
+) -> MethodOutcome:
+    """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
+    queries = experimentor.all_queries()
+    failures = [failure_of_error(error, str(error))] * len(queries)
+    predicted = started.asked.predicted.setdefault((caches.main, None), {})
+    for key, failure in answers_by_key(queries, failures).items():
+        predicted.setdefault(key, failure)
+    return MethodOutcome(started.data, started.data.predictions(failures), started.asked)
 
 
 def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part: Part) -> DatasetRun:
@@ -450,7 +477,10 @@ def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part:
     queries = view.all_queries()
     if not hasattr(predictions, "__len__") or len(predictions) != len(queries):
         given = len(predictions) if hasattr(predictions, "__len__") else type(predictions).__name__
-        raise ArgumentError(f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query")
+        raise ArgumentError(
+            f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query; rows of a view are "
+            "returned by this view: view.predictions(rows)"
+        )
     # The collector knows predictions by prompt. Those of a method may differ for equal prompts, so a number stands in
     # the place of each prompt.
     answers: dict[Any, Any] = {}

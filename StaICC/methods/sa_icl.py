@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from StaICC import numerics
 from StaICC.arguments import validate_integer
@@ -16,8 +17,9 @@ from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.demonstration_orders import in_each_order, random_orders
+from StaICC.methods.label_scores import label_rows, read_probabilities
 from StaICC.methods.nearest_demonstrations import SelectionOptions, nearest_demonstrations
-from StaICC.methods.present_rows import present
+from StaICC.methods.present_rows import apply_present, present
 
 CANDIDATES = 30
 """Nearest demonstrations from which the authors draw orders."""
@@ -51,7 +53,7 @@ def sa_icl(data: MethodData) -> Steps:
     orders = random_orders(len(near), len(near[0]), data.k, number, nearest_last=is_paper)
     views = in_each_order(data, near, orders)
     answers = yield [view.ask() for view in views]
-    return views[0].predictions(surest_predictions(answers))
+    return views[0].predictions(surest_predictions(probabilities_of_orders(answers, len(data.label_space))))
 
 
 def surest_predictions(
@@ -76,6 +78,27 @@ def surest_predictions(
             raise OutputError("SA-ICL: the kernel returned labels, expected label probabilities")
         surest.append(rows[lowest_entropy(rows, entropy)] if rows else predictions[0])
     return surest
+
+
+def probabilities_of_orders(answers: Sequence[Sequence[Any]], n_labels: int) -> list[list[Any]]:
+    """Return the predictions of all orders as probabilities, which have an entropy: a model may return logits.
+
+    Args:
+        answers: For each order, the prediction of each query.
+        n_labels: How many labels there are.
+
+    Raises:
+        OutputError: A prediction is no row of label scores.
+    """
+    all_rows = [row for rows in answers for row in rows]
+
+    def as_probabilities(rows: list[Any]) -> list[Any]:
+        probabilities, read_as = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
+        return probabilities if read_as == "logits" else rows
+
+    read = apply_present(all_rows, as_probabilities)
+    queries = len(answers[0])
+    return [read[start : start + queries] for start in range(0, len(read), queries)]
 
 
 def lowest_entropy(

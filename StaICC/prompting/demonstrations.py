@@ -215,14 +215,17 @@ def _check_feasible(labels: Sequence[int], k: int, query_labels: Sequence[int], 
             )
 
 
-def check_demonstration_lists(sampler: object, queries: int, k: int, pool: int) -> DemonstrationLists:
-    """Check demonstrations that a user chose by hand.
+def check_demonstration_lists(
+    sampler: object, queries: int, k: int | None, pool: int, name: str = "the sampler"
+) -> DemonstrationLists:
+    """Check demonstrations that a user or a method chose.
 
     Args:
         sampler: One sequence of ``k`` positions of the demonstration set for each query.
         queries: How many queries there are.
-        k: Demonstrations per query.
+        k: Demonstrations per query; ``None`` for as many as the first query has.
         pool: Size of the demonstration set.
+        name: What the lists are, for messages.
 
     Returns:
         The same, as tuples.
@@ -232,18 +235,24 @@ def check_demonstration_lists(sampler: object, queries: int, k: int, pool: int) 
     """
     # A generator or a set is refused: the lists have an order, and may be read again.
     if not hasattr(sampler, "__getitem__"):
-        raise _no_lists_of_positions(sampler)
+        raise _no_lists_of_positions(sampler, name)
     try:
         rows = [list(row) for row in sampler]  # type: ignore[attr-defined]
     except TypeError:
-        raise _no_lists_of_positions(sampler) from None
+        raise _no_lists_of_positions(sampler, name) from None
     if len(rows) != queries:
-        raise ArgumentError(f"the sampler has {len(rows)} rows, expected one for each of the {queries} test rows")
+        raise ArgumentError(f"{name} has {len(rows)} rows, expected one for each of the {queries} test rows")
+    if k is None:
+        expected_length = len(rows[0])
+        reason = f"expected {expected_length}, as row 0 has"
+    else:
+        expected_length = k
+        reason = f"expected k = {k} (set_k changes k)"
     checked_rows = []
     for row_number, row in enumerate(rows):
-        where = f"row {row_number} of the sampler"
-        if len(row) != k:
-            raise ArgumentError(f"{where} has {len(row)} positions, expected k = {k} (set_k changes k)")
+        where = f"row {row_number} of {name}"
+        if len(row) != expected_length:
+            raise ArgumentError(f"{where} has {len(row)} positions, {reason}")
         positions = []
         for position in row:
             positions.append(validate_integer(f"{where}: a demonstration", position, 0, pool - 1))
@@ -251,6 +260,6 @@ def check_demonstration_lists(sampler: object, queries: int, k: int, pool: int) 
     return tuple(checked_rows)
 
 
-def _no_lists_of_positions(sampler: object) -> ArgumentError:
+def _no_lists_of_positions(sampler: object, name: str) -> ArgumentError:
     """Return the error about a sampler that is no list of lists."""
-    return ArgumentError(f"the sampler must be a list of lists of positions, not {sampler!r:.80}")
+    return ArgumentError(f"{name} must be a list of lists of positions, not {sampler!r:.80}")

@@ -22,6 +22,9 @@ class Demonstration:
     """The label, or the answer of a task without labels."""
     after: str
     """Everything after the label, such as the line feed that ends the demonstration."""
+    position: int | None = field(default=None, compare=False)
+    """The row of the demonstration set, whatever the template and the label that it is shown with; ``None`` if it is
+    not known."""
 
     @property
     def text(self) -> str:

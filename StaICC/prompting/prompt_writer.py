@@ -190,7 +190,7 @@ class PromptRenderer:
                 label = (label + 1) % len(self.settings.label_space)  # the next label of the label space
             demonstration = self._written.get((position, label))
             if demonstration is None:
-                demonstration = self.demonstration(texts, label)
+                demonstration = dataclasses.replace(self.demonstration(texts, label), position=position)
                 self._written[position, label] = demonstration
             demonstrations.append(demonstration)
         return self.assemble(demonstrations, query)
@@ -524,7 +524,7 @@ class PromptWriter(FixedAttributes):
         pseudo_query = next(self.pseudo_prompt, None)
         if pseudo_query is None:
             raise ArgumentError("pseudo_prompt has no further query; set it to an iterator that has")
-        return self._input_texts(pseudo_query)
+        return self.checked_texts(pseudo_query)
 
     def write_prompt_from_dataline(
         self,
@@ -555,12 +555,12 @@ class PromptWriter(FixedAttributes):
         for number, line in enumerate(demos_lines):
             if isinstance(line, str) or not isinstance(line, Sequence) or len(line) != 2:
                 raise ArgumentError(f"demonstration {number} must be a pair (input texts, label), not {line!r}")
-            texts = self._input_texts(line[0])
+            texts = self.checked_texts(line[0])
             label_index = self._label_index(line[1])
             demonstrations.append(renderer.demonstration(texts, label_index))
-        return _listed(renderer.assemble(demonstrations, self._input_texts(query_line)))
+        return _listed(renderer.assemble(demonstrations, self.checked_texts(query_line)))
 
-    def _input_texts(self, text_or_texts: Sequence[str] | str) -> Sequence[str]:
+    def checked_texts(self, text_or_texts: Sequence[str] | str) -> Sequence[str]:
         """Return the input texts of a row, checked; a single text is a row of one.
 
         Raises:

@@ -55,7 +55,8 @@ def interval_scope(result: ResultLike) -> IntervalScope | None:
         return IntervalScope(_of_shared_lists(result), fixed_demonstrations=True)
     if sampler.startswith("manual"):
         return IntervalScope(
-            "Demonstrations were set by hand: intervals and tests are over test rows, with these demonstrations.",
+            "Demonstrations were set by hand or by the method: intervals and tests are over test rows, with these "
+            "demonstrations.",
             fixed_demonstrations=True,
         )
     if sampler.startswith(_MIXED):

@@ -258,7 +258,7 @@ def test_a_method_that_yields_no_requests_is_refused(yielded: Any) -> None:
         rows = yield yielded
         return rows
 
-    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of data\.ask"):
+    with pytest.raises(ArgumentError, match=r"Mine.*expected a list of requests: yield \[data\.ask\(\.\.\.\)\]"):
         ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
 
 
@@ -337,3 +337,34 @@ def test_data_cannot_be_changed() -> None:
     result: Any = ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini(), return_outputs=True)
     expected = Kernel().batch([query.prompt for query in seen[-1].queries], mini()[0].get_label_space())
     assert rows_of(result) == expected
+
+
+@pytest.mark.parametrize("number", [0, 2, 97])
+def test_a_test_row_without_demonstrations_of_its_own_is_refused(number: int) -> None:
+    """Four test rows are within the limit, 96 in the test set."""
+
+    def method(data: Any) -> Any:
+        view = data.on(demonstrations=[[5, 6]] * number)
+        (rows,) = yield [view.ask()]
+        return view.predictions(rows)
+
+    kernel = Kernel()
+    with pytest.raises(ArgumentError, match=f"got {number} lists, expected one for each of the 4 test rows"):
+        ms.Method(MethodSpec("mine", "Mine", method), kernel).run(mini())
+    assert not kernel.ran
+
+
+def test_a_template_is_that_of_the_noisy_channel_too() -> None:
+    seen = []
+
+    def method(data: Any) -> Any:
+        one_call = data.on(template="1012", noisy_channel=True)
+        two_calls = data.on(noisy_channel=True).on(template="1012")
+        seen.append([[query.prompt for query in view.queries] for view in (one_call, two_calls)])
+        (rows,) = yield [data.ask()]
+        return rows
+
+    ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+    one_call, two_calls = seen[-1]
+    assert one_call == two_calls
+    assert "\t" in one_call[0][0], "the label affix of this template"

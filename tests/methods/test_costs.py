@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from StaICC import Normal, load
+from StaICC import GLER, DemonstrationSensitivity, Normal, TemplateSensitivity, load
 from StaICC.benchmarks.verify import verify
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.identity import Identity
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodSpec
@@ -85,6 +86,38 @@ def test_a_query_uses_the_demonstrations_of_all_its_prompts(k: int) -> None:
         assert 2 * k < lists <= 3 * k  # three lists for each query, which may share a row
 
 
+@pytest.mark.parametrize("kind", [TemplateSensitivity, DemonstrationSensitivity, GLER])
+def test_a_demonstration_is_one_row_whatever_its_template_and_label(kind: Any) -> None:
+    assert Method("vanilla", Kernel()).run(mini(k=2, kind=kind)).timing["labelled_per_query"] == 2
+
+
+def test_a_demonstration_with_several_templates_is_one_row() -> None:
+    several = Method("ensemble", Kernel(), sets=1, templates=3).run(mini(k=2))
+    assert several.timing["labelled_per_query"] == 2
+
+
+@pytest.mark.parametrize("by_queries", [False, True])
+def test_the_queries_of_a_view_are_shown_its_demonstrations(by_queries: bool) -> None:
+    def two_views(data: Any) -> Any:
+        lists = ([[0, 1]] * len(data.test_texts), [[7, 8]] * len(data.test_texts))
+        views = [data.on(demonstrations=shown) for shown in lists]
+        rows, _ = yield [view.ask(prompts=view.queries if by_queries else None) for view in views]
+        return views[0].predictions(rows)
+
+    assert run(two_views).timing["labelled_per_query"] == 4
+
+
+def test_a_data_set_that_fails_has_the_costs_of_what_was_asked() -> None:
+    """Signature and costs do not depend on whether the method could learn from the rows that it got."""
+    complete = Method("temperature_scaling", Kernel(), calibration_number=4).run(mini())
+    broken = Kernel(fails=lambda feature, prompt: OutputError("gone"))
+    failed = Method("temperature_scaling", broken, calibration_number=4).run(mini(), on_error="collect")
+    for name in ("training_prompts", "labelled_in_training"):
+        assert failed.timing[name] == complete.timing[name] > 0
+    assert failed.signature.fields["method"] == complete.signature.fields["method"] == "temperature_scaling paper n=4"
+    assert failed.details["mini"].failed == len(mini()[0])
+
+
 def test_prompts_that_a_method_wrote_itself_are_not_those_of_the_benchmark() -> None:
     """It answers the queries without their demonstrations, whatever the benchmark shows."""
 
@@ -154,6 +187,19 @@ def test_a_further_model_is_asked_and_recorded(tmp_path: Path) -> None:
     assert not [line for finding in verify(read) for line in finding.contradicted]
 
 
+def test_the_kernel_of_the_method_is_no_further_model() -> None:
+    kernel = Kernel()
+
+    def asks_twice(data: Any) -> Any:
+        rows, again = yield [data.ask(), data.ask(kernel=kernel)]
+        assert rows == again
+        return rows
+
+    result = run(asks_twice, kernel=kernel)
+    assert result.timing["test_prompts"] == len(kernel.ran)
+    assert not result.provenance.further_models
+
+
 def test_a_further_model_has_its_own_predictions_in_a_store(tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
     judges = [Judge(), Judge()]
@@ -202,6 +248,21 @@ def test_methods_compose_by_their_records() -> None:
     benchmark[0].set_demonstration_sampler(lists[: len(benchmark[0].test_set())])
     alone = Method("batch_calibration", Kernel(), batch_size=2).run(benchmark)
     assert dict(composed) == dict(alone)
+
+
+def test_a_method_inside_another_has_the_same_variant() -> None:
+    def inside(data: Any) -> Any:
+        return (yield from METHODS["contextual_calibration"](data))
+
+    spec = MethodSpec("inside", "Inside", inside)
+    alone = Method("contextual_calibration", Kernel(), "0.1.1", calibration_number=4).run(mini())
+    assert dict(Method(spec, Kernel(), "0.1.1", calibration_number=4).run(mini())) == dict(alone)
+
+    def not_in_the_release(data: Any) -> Any:
+        return (yield from METHODS["dc_pmi"](data))
+
+    with pytest.raises(ArgumentError, match="the release has no method 'dc_pmi'"):
+        Method(MethodSpec("inside", "Inside", not_in_the_release), Kernel(), "0.1.1").run(mini())
 
 
 def test_a_row_is_not_changed_by_what_other_methods_read() -> None:

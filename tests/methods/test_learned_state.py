@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -81,6 +83,37 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     save_state(path, mixed(means=numpy.array([[1.0], [numpy.nan]])), LABEL_SPACE)
     with pytest.raises(SchemaError, match="means: not all numbers are finite"):
+        load_state(path, Mixed)
+
+
+def test_numbers_that_are_not_real_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    save_state(path, mixed(means=numpy.array([[1.0], [1j]])), LABEL_SPACE)
+    with pytest.raises(SchemaError, match="means: expected real numbers"):
+        load_state(path, Mixed)
+
+
+@pytest.mark.parametrize("forged", ["encrypted", "compression", "size"])
+def test_a_forged_archive_is_refused(tmp_path: Path, forged: str) -> None:
+    path = tmp_path / "state.npz"
+    save_state(path, mixed(), LABEL_SPACE)
+    content = bytearray(path.read_bytes())
+    entry = content.find(b"PK\x01\x02")  # the first entry of the table of contents
+    if forged == "encrypted":
+        content[entry + 8] |= 1
+    elif forged == "compression":
+        content[entry + 10] = 99
+    else:
+        head = zipfile.ZipFile(path).read("head.npy")
+        array = io.BytesIO()
+        huge = {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)}
+        numpy.lib.format.write_array_header_1_0(array, huge)  # type: ignore[no-untyped-call]
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("head.npy", head)
+            archive.writestr("means.npy", array.getvalue())
+        content = bytearray(path.read_bytes())
+    path.write_bytes(content)
+    with pytest.raises(SchemaError, match="the saved state cannot be read"):
         load_state(path, Mixed)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 from typing import Any
 
+import numpy
 import pytest
 
 from StaICC import Method, Normal
@@ -58,3 +59,30 @@ def test_failures_labels_and_zeros_keep_their_places() -> None:
     assert as_probabilities([1, 0], "logits") == as_stated([1, 0], "logits") == [1, 0]
     assert as_probabilities([failure], "logits") == as_stated([failure], "logits") == [failure]
     assert as_stated([[3.0, 1.0]], "logits") == [[3.0, 1.0]], "no probabilities: left as they are"
+    reply = "no label"
+    assert as_probabilities([[3.0, 1.0], reply], "probabilities") == [[0.75, 0.25], reply]
+    assert as_stated([reply, (1.0, 0.0), numpy.array([0.0, 1.0])], "logits") == [
+        reply,
+        [0.0, -math.inf],
+        [-math.inf, 0.0],
+    ]
+
+
+def test_shares_of_replies_are_not_read_as_logits_if_some_have_no_label() -> None:
+    class Writer:
+        def __call__(self, prompt: str, label_space: list[str]) -> list[float]:
+            return shares(prompt, label_space)
+
+        def generate(self, prompts: list[str], max_new_tokens: int, stop: Any = (), **how: Any) -> list[str]:
+            texts = []
+            for prompt in prompts:
+                number = hashlib.sha256(f"{prompt}{how}".encode()).digest()[0]
+                texts.append(["food", "travel", "weather", "none of these"][number % 4])
+            return texts
+
+    results = []
+    for outputs in ("auto", "logits"):
+        benchmark = Normal(datasets=["mini"], limit=32, outputs=outputs, unparsed="excluded")  # type: ignore[arg-type]
+        results.append(Method("generate", Writer(), samples=2, temperature=0.7).run(benchmark))
+    assert results[0].details["mini"].unparsed
+    assert results[1].averaged == pytest.approx(results[0].averaged, abs=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Sequence
@@ -160,6 +161,25 @@ def test_sa_icl_keeps_the_surest_order(variant: str) -> None:
     assert (
         method.inference_interface(experimentor.prompt_set()[1], experimentor.get_label_space(), 3, 2, 6) == chosen[1]
     )
+
+
+def test_the_surest_order_of_logits_is_that_of_their_probabilities() -> None:
+    """A model that returns logits has the predictions that it has with the softmax of them."""
+
+    class Probabilities:
+        def __call__(self, prompt: str, label_space: Sequence[str]) -> list[float]:
+            scores = [1 + hashlib.sha256(f"{prompt}{label}".encode()).digest()[0] for label in label_space]
+            return [score / sum(scores) for score in scores]
+
+    class Logits(Probabilities):
+        def __call__(self, prompt: str, label_space: Sequence[str]) -> list[float]:
+            return [math.log(value) - 5 for value in super().__call__(prompt, label_space)]
+
+    expected, logits = (
+        Method("sa_icl", kernel, encoder="bm25").run(Normal(k=2, datasets=["mini"], limit=16)).averaged
+        for kernel in (Probabilities(), Logits())
+    )
+    assert logits == pytest.approx(expected, abs=1e-9)
 
 
 words = st.lists(st.sampled_from(["red", "blue", "Green", "a", "the", "cat!"]), min_size=1, max_size=6).map(" ".join)

@@ -1,11 +1,15 @@
-"""Methods that a user writes: identified with what they learn; their texts are no replies."""
+"""Methods that a user writes: identified with what they learn, told what they do wrong; their texts are no replies."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
-from StaICC import Method, MethodSpec, generated_text
+import pytest
+
+from StaICC import Method, MethodSpec, generated_text, option
+from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import code_mark
 from StaICC.inference.model_warnings import ending_warnings
@@ -77,3 +81,84 @@ def test_texts_that_were_asked_without_labels_are_no_replies() -> None:
     assert of_texts == ["1 of 2 texts stopped at max_tokens=4, so they may be incomplete; raise it"]
     of_replies = ending_warnings("max_tokens=4", with_labels, [cut, named])
     assert of_replies == ["1 of 2 replies stopped at max_tokens=4 without a label; raise it"]
+
+
+Mistake = Callable[[Any], Any]
+"""What a method does wrong with its data before its first request."""
+
+MISTAKES: list[tuple[Mistake, str]] = [
+    (lambda data: data.on(demonstrations=[[0]] * 3), "demonstrations: got 3 lists, expected one for each of the 4"),
+    (lambda data: data.on(demonstrations=[[0]] * 97), "demonstrations: got 97 lists, expected one for each of the 4"),
+    (lambda data: data.on(demonstrations=[[0, 1]] * 3 + [[0]]), r"row 3 of .* has 1 positions, expected 2, as row 0"),
+    (lambda data: data.on(demonstrations=[[0], [999], [0], [0]]), r"row 1 of .* must be an integer from 0 .*, not 999"),
+    (lambda data: data.on(demonstrations=3), "demonstrations must be a list of lists of positions, not 3"),
+    (lambda data: data.on(query_texts=["one", "two"]), r"expected 1 input texts, as a row of mini has, not"),
+    (lambda data: data.on(template="{text} is {label}"), r"template: got .*, expected a template, or 4 digits"),
+    (lambda data: data.ask([query.prompt for query in data.queries]), r"feature: got .* data\.ask\(prompts=\.\.\.\)"),
+    (lambda data: data.predictions(None), r"got None as predictions; .* return data\.predictions\(rows\)"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "message"), MISTAKES)
+def test_mistakes_of_a_method_are_refused_before_anything_is_computed(mistake: Mistake, message: str) -> None:
+    kernel = Kernel()
+
+    def method(data: Any) -> Any:
+        mistake(data)
+        (rows,) = yield [data.ask()]
+        return data.predictions(rows)
+
+    with pytest.raises(ArgumentError, match=message):
+        Method(MethodSpec("mine", "Mine", method), kernel).run(mini())
+    assert not kernel.ran
+
+
+def test_a_single_text_and_an_array_of_positions_are_accepted() -> None:
+    """What methods naturally have: one text of a row with one, and positions that NumPy sorted."""
+    numpy = pytest.importorskip("numpy")
+    views: list[Any] = []
+
+    def method(data: Any) -> Any:
+        views.append(data.on(demonstrations=numpy.array([[1, 0]] * 4), query_texts="N/A"))
+        (rows,) = yield [data.ask()]
+        return data.predictions(rows)
+
+    Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
+    assert views[0].demonstrations == [[1, 0]] * 4
+    assert all(query.prompt.count("N/A") == 1 for query in views[0].queries)
+
+
+def method_of(ending: Mistake, steps: Mistake | None = None) -> MethodSpec:
+    def method(data: Any) -> Any:
+        rows = yield [data.ask()] if steps is None else steps(data)
+        return ending(data.on(demonstrations=data.demonstrations).predictions(rows[0]))
+
+    return MethodSpec("mine", "Mine", method)
+
+
+def test_mistakes_of_the_steps_are_said_with_what_to_write() -> None:
+    without_brackets = method_of(lambda predictions: predictions, lambda data: data.ask())
+    with pytest.raises(ArgumentError, match=r"Mine.* yielded a request, expected .* yield \[data\.ask\(\.\.\.\)\]"):
+        Method(without_brackets, Kernel()).run(mini())
+    with pytest.raises(ArgumentError, match=r"Mine.* got None as predictions; .* return data\.predictions\(rows\)"):
+        Method(method_of(lambda predictions: None), Kernel()).run(mini())
+    with pytest.raises(ArgumentError, match=r"got 8 predictions, expected 4, .* view\.predictions\(rows\)"):
+        Method(method_of(lambda predictions: predictions), Kernel()).run(mini())
+
+
+def test_what_is_no_method_or_kernel_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ArgumentError, match=r"method: got <function shifted.*, expected .* MethodSpec\('my_method'"):
+        Method(shifted, Kernel())  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"got the text 'ppm', expected .* load_kernel\('ppm'\)"):
+        Method("vanilla", "ppm")  # type: ignore[arg-type]
+
+
+def test_the_type_of_an_option_is_named_whether_or_not_annotations_are_postponed() -> None:
+    as_types = make_dataclass("Options", [("weight", float, option(0.5, "A weight."))], frozen=True)
+    as_texts = make_dataclass("Options", [("weight", "float", option(0.5, "A weight."))], frozen=True)
+    for record in (as_types, as_texts):
+        spec = MethodSpec("mine", "Mine", shifted, options=record)
+        with pytest.raises(ArgumentError, match=r"mine, option 'weight': got 'heavy', expected float$"):
+            Method(spec, Kernel(), weight="heavy")
+    with pytest.raises(ArgumentError, match=r"mine has no options; got 'weight'"):
+        Method(MethodSpec("mine", "Mine", shifted), Kernel(), weight=1.0)

@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
+from StaICC import Normal, compare
+from StaICC.comparing.verdicts import Untested
 from StaICC.errors import UndefinedMetricError
+from StaICC.metrics import paired_tests
 from StaICC.metrics.balanced_accuracy import balanced_accuracy
 from StaICC.metrics.confidence_auroc import auroc_confidence
 from StaICC.metrics.debiased_calibration_error import debiased_calibration_error
+from StaICC.metrics.intervals import Interval, NoInterval
 from StaICC.metrics.matthews import matthews
 from StaICC.metrics.risk_coverage import aurc
+from StaICC.metrics.scores import SCORES, STATISTICS
+from StaICC.metrics.statistics import Sample
 
 Inputs = tuple[np.ndarray, np.ndarray]
 
@@ -177,3 +183,75 @@ def test_a_score_is_undefined_with_the_reason(metric: Callable[..., float], trut
 def test_a_metric_of_nothing_is_undefined(metric: Callable[..., float]) -> None:
     with pytest.raises(UndefinedMetricError, match="nothing"):
         metric([], [])
+
+
+# -- intervals and tests
+
+
+def sample_with_wrong(n_wrong: int, n_rows: int = 40) -> tuple[Sample, list[list[float]]]:
+    """Predictions of label 0, of which some are wrong; those have the lower confidences, but for one."""
+    truth = [1] * n_wrong + [0] * (n_rows - n_wrong)
+    rows = [[0.6 + row / 200, 0.4 - row / 200] for row in range(n_rows)]
+    rows[0] = [0.95, 0.05]
+    return Sample(truth, range(n_rows), n_rows, 2), rows
+
+
+def test_the_auroc_of_confidence_has_an_interval_if_five_rows_of_each_kind_are_there() -> None:
+    statistic = STATISTICS["auroc_confidence"]
+    sample, rows = sample_with_wrong(5)
+    interval = statistic.interval(sample, rows, 0.95)
+    assert isinstance(interval, Interval)
+    assert interval.low < auroc_confidence(sample.truth, rows) < interval.high
+    for n_wrong, reason in ((4, "4 test rows have a wrong prediction, expected 5"), (0, "all 40 predictions are corr")):
+        withheld = statistic.interval(*sample_with_wrong(n_wrong), 0.95)
+        assert isinstance(withheld, NoInterval)
+        assert withheld.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("key", ["auroc_confidence", "aurc"])
+def test_the_influence_of_a_row_is_the_derivative_by_its_weight(key: str) -> None:
+    """As a quotient: the change of the metric if a row is there twice, of a sample of 2,000 rows."""
+    generator = np.random.default_rng(5)
+    confidences = 0.5 + generator.random(2000) / 2
+    truth = (generator.random(2000) > confidences).astype(int).tolist()
+    rows = [[confidence, 1 - confidence] for confidence in confidences.tolist()]
+    metric = SCORES[key].metric
+    assert metric is not None
+    influences = STATISTICS[key].of_run(Sample(truth, range(2000), 2000, 2), rows).rows
+    assert math.fsum(influences) == pytest.approx(0.0, abs=1e-9)
+    value = metric(truth, rows)
+    for row in range(0, 2000, 100):
+        change = metric([*truth, truth[row]], [*rows, rows[row]]) - value
+        assert change * 2000 == pytest.approx(influences[row] * 2000, abs=0.01)
+
+
+def test_matthews_and_the_debiased_error_have_values_and_reasons_in_comparisons() -> None:
+    def often_the_first(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.5, 0.3, 0.2] if len(prompt) % 3 else [0.2, 0.3, 0.5]
+
+    def often_the_last(prompt: str, label_space: list[str]) -> list[float]:
+        return [0.2, 0.3, 0.5] if len(prompt) % 3 else [0.5, 0.3, 0.2]
+
+    benchmark = Normal(datasets=["mini"], limit=12, metrics="standard+matthews+debiased_calibration_error")
+    first, second = benchmark(often_the_first), benchmark(often_the_last)
+    for key in ("matthews", "debiased_calibration_error"):
+        overall = compare(first, second, key).overall
+        assert overall.values == pytest.approx((first.averaged[key], second.averaged[key]))
+        assert isinstance(overall.outcome, Untested)
+        assert f"{key} has no test" in overall.outcome.reason
+        assert f"interval of {key} is undefined" in str(first)
+
+
+def test_selective_prediction_is_tested_in_both_directions() -> None:
+    """A model whose confidence orders its predictions perfectly, next to one with the opposite order."""
+    n_rows = 100
+    truth = [0] * 60 + [1] * 40
+    informative = [[0.9 - row / 250, 0.1 + row / 250] for row in range(n_rows)]
+    opposite = informative[::-1]
+    sample = Sample(truth, range(n_rows), n_rows, 2)
+    for key in ("auroc_confidence", "aurc"):
+        terms = [STATISTICS[key].of_run(sample, run) for run in (informative, opposite)]
+        difference = paired_tests.paired_difference([(1.0, terms[0])], [(1.0, terms[1])])
+        assert (difference.difference > 0.0) is (key == "auroc_confidence")
+        assert paired_tests.p_value(difference) < 0.01
+        assert paired_tests.p_value(difference.negated) == pytest.approx(paired_tests.p_value(difference))

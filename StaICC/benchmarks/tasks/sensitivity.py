@@ -110,7 +110,7 @@ def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
             alternative that is taken, from 0 to 2. The parts are instruction, input prefix, label prefix, label affix.
 
     Raises:
-        ArgumentError: The card of the data set has no alternatives.
+        ArgumentError: The card of the data set has no alternatives, or the row is none.
     """
     alternatives = task_input.card.alternatives
     if alternatives is None:
@@ -119,6 +119,10 @@ def template_of_levels(task_input: TaskInput, levels: str) -> PromptSettings:
             "its card 'alternatives' (three levels of instruction, input prefixes, label prefix, label affix)"
         )
     part_names = [field.name for field in dataclasses.fields(alternatives)]
+    if len(levels) != len(part_names) or not set(levels) <= set("012"):
+        raise errors.ArgumentError(
+            f"template: got {levels!r}, expected a template, or {len(part_names)} digits from 0 to 2, such as '1012'"
+        )
     parts = {}
     for name, level in zip(part_names, levels, strict=True):
         alternatives_of_part = getattr(alternatives, name)

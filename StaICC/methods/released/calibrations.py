@@ -643,6 +643,11 @@ def _calibration_of(state: Any, label_space: list[str], facts: Mapping[str, Any]
     gave_up = calibration.variant == "0.1.1" and isinstance(state, released.NotCalibrated)
     if not isinstance(state, expected) and not gave_up:
         raise SchemaError(f"a {name} has a {expected.__name__}: got a {type(state).__name__}")
+    if isinstance(state, AnchorState) and max(state.labels) >= len(label_space):
+        raise SchemaError(f"labels: got the label index {max(state.labels)}, the label space has {len(label_space)}")
+    # The release divides by the mean of whatever the model returns, such as negative logits.
+    if isinstance(state, PriorState) and calibration.variant != "0.1.1" and min(state.prior) <= 0:
+        raise SchemaError(f"prior: got {min(state.prior)}, expected positive numbers: predictions are divided by them")
     calibration.state = state
     calibration.training_prompts = int(facts["training_prompts"])
     return calibration

@@ -268,6 +268,11 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
         ({"values": {"prior": [0.5, 0.5], "read_as": "guesses"}}, "got 'guesses', expected"),
         ({"values": {}}, "expected .'prior', 'read_as'."),
         ({"label_space": []}, "cannot be read"),
+        ({"label_space": "no"}, "expected a list of texts"),
+        ({"format": True}, "expected a number from 1"),
+        ({"format": -1}, "expected a number from 1"),
+        ({"values": {"prior": [0.0, 1.0], "read_as": "probabilities"}}, "prior: got 0.0, expected positive numbers"),
+        ({"values": {"prior": [-0.5, 1.5], "read_as": "probabilities"}}, "prior: got -0.5, expected positive numbers"),
     ]:
         path.write_text(json.dumps(whole | change))
         with pytest.raises(SchemaError, match=message):
@@ -285,6 +290,13 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.npz").write_bytes(data[: len(data) // 2])
     with pytest.raises(SchemaError, match="cannot be read"):
         sc.load_calibration(tmp_path / "cut.npz")
+    anchors = all_trained()[3]
+    anchors.save(path)
+    whole = json.loads(path.read_text())
+    whole["values"]["labels"][0] = len(LABELS)
+    path.write_text(json.dumps(whole))
+    with pytest.raises(SchemaError, match="got the label index 2, the label space has 2"):
+        sc.load_calibration(path)
     with pytest.raises(ArgumentError, match="not trained"):
         HiddenCalibration(LABELS).save(tmp_path / "none.json")
 
