@@ -12,6 +12,12 @@ from StaICC.metrics.diagnosis import entropy, entropy_of_mean
 from StaICC.metrics.intervals import Interval
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic, interval_from_distance
 
+_STANDARD_ERRORS = (0.5, 1.0, 1.5, 2.0)
+"""How much less even the alternatives to the mean are. The lower limit of a 95 % interval has 1.96 standard errors."""
+
+_ROUNDING = 1e-9
+"""Vectors that are shorter than this differ from 0 by rounding alone."""
+
 
 class EntropyOfMean(Statistic):
     """The entropy of the mean prediction."""
@@ -48,7 +54,8 @@ class EntropyOfMean(Statistic):
         contributes ``-sum(p * log(m)) / queries``, its influence up to a constant; these add up to the entropy.
 
         Chance lowers the entropy on average: the mean of few predictions is less even than that of all. So it is its
-        own lower estimate; the upper one is :func:`code_lengths`.
+        own lower estimate, with :func:`code_lengths_of_less_even_means` as alternatives; the upper one is
+        :func:`code_lengths`.
         """
         count = len(predictions)
         label_sums = sums_by_label(predictions)
@@ -68,6 +75,9 @@ class EntropyOfMean(Statistic):
         certain_sums[likeliest] += new_queries
         even_sums = sums_nearest_to_weights(label_sums, [1.0] * len(label_sums), new_queries)
         new_count = count + new_queries
+        alternatives = []
+        for lengths in code_lengths_of_less_even_means(sample, predictions):
+            alternatives.append([length / count for length in lengths])
         return Contributions(
             value=entropy_of_mean(predictions),
             rows=[row_sum / count for row_sum in sample.sums(scores)],
@@ -75,6 +85,7 @@ class EntropyOfMean(Statistic):
             highest_after_row=entropy([total / new_count for total in even_sums]),
             range_width=math.log(len(label_sums)),
             upper_rows=[length / count for length in code_lengths(sample, predictions)],
+            lower_alternatives=tuple(alternatives),
         )
 
 
@@ -95,6 +106,73 @@ def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
     for sums, means in zip(row_sums, means_of_other_rows(row_sums, sample.sizes), strict=True):
         lengths.append(-math.fsum(row_sum * math.log(mean) for row_sum, mean in zip(sums, means, strict=True)))
     return lengths
+
+
+def code_lengths_of_less_even_means(sample: Sample, predictions: Sequence[Any]) -> list[list[float]]:
+    """Return the code lengths of each test row for several means that are less even than that of the sample.
+
+    The true mean q is not known. With it, the code lengths ``-sum(p * log(q))`` of the rows would have the true entropy
+    as their expected value, and their variance would be right. With the mean m of the sample, their sum is the lowest;
+    their variance is too small if m is more even than q. Near the uniform distribution this matters: there all
+    ``log(m)`` are nearly the same, so that the code lengths of all rows are, whatever q is. So the test of the claim
+    that the entropy is large uses the mean that makes it hardest, of m and of those which are up to two standard errors
+    less even (:func:`_standard_shift`).
+
+    Args:
+        sample: The queries.
+        predictions: The probabilities of each query.
+    """
+    columns = row_sums_by_label(sample, predictions)
+    row_sums = list(zip(*columns, strict=True))
+    means = [math.fsum(column) / len(predictions) for column in columns]
+    shifts = _standard_shift(columns, means, sample.sizes)
+    if not any(shifts):
+        return []
+    lengths_by_mean: list[list[float]] = []
+    for standard_errors in _STANDARD_ERRORS:
+        surprises = []
+        for mean, shift in zip(means, shifts, strict=True):
+            shifted = mean + standard_errors * shift
+            if shifted > 0.0:
+                surprises.append(-math.log(shifted))
+            elif mean > 0.0:  # a label that occurs has a positive true mean, so this is too far
+                return lengths_by_mean
+            else:
+                surprises.append(0.0)
+        lengths_by_mean.append([math.fsum(map(mul, sums, surprises)) for sums in row_sums])
+    return lengths_by_mean
+
+
+def _standard_shift(columns: Sequence[Sequence[float]], means: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Return how the mean of each label changes if the entropy becomes one standard error smaller.
+
+    With x the sums of the labels over the queries of a row, minus their expected values, the entropy moves with
+    ``z = sum(x * log(m))``, and the change of each mean is the covariance of x and z over rows, divided by the standard
+    deviation of z and by the root of the number of rows. It does not depend on the size of z. If z is 0 in all rows,
+    because m is uniform, z is x of the label that varies most.
+
+    Args:
+        columns: For each label its sum over the queries of each row.
+        means: The mean m of each label.
+        sizes: Number of queries of each row.
+    """
+    deviations = []
+    for column, mean in zip(columns, means, strict=True):
+        deviations.append([total - size * mean for total, size in zip(column, sizes, strict=True)])
+    logarithms = [math.log(mean) if mean > 0.0 else 0.0 for mean in means]
+    z = [math.fsum(map(mul, row, logarithms)) for row in zip(*deviations, strict=True)]
+    if _length(z) <= _ROUNDING:
+        z = max(deviations, key=_length)
+    length = _length(z)
+    if length <= _ROUNDING:  # all rows are the same
+        return [0.0] * len(means)
+    count = math.fsum(sizes)
+    return [math.fsum(map(mul, values, z)) / length / count for values in deviations]
+
+
+def _length(vector: Sequence[float]) -> float:
+    """Return the Euclidean length of a vector."""
+    return math.sqrt(math.fsum(map(mul, vector, vector)))
 
 
 def means_of_other_rows(row_sums: Sequence[Sequence[float]], sizes: Sequence[float]) -> list[list[float]]:

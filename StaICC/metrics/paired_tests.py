@@ -29,7 +29,8 @@ large on average; with a sum that was chosen on other rows, it is too small. For
 the signs of the confidence bins, for entropies and divergences the means of the predictions.
 
 The upper estimate of the calibration error is a sum of absolute values, one for each confidence bin. If the sign of a
-bin is uncertain, the one that makes the lower limit of the difference lowest is used (:func:`_with_lowest_limit`).
+bin is uncertain, the one that makes the lower limit of the difference lowest is used (:func:`_with_lowest_limit`). In
+the same way, the lower estimate of the entropy has a choice of means (:func:`_with_lowest_alternative`).
 
 **Bias.** The bias of macro F1 is estimated, and subtracted from the observed difference before it is tested.
 
@@ -55,7 +56,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import mul, sub
+from operator import add, mul, sub
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -344,7 +345,29 @@ def _lower_steps(signed_terms: _SignedTerms, cluster_shares: Sequence[float] | N
                 # A term a becomes -a, so 2 a is subtracted from each step.
                 sign_changes.append([2.0 * weight * contribution for contribution in uncertain_term])
     steps = _row_steps(weighted_rows, math.fsum(totals), cluster_shares)
+    for weight, term in signed_terms:
+        if weight > 0.0:
+            steps = _with_lowest_alternative(steps, weight, term)
     return _with_lowest_limit(steps, sign_changes)
+
+
+def _with_lowest_alternative(steps: list[float], weight: float, term: Contributions) -> list[float]:
+    """Return the steps with the lower estimate of a term that makes the lower confidence limit of their sum lowest.
+
+    The estimate with the lowest sum can have too small a variance, so that its lower limit is not the lowest one.
+
+    Args:
+        steps: One step for each row, with the lower estimate of the term.
+        weight: The weight of the term, positive.
+        term: The term.
+    """
+    lower_rows = term.rows if term.lower_rows is None else term.lower_rows
+    candidates = [steps]
+    for alternative in term.lower_alternatives:
+        changes = [weight * (other - own) for other, own in zip(alternative, lower_rows, strict=True)]
+        candidates.append(list(map(add, steps, changes)))
+    z = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0)
+    return min(candidates, key=lambda candidate: _lower_limit(candidate, z))
 
 
 def _with_lowest_limit(steps: list[float], sign_changes: Sequence[Sequence[float]]) -> list[float]:

@@ -67,6 +67,9 @@ class Contributions:
     upper_rows: Sequence[float] | None = None
     """Contributions that add up to an estimate whose expected value is at least the true value. The claim that the run
     has the smaller value is tested with them. ``None``: the same as :attr:`rows`."""
+    lower_alternatives: tuple[Sequence[float], ...] = ()
+    """Other contributions that could be in the place of the lower estimate. The claim that the run has the larger value
+    is tested with those that make it hardest."""
     uncertain_terms: tuple[Sequence[float], ...] = ()
     """The terms of the contributions that might have the opposite sign; each has one number for each test row.
 
@@ -78,7 +81,7 @@ class Contributions:
     @property
     def has_one_sided_estimates(self) -> bool:
         """Whether claims about the run are tested with an estimate that differs from its value."""
-        return self.lower_rows is not None or self.upper_rows is not None
+        return self.lower_rows is not None or self.upper_rows is not None or bool(self.lower_alternatives)
 
 
 @dataclass(frozen=True, slots=True)

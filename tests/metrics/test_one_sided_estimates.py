@@ -265,6 +265,46 @@ def test_equal_calibration_errors_of_rare_errors_are_called_different_in_at_most
     assert 0.01 < size <= 0.055
 
 
+@pytest.mark.parametrize(
+    ("rows", "share", "least"), [(128, 0.55, 0.0), (128, 0.6, 0.005), (50, 0.7, 0.005), (250, 0.6, 0.01)]
+)
+def test_equal_entropies_near_the_uniform_distribution_are_called_different_in_at_most_45_of_1000_samples(
+    rows: int, share: float, least: float
+) -> None:
+    """The exact size: always (share, 1 - share), or certain, with the first label in this share of the rows.
+
+    A mean that is by chance more even than the true one has a larger entropy and hardly any variance.
+    """
+    likely = stats.binom.ppf([1e-4, 1 - 1e-4], rows, share).astype(int)
+    size = 0.0
+    for first in range(likely[0], likely[1] + 1):
+        runs = [[[share, 1 - share]] * rows, [[1.0, 0.0]] * first + [[0.0, 1.0]] * (rows - first)]
+        found = of_pair(both(ENTROPY, Sample([0] * rows, range(rows), rows, 2), *runs))
+        if paired.too_few_rows(found) is None and paired.p_value(found) <= 0.05:
+            size += float(stats.binom.pmf(first, rows, share))
+    assert least <= size <= 0.045
+
+
+def test_a_mean_that_is_uniform_by_chance_does_not_show_a_larger_entropy() -> None:
+    """All its code lengths are log(2), so that they have no variance."""
+    certain = [[1.0, 0.0], [0.0, 1.0]] * 64
+    sample = Sample([0] * 128, range(128), 128, 2)
+    near = of_pair(both(ENTROPY, sample, certain, [[0.55, 0.45]] * 128))
+    far = of_pair(both(ENTROPY, sample, certain, [[0.65, 0.35]] * 128))
+    assert paired.upper_p_value(near) > 0.05
+    assert paired.upper_p_value(far) < 0.025
+
+
+def test_the_alternatives_are_code_lengths_of_means_up_to_two_standard_errors_less_even() -> None:
+    """For two labels and certain predictions, the standard error is that of a share."""
+    sample = Sample([0] * 100, range(100), 100, 2)
+    found = ENTROPY.of_run(sample, [[1.0, 0.0]] * 60 + [[0.0, 1.0]] * 40)
+    means = [0.6 + errors * math.sqrt(0.6 * 0.4 / 100) for errors in (0.5, 1.0, 1.5, 2.0)]
+    expected = [[-math.log(mean) / 100] * 60 + [-math.log(1 - mean) / 100] * 40 for mean in means]
+    assert [list(rows) for rows in found.lower_alternatives] == [pytest.approx(rows) for rows in expected]
+    assert ENTROPY.of_run(sample, [[0.6, 0.4]] * 100).lower_alternatives == ()  # its mean has no error
+
+
 @pytest.mark.parametrize("key", ["expected_calibration_error_1", "entropy", "DL div."])
 def test_a_run_with_each_query_twice_does_not_differ(key: str) -> None:
     sample, (run, _) = drawn(4, 3, n_rows=40, repeats=1)
