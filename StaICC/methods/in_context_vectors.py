@@ -23,6 +23,7 @@ from StaICC.methods.options import option
 from StaICC.methods.present_rows import without_failures
 from StaICC.methods.training_prompts import SameDemonstrations, labelled_prompts
 from StaICC.optional import Package
+from StaICC.prompting.prompt_text import question_only
 
 numpy = Package("numpy", "hf", "in-context vectors")
 
@@ -69,7 +70,7 @@ def learn_vectors(data: MethodData) -> Generator[Any, Any, Any]:
         raise ArgumentError(f"calibration_number: got {data.calibration_number}, expected at least 2, for a direction")
     inputs, labels = labelled_prompts(SameDemonstrations(data, []))
     label_prefix = data.settings.template.label_prefix
-    answers = [f"{label_prefix}{data.label_space[label]}" for label in labels]
+    answers = [question_only(f"{label_prefix}{data.label_space[label]}") for label in labels]
     input_states, answer_states = yield [
         data.ask("layers", prompts=inputs, role="train"),
         data.ask("layers", prompts=answers, role="train"),

@@ -1081,7 +1081,7 @@ def detectable_difference(difference: PairedDifference) -> float | None:
 
     Example:
         >>> steps = [1 / 512] * 80 + [-1 / 512] * 40 + [0] * 392
-        >>> round(detectable_difference(PairedDifference(0.6, 0.52, steps, -1 / 512, 1 / 512, 1.0)), 3)
+        >>> round(detectable_difference(PairedDifference(0.6, 0.6 - 40 / 512, steps, -1 / 512, 1 / 512)), 3)
         0.061
     """
     if not any(difference.steps) or too_few_rows(difference):

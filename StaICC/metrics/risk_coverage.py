@@ -32,8 +32,9 @@ def aurc(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]]) -> 
         Uziel and El-Yaniv 2019, "Bias-reduced uncertainty estimation for deep neural classifiers", ICLR.
 
     Example:
-        >>> aurc([0, 0, 1], [[0.9, 0.1], [0.6, 0.4], [0.75, 0.25]])  # risks: 0, 1/2, 1/3
-        0.2777777777777778
+        >>> area = aurc([0, 0, 1], [[0.9, 0.1], [0.6, 0.4], [0.75, 0.25]])  # risks: 0, 1/2, 1/3
+        >>> round(area, 6)
+        0.277778
     """
     rows = check_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
