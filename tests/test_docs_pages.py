@@ -44,7 +44,9 @@ def test_files_that_the_page_names_exist() -> None:
 
 def test_every_file_of_the_package_is_listed_with_its_topic() -> None:
     """The topic is the first paragraph of the file. One topic needs no "and"."""
-    listed = dict(re.findall(r"^\| `([\w/]+\.py)` \| (.+) \|$", ARCHITECTURE, re.MULTILINE))
+    lines = re.findall(r"^\| `([\w/]+\.py)` \| (.+) \|$", ARCHITECTURE, re.MULTILINE)
+    listed = dict(lines)
+    assert len(lines) == len(listed), "a file is listed twice"
     package = ROOT / "StaICC"
     files = {path for path in package.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")}
     topics = {}

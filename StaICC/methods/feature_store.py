@@ -48,23 +48,29 @@ class FeatureStore:
         return {prompt: features for prompt, features in found.items() if features.keys() == self._needed[prompt]}
 
     def put_many(self, answers: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
-        """Store features; return those of which others were stored earlier, by another run or process."""
+        """Store features; return those that differ from what is kept.
+
+        Another run or process may have stored a feature earlier. Prompts that differ in their labels only share a
+        feature of their text. All of them then have the value that the store keeps.
+        """
         computed = {prompt: features for prompt, features in answers if isinstance(features, Features)}
         changed: dict[PromptKey, Answer] = {}
         for feature, store in self._stores.items():
-            prompt_of_stored_key = {}
-            to_store = {}
+            prompts_of_key: dict[PromptKey, list[PromptKey]] = {}
+            to_store: dict[PromptKey, Answer] = {}
             for prompt, features in computed.items():
                 if feature in features:
                     key = stored_key(feature, prompt)
-                    prompt_of_stored_key[key] = prompt
-                    to_store[key] = _as_stored(feature, features)
+                    prompts_of_key.setdefault(key, []).append(prompt)
+                    to_store.setdefault(key, _as_stored(feature, features))
             stored_earlier = store.put_many(list(to_store.items()))
-            for key, answer in stored_earlier.items():
-                prompt = prompt_of_stored_key[key]
-                features = computed[prompt]
-                features[feature] = _value_of(feature, answer)
-                changed[prompt] = features
+            for key, prompts in prompts_of_key.items():
+                kept = _value_of(feature, stored_earlier.get(key, to_store[key]))
+                for prompt in prompts:
+                    features = computed[prompt]
+                    if features[feature] != kept:
+                        features[feature] = kept
+                        changed[prompt] = features
         return changed
 
     def version(self) -> object:

@@ -548,7 +548,7 @@ def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part:
             f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query; rows of a view are "
             "returned by this view: view.predictions(rows)"
         )
-    # The collector knows predictions by prompt. Those of a method may differ for equal prompts, so a number stands in
+    # The collector knows predictions by prompt. Those of a method may differ for equal prompts, so a number takes
     # the place of each prompt.
     answers: dict[Any, Any] = {}
     prompts: dict[Any, Any] = {}

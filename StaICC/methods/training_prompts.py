@@ -7,7 +7,7 @@ nothing about any label (Zhao et al. 2021) or has random words of the domain (Fe
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -268,15 +268,26 @@ def random_word_prompts(source: TrainingSource, sample_length: int) -> list[Any]
     return prompts_about(source, random_texts(texts_of_rows, lengths))
 
 
-def prompts_about(source: TrainingSource, texts: Iterator[Sequence[str]]) -> list[Any]:
-    """Write ``source.calibration_number`` prompts about given texts, with demonstrations of the calibration set."""
+def prompts_about(
+    source: TrainingSource,
+    texts: Iterator[Sequence[str]],
+    draw: Callable[[StableRandom, int, int], list[int]] = StableRandom.sample_indexes,
+) -> list[Any]:
+    """Write ``source.calibration_number`` prompts about given texts, with demonstrations of the calibration set.
+
+    Args:
+        source: A method's data.
+        texts: The input texts of each prompt, at least as many as prompts.
+        draw: Draws the positions of the demonstrations of a prompt, from a generator, the number of rows and ``k``;
+            without repetition by default.
+    """
     rows = checked_rows(source)
     number = checked_number(source)
     k = validate_integer("k", source.k, 0)
     generator = StableRandom()
     prompts = []
     for query in itertools.islice(texts, number):
-        positions = generator.sample_indexes(len(rows), k)
+        positions = draw(generator, len(rows), k)
         prompts.append(source.write([rows[position] for position in positions], query))
     return prompts
 

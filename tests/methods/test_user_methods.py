@@ -1,4 +1,4 @@
-"""Methods that a user writes: identified with what they learn, told what they do wrong; their texts are no replies."""
+"""Methods that a user writes: their identity with what they learn, messages about mistakes, generated texts."""
 
 from __future__ import annotations
 

@@ -385,7 +385,21 @@ class HiddenCalibration(_CentroidCalibration):
         return released.HIDDEN if self.variant == "0.1.1" else hidden(per_label)
 
 
-class KNNPrompting(_NearnessCalibration):
+class _NeighbourCalibration(_NearnessCalibration):
+    """Takes ``knn_k``, the number of nearest neighbours that vote."""
+
+    feature: ClassVar[Feature] = "vocabulary"
+
+    def __init__(self, label_space: Sequence[str], knn_k: int = VOTERS, *, variant: str = "paper") -> None:
+        super().__init__(label_space, variant=variant)
+        self.knn_k = validate_integer("knn_k", knn_k, 1)
+
+    def options(self) -> dict[str, Any]:
+        """Return the number of neighbours."""
+        return {"knn_k": self.knn_k}
+
+
+class KNNPrompting(_NeighbourCalibration):
     """k-nearest-neighbour prompting (Xu et al. 2023); see ``methods/knn_prompt``.
 
     ``variant="0.1.1"``: Euclidean distance of logits, softmax of the votes' counts, rows with repetition; where a label
@@ -399,15 +413,6 @@ class KNNPrompting(_NearnessCalibration):
     """
 
     name: ClassVar[str] = "knn_prompt"
-    feature: ClassVar[Feature] = "vocabulary"
-
-    def __init__(self, label_space: Sequence[str], knn_k: int = VOTERS, *, variant: str = "paper") -> None:
-        super().__init__(label_space, variant=variant)
-        self.knn_k = validate_integer("knn_k", knn_k, 1)
-
-    def options(self) -> dict[str, Any]:
-        """Return the number of neighbours."""
-        return {"knn_k": self.knn_k}
 
     def parts(self, per_label: int | None = None) -> Calibration:
         """Return the parts of the variant."""
@@ -437,7 +442,7 @@ class KNNPrompting(_NearnessCalibration):
         return [self.labels.count(label) for label in range(self.n_label)]
 
 
-class KNNPromptingCentroid(_CentroidCalibration):
+class KNNPromptingCentroid(_NeighbourCalibration, _CentroidCalibration):
     """k-nearest-neighbour prompting with one centroid for each label; see ``methods/knn_prompt_centroid``.
 
     ``variant="0.1.1"``: Euclidean distance of logits to mean logits; rows with repetition; where a label was not drawn,
@@ -450,15 +455,6 @@ class KNNPromptingCentroid(_CentroidCalibration):
     """
 
     name: ClassVar[str] = "knn_prompt_centroid"
-    feature: ClassVar[Feature] = "vocabulary"
-
-    def __init__(self, label_space: Sequence[str], knn_k: int = VOTERS, *, variant: str = "paper") -> None:
-        super().__init__(label_space, variant=variant)
-        self.knn_k = validate_integer("knn_k", knn_k, 1)
-
-    def options(self) -> dict[str, Any]:
-        """Return the number of neighbours."""
-        return {"knn_k": self.knn_k}
 
     def parts(self, per_label: int | None = None) -> Calibration:
         """Return the parts of the variant."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from StaICC.arguments import validate_integer
@@ -14,6 +13,7 @@ from StaICC.methods.training_prompts import (
     checked_number,
     checked_rows,
     label_index,
+    prompts_about,
 )
 from StaICC.prompting.pseudo_queries import domain_queries
 from StaICC.prompting.stable_random import StableRandom
@@ -39,7 +39,7 @@ def labelled_prompts(source: TrainingSource) -> LabelledPrompts:
 def empty_prompts(source: TrainingSource) -> list[Any]:
     """Write prompts about empty texts."""
     columns = len(checked_rows(source)[0][0])
-    return _prompts_about(source, itertools.repeat(("",) * columns))
+    return prompts_about(source, itertools.repeat(("",) * columns), draw_with_repetition)
 
 
 def random_word_prompts(source: TrainingSource, sample_length: int) -> list[Any]:
@@ -48,17 +48,9 @@ def random_word_prompts(source: TrainingSource, sample_length: int) -> list[Any]
     sample_length = validate_integer("sample_length", sample_length, 1)
     plain: Any = [Row(tuple(rows[position][0]), 0) for position in range(len(rows))]
     view = SubsetView("the calibration set", plain, range(len(plain)), [])
-    return _prompts_about(source, domain_queries(view, sample_length))
+    return prompts_about(source, domain_queries(view, sample_length), draw_with_repetition)
 
 
-def _prompts_about(source: TrainingSource, texts: Iterator[Sequence[str]]) -> list[Any]:
-    """Write prompts about given texts, with demonstrations drawn with repetition."""
-    rows = checked_rows(source)
-    number = checked_number(source)
-    k = validate_integer("k", source.k, 0)
-    generator = StableRandom()
-    prompts = []
-    for query in itertools.islice(texts, number):
-        positions = [generator.integer(0, len(rows)) for _ in range(k)]
-        prompts.append(source.write([rows[position] for position in positions], query))
-    return prompts
+def draw_with_repetition(generator: StableRandom, size: int, number: int) -> list[int]:
+    """Draw positions of rows, each time from all rows, as the release does."""
+    return [generator.integer(0, size) for _ in range(number)]
