@@ -431,4 +431,7 @@ def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutco
     """
     if not isinstance(outcome, Tested):
         return outcome
-    return replace(outcome, holm=min(1.0, outcome.holm * conditions))
+    corrected_p = bonferroni(outcome.holm, conditions)
+    if corrected_p is None:
+        return outcome
+    return replace(outcome, holm=corrected_p)

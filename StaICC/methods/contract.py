@@ -22,7 +22,7 @@ from StaICC.arguments import known_name
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.task import Condition
 from StaICC.benchmarks.tasks.label_noise import L9
-from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivityTask, TemplateSensitivityTask
+from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivityTask
 from StaICC.datasets.catalogue import Template
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Answer, Inference
@@ -249,11 +249,6 @@ class MethodData:
             ArgumentError: It is demonstration sensitivity.
         """
         prompt_views.refuse_several_lists(self._experimentor)
-
-    @property
-    def has_several_lists(self) -> bool:
-        """Whether the benchmark shows each query several lists of demonstrations (demonstration sensitivity)."""
-        return isinstance(self._experimentor.task, DemonstrationSensitivityTask)
 
     # -- what a method asks and returns
 

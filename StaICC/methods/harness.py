@@ -162,13 +162,16 @@ def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:
         data.warn(f"{failed} of {len(rows)} training prompts have no prediction and are left out")
 
 
-def prompts_of_method(method: StartedMethod, caches: ModelCaches, part: Part) -> BaseExperimentor | None:
+def prompts_of_method(
+    method: StartedMethod, caches: ModelCaches, part: Part, reading: Reading
+) -> BaseExperimentor | None:
     """Return the data set with the prompts that a method chose: those of the first step without prompts to learn from.
 
     Args:
         method: The method.
         caches: Compute the features that it learns from.
         part: For messages and progress.
+        reading: How the method reads predictions, as in a run.
 
     Returns:
         The data set, without labels of test rows; ``None`` if this step has no request about all queries.
@@ -178,8 +181,14 @@ def prompts_of_method(method: StartedMethod, caches: ModelCaches, part: Part) ->
     """
     while method.requests is not None and method.role == "train":
         now = [request for request in method.requests if not request.ahead]
-        rows = iter(caches.rows(now, part))
-        method.advance([[] if request.ahead else next(rows) for request in method.requests])
+        computed = iter(caches.rows(now, part))
+        answers: list[list[Any]] = []
+        for request in method.requests:
+            if request.ahead:
+                answers.append([])
+            else:
+                answers.append(reading.rows(request, next(computed)))
+        method.advance(answers)
     for request in method.requests or ():
         if isinstance(request.prompts, BaseExperimentor):
             return request.prompts

@@ -274,7 +274,7 @@ class Method:
         self, started: Started, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs
     ) -> MethodOutcome:
         """Return the predictions of a method that has begun on a data set."""
-        reading = Reading(experimentor.outputs, self._is_model_itself)
+        reading = self._reading_of(experimentor)
         serve(started.method, started.data, caches, part, costs, reading, started.asked)
         predictions = reading.predictions(started.method.returned, started.data)
         return MethodOutcome(started.data, predictions, started.asked)
@@ -304,9 +304,15 @@ class Method:
         """
         with self._named(experimentor):
             started = self.started(experimentor)
-            chosen = prompts_of_method(started.method, ModelCaches(self.kernel), Part("prompts"))
+            chosen = prompts_of_method(
+                started.method, ModelCaches(self.kernel), Part("prompts"), self._reading_of(experimentor)
+            )
         prepared = cast("Experimentor", chosen or experimentor_of(started.data))
         return prepared.with_labels_of(cast("Experimentor", experimentor))
+
+    def _reading_of(self, experimentor: BaseExperimentor) -> Reading:
+        """Return how the method reads the predictions of the model on a data set."""
+        return Reading(experimentor.outputs, self._is_model_itself)
 
     @property
     def _is_model_itself(self) -> bool:

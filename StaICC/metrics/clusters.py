@@ -34,6 +34,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from StaICC.errors import UndefinedMetricError
+
 LEAST_CLUSTERS = 10
 """Fewest clusters of a data set for an interval or a test: the fewest for which coverage and error rates are measured
 (docs/comparing.md)."""
@@ -41,7 +43,12 @@ LEAST_CLUSTERS = 10
 _LARGEST_SHARE = 0.5
 """Least share of the queries with which a single cluster is too large: the others cannot show how it varies."""
 
-CLUSTER_METHOD = "clusters of test rows, cluster-robust variance CR2, t with Bell-McCaffrey degrees of freedom"
+_ROUNDING = 1e-9
+"""Sizes may be sums of shares of rows, so that a half is a little less than 1/2."""
+
+CLUSTER_METHOD = (
+    "clusters of test rows, cluster-robust variance CR2, t with the smaller Bell-McCaffrey degrees of freedom"
+)
 
 
 class VarianceOfSum(NamedTuple):
@@ -62,7 +69,7 @@ def too_few_clusters(sizes: Sequence[float]) -> str | None:
     if count < LEAST_CLUSTERS:
         return f"the test rows are in {count} clusters, expected at least {LEAST_CLUSTERS}"
     largest_share = max(sizes) / math.fsum(sizes)
-    if largest_share >= _LARGEST_SHARE:
+    if largest_share >= _LARGEST_SHARE - _ROUNDING:
         return f"one of {count} clusters of test rows has {largest_share:.0%} of the queries, expected less than half"
     return None
 
@@ -97,6 +104,11 @@ def variance_of_sum(steps: Sequence[float], shares: Sequence[float]) -> Variance
     return VarianceOfSum(math.fsum(terms), _degrees_of_freedom(shares))
 
 
+_LEAST_TAILS = 1e-10
+"""Least probability outside an interval for which its quantile is exact to six digits: a level is a number near 1, of
+which 16 digits are kept."""
+
+
 def level_over_clusters(level: float, shares: Sequence[float]) -> float:
     """Return the level at which formulas for equal clusters have the limits that clusters of these sizes need.
 
@@ -108,12 +120,21 @@ def level_over_clusters(level: float, shares: Sequence[float]) -> float:
         level: Nominal coverage.
         shares: The share of each cluster in the queries of the data set; the sum is 1, and each is below 1.
 
+    Raises:
+        UndefinedMetricError: The level that is needed is too near to 1 to be told from it.
+
     Example:
         >>> round(level_over_clusters(0.95, [0.1] * 10), 6), round(level_over_clusters(0.95, [0.05] * 8 + [0.3] * 2), 3)
         (0.95, 0.999)
     """
     quantile = student_limit((1.0 - level) / 2.0, _degrees_of_freedom(shares))
-    return 1.0 - 2.0 * student_tail(quantile, len(shares) - 1)
+    both_tails = 2.0 * student_tail(quantile, len(shares) - 1)
+    if both_tails < _LEAST_TAILS:
+        raise UndefinedMetricError(
+            f"an interval over {len(shares)} clusters of so different sizes cannot have the level {level}; "
+            "use a lower level"
+        )
+    return 1.0 - both_tails
 
 
 def combined(parts: Sequence[VarianceOfSum]) -> VarianceOfSum:

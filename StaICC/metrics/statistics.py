@@ -310,10 +310,13 @@ class Statistic:
             reason = NOT_OVER_CLUSTERS
         if reason is None and self.weighs_labels:
             reason = sample.few_rows_reason
-        if reason is None:
+        if reason is not None:
+            return NoInterval(reason, approximate=None)
+        try:
             over_clusters = interval()
-            return replace(over_clusters, method=over_clusters.method.replace("unit: test row", "unit: cluster"))
-        return NoInterval(reason, approximate=None)
+        except UndefinedMetricError as error:  # the sizes of the clusters differ too much
+            return NoInterval(str(error), approximate=None)
+        return replace(over_clusters, method=over_clusters.method.replace("unit: test row", "unit: cluster"))
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the value of one run, and the contribution of each test row.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
-from StaICC import Method, Normal
+from StaICC import Method, MethodSpec, Normal
 from StaICC.errors import OutputError
 from StaICC.inference.replies import Failure
 from StaICC.methods.outputs import as_probabilities, as_stated
@@ -86,3 +86,23 @@ def test_shares_of_replies_are_not_read_as_logits_if_some_have_no_label() -> Non
         results.append(Method("generate", Writer(), samples=2, temperature=0.7).run(benchmark))
     assert results[0].details["mini"].unparsed
     assert results[1].averaged == pytest.approx(results[0].averaged, abs=1e-9)
+
+
+def test_prepare_reads_the_rows_that_a_run_reads() -> None:
+    """A method may choose its prompts by training predictions: it must choose the same ones in both."""
+    read: list[list[list[float]]] = []
+
+    def chooses(data: Any) -> Any:
+        prompts = [data.write([], row.texts) for row in list(data.calibration_set)[:3]]
+        (rows,) = yield [data.ask(prompts=prompts, role="train")]
+        read.append(rows)
+        (predictions,) = yield [data.ask()]
+        return data.predictions(predictions)
+
+    benchmark = Normal(datasets=["mini"], limit=2, outputs="logits")
+    method = Method(MethodSpec("chooses", "Chooses", chooses), positive_logits)
+    method.run(benchmark)
+    method.prepare(benchmark[0])
+    in_run, prepared = read
+    assert prepared == in_run
+    assert [math.fsum(row) for row in prepared] == pytest.approx([1.0] * 3)

@@ -9,6 +9,7 @@ fetched once into the user's cache, like the data pack. It is only run: what it 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -292,6 +293,26 @@ def test_a_label_without_a_training_prompt_is_a_warning() -> None:
     assert caught[0].filename == __file__
     assert made.failed
     assert made.inference([0.25, 0.75], None, [1.0]) == [0.25, 0.75]
+
+
+@pytest.mark.parametrize("variant", ["paper", "staicc"])
+def test_sa_icl_chooses_the_same_orders_from_logits_as_from_probabilities(variant: str) -> None:
+    """The entropy is that of probabilities: with the entropy of logits, another order is the surest."""
+    from StaICC.prefabricate_inference.prompt_template_edit import SA_ICL
+    from tests.methods.fakes import Kernel, mini
+
+    class LogitKernel(Kernel):
+        """The same model, which returns logits."""
+
+        def batch(self, prompts: Any, label_space: Any) -> Any:
+            return [[math.log(share) for share in row] for row in super().batch(prompts, label_space)]
+
+    experimentor = mini(limit=12, k=3)[0]
+    prompts, labels = experimentor.prompt_set()[:12], experimentor.get_label_space()
+    of_probabilities = SA_ICL(Kernel(), None, experimentor, variant=variant).inference_interface(prompts, labels)
+    of_logits = SA_ICL(LogitKernel(), None, experimentor, variant=variant).inference_interface(prompts, labels)
+    for row, expected in zip(of_logits, of_probabilities, strict=True):
+        assert row == pytest.approx(expected)
 
 
 def test_sa_icl_of_one_prompt_predicts_no_other() -> None:

@@ -11,6 +11,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
+from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.clusters import (
     LEAST_CLUSTERS,
     combined,
@@ -20,7 +21,7 @@ from StaICC.metrics.clusters import (
     variance_of_sum,
 )
 from StaICC.metrics.fixed_baselines import CorrectPredictions, p_value_against_labels
-from StaICC.metrics.intervals import Interval, NoInterval
+from StaICC.metrics.intervals import Interval, NoInterval, student_quantile
 from StaICC.metrics.paired_tests import (
     PairedDifference,
     detectable_difference,
@@ -169,6 +170,33 @@ def test_a_cluster_with_more_than_half_of_the_rows_is_too_large() -> None:
         "one of 12 clusters of test rows has 54% of the queries, expected less than half"
     )
     assert too_few_rows(difference_of([90] + [10] * 11, seed=1)) is None
+    assert "50%" in str(too_few_rows(difference_of([110] + [10] * 11, seed=1)))
+
+
+def test_an_interval_is_withheld_where_its_level_is_not_told_from_one() -> None:
+    """One cluster of a hundred rows and 900 of one: t with 1.2 degrees of freedom, in formulas for 901 clusters."""
+    clusters = [0] * 100 + list(range(1, 901))
+    sample = Sample([0] * 1_000, list(range(1_000)), 1_000, 2, clusters=clusters)
+    interval = ACCURACY.interval(sample, [0] * 700 + [1] * 300, 0.95)
+    assert isinstance(interval, NoInterval)
+    assert interval.reason.startswith("an interval over 901 clusters of so different sizes cannot have the level 0.95")
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("others", [11, 60, 200, 1_000])
+@pytest.mark.parametrize("largest", [0.05, 0.1, 0.2, 0.3, 0.45])
+def test_intervals_over_unequal_clusters_have_the_quantile_of_their_degrees_of_freedom(
+    largest: float, others: int, level: float
+) -> None:
+    """Or none: a level that is too near to 1 is refused."""
+    shares = [largest, largest, *[(1.0 - 2.0 * largest) / others] * others]
+    freedom = variance_of_sum([0.0] * len(shares), shares).degrees_of_freedom
+    try:
+        of_formulas = student_quantile(level_over_clusters(level, shares), len(shares))
+    except UndefinedMetricError:
+        assert freedom < 4.0
+        return
+    assert of_formulas == pytest.approx(stats.t.isf((1.0 - level) / 2.0, freedom), rel=1e-5)
 
 
 def test_unequal_clusters_have_the_quantile_of_their_degrees_of_freedom() -> None:

@@ -44,6 +44,7 @@ from StaICC.methods.learned_state import load_state, save_state, state_digest
 from StaICC.methods.linear_calibration import LinearState, linear
 from StaICC.methods.prototypical_calibration import RESTARTS, MixtureState, prototypical
 from StaICC.methods.released import calibration_arithmetic as released
+from StaICC.methods.released.training_prompts import refuse_rows_of_each_label
 from StaICC.methods.requests import CAPABILITIES, Feature
 from StaICC.methods.temperature_scaling import TEMPERATURE, TemperatureState
 from StaICC.methods.trained_calibration import Calibration, TrainingRows
@@ -356,10 +357,8 @@ class _NearnessCalibration(TrainableCalibration):
         return self.trained and not self.failed
 
     def _refuse_balanced(self, per_label: int | None) -> None:
-        if per_label is not None and self.variant == "0.1.1":
-            raise ArgumentError(
-                "samples_per_label: the release draws rows of any label. Use variant 'paper' or 'staicc'"
-            )
+        if self.variant == "0.1.1":
+            refuse_rows_of_each_label("per_label", per_label)
 
 
 class _CentroidCalibration(_NearnessCalibration):

@@ -13,6 +13,7 @@ from StaICC.methods.label_scores import label_rows
 from StaICC.methods.present_rows import apply_present
 from StaICC.methods.released import calibration_arithmetic as arithmetic
 from StaICC.methods.released import selection
+from StaICC.methods.released.training_prompts import refuse_rows_of_each_label
 from StaICC.methods.trained_calibration import calibrate
 
 
@@ -42,27 +43,22 @@ def batch_calibration(data: MethodData) -> Steps:
     return data.predictions(corrected)
 
 
-def _refuse_balanced_samples(data: MethodData) -> None:
-    if data.options.samples_per_label is not None:
-        raise ArgumentError("samples_per_label: the release draws rows of any label. Use variant 'paper' or 'staicc'")
-
-
 def hidden_calibration(data: MethodData) -> Steps:
     """Predict the label whose centroid of hidden states is nearest."""
-    _refuse_balanced_samples(data)
+    refuse_rows_of_each_label("samples_per_label", data.options.samples_per_label)
     return (yield from calibrate(data, arithmetic.HIDDEN, [data]))
 
 
 def knn_prompt(data: MethodData) -> Steps:
     """Predict by the labels of the nearest logits."""
-    _refuse_balanced_samples(data)
+    refuse_rows_of_each_label("samples_per_label", data.options.samples_per_label)
     calibration = arithmetic.nearest_anchors(data.options.knn_k)
     return (yield from calibrate_with_anchors(data, calibration, [data]))
 
 
 def knn_prompt_centroid(data: MethodData) -> Steps:
     """Predict the label whose mean logits are nearest."""
-    _refuse_balanced_samples(data)
+    refuse_rows_of_each_label("samples_per_label", data.options.samples_per_label)
     return (yield from calibrate_with_anchors(data, arithmetic.CENTROID, [data]))
 
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC import numerics
 from StaICC.arguments import validate_integer
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.errors import ArgumentError
@@ -32,7 +31,7 @@ from StaICC.methods.options import NoOptions
 from StaICC.methods.present_rows import check_answered
 from StaICC.methods.prompt_views import clean_copy
 from StaICC.methods.released import selection
-from StaICC.methods.sa_icl import surest_predictions
+from StaICC.methods.sa_icl import probabilities_of_orders, surest_predictions
 from StaICC.metrics import released as released_metrics
 from StaICC.prompting.prompt_text import question_only
 
@@ -366,8 +365,9 @@ class SA_ICL:
 
         count = len(orders_of_rows[0])
         answers_of_orders = [answers[number::count] for number in range(count)]
-        entropy = released_metrics.entropy if self.variant == "0.1.1" else numerics.entropy
-        return surest_predictions(answers_of_orders, entropy)
+        if self.variant == "0.1.1":
+            return surest_predictions(answers_of_orders, released_metrics.entropy)
+        return surest_predictions(probabilities_of_orders(answers_of_orders, len(self.label_space)))
 
     def _orders_of_rows(self, settings: _OrderSettings) -> list[list[Order]]:
         """Return the orders of each test row: those of a run of the method on all rows."""

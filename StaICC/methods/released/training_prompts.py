@@ -7,6 +7,7 @@ from typing import Any
 
 from StaICC.arguments import validate_integer
 from StaICC.datasets.table import Row
+from StaICC.errors import ArgumentError
 from StaICC.methods.training_prompts import (
     LabelledPrompts,
     TrainingSource,
@@ -54,3 +55,17 @@ def random_word_prompts(source: TrainingSource, sample_length: int) -> list[Any]
 def draw_with_repetition(generator: StableRandom, size: int, number: int) -> list[int]:
     """Draw positions of rows, each time from all rows, as the release does."""
     return [generator.integer(0, size) for _ in range(number)]
+
+
+def refuse_rows_of_each_label(option: str, per_label: int | None) -> None:
+    """Refuse a number of rows of each label.
+
+    Args:
+        option: Its name, for the message.
+        per_label: The number; ``None`` if none is given.
+
+    Raises:
+        ArgumentError: A number is given.
+    """
+    if per_label is not None:
+        raise ArgumentError(f"{option}: the release draws rows of any label. Use variant 'paper' or 'staicc'")
