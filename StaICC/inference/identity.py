@@ -15,6 +15,7 @@ go into a result's signature, ``who`` into its provenance.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import inspect
@@ -390,9 +391,30 @@ def _is_installed(file: str) -> bool:
 def _source(value: Any) -> str:
     """Return the source of a class or of code, read once: its file may be edited while it runs."""
     try:
-        return inspect.getsource(value)
+        source = inspect.getsource(value)
     except Exception:  # also of a module's own __getattr__
         return _NO_SOURCE
+    if isinstance(value, type) and not _defines_class(source, value.__name__):
+        return _NO_SOURCE
+    return source
+
+
+def _defines_class(source: str, name: str) -> bool:
+    """Return whether a source begins with the definition of a class of this name.
+
+    For a class whose text was executed, Python 3.13 returns the lines of the module that have the same numbers.
+    """
+    is_indented = source[:1].isspace()
+    try:
+        statements = ast.parse(f"if True:\n{source}" if is_indented else source).body
+    except SyntaxError:
+        return False
+    if is_indented:
+        statements = statements[0].body  # type: ignore[attr-defined]
+    if not statements:
+        return False
+    first = statements[0]
+    return isinstance(first, ast.ClassDef) and first.name == name
 
 
 class _SourceText:
@@ -538,8 +560,11 @@ def _references_of_method(member: object) -> list[object]:
     function = getattr(member, "__func__", member)
     if type(function) is not types.FunctionType:
         return []
-    # A dataclass generates methods from its fields, which are in the source of the class.
+    # A dataclass generates methods from its fields, which are in the source of the class, and since Python 3.13 it also
+    # has a method of the standard library, "__replace__".
     original = vars(function).get("__wrapped__", function)
-    if type(original) is types.FunctionType and original.__code__.co_filename == "<string>":
-        return []
+    if type(original) is types.FunctionType:
+        file = original.__code__.co_filename
+        if file == "<string>" or _is_installed(file):
+            return []
     return list(referred(function))

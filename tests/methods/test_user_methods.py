@@ -52,6 +52,19 @@ def test_a_dataclass_without_a_source_is_not_identified() -> None:
     assert code_mark(method).endswith("-unidentified")
 
 
+def test_a_class_within_a_function_has_its_source() -> None:
+    """Its lines are indented, but for those of a text that are not."""
+
+    class Inner:
+        text = """first line
+second line, without the indentation of the class"""
+
+    def method(data: Any) -> Any:
+        return Inner
+
+    assert "unidentified" not in code_mark(method)
+
+
 def test_generated_texts_become_prompts() -> None:
     """Each row of the second request belongs to the text of the first one."""
     kernel = Kernel()
