@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.label_values import elements_of, label_text
 from StaICC.datasets.records import Records
 from StaICC.datasets.table import Row
@@ -85,7 +86,7 @@ def columns_with_cluster(texts: Sequence[str], label: str, cluster: str | None, 
         return [*texts, label]
     if cluster == label:
         raise ArgumentError(
-            f"{where}: cluster: got the label column {label!r}. Name the column that says which rows "
+            f"{where}: {argument('cluster')}: got the label column {label!r}. Name the column that says which rows "
             "belong together, such as a document: rows of the same label need not"
         )
     return [*texts, cluster, label]
@@ -100,7 +101,9 @@ def column_of(rule: object) -> str | None:
     if rule is None or callable(rule):
         return None
     if not isinstance(rule, str) or not rule:
-        raise ArgumentError(f"cluster: got {rule!r:.60}, expected the name of a column, or a function of the row")
+        raise ArgumentError(
+            f"{argument('cluster')}: got {rule!r:.60}, expected the name of a column, or a function of the row"
+        )
     return rule
 
 
@@ -124,15 +127,17 @@ def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Cl
         return None
     elif records.clusters is None or records.cluster_column != column:
         raise ArgumentError(
-            f"cluster: got {column!r}, but (text, label) pairs have no columns. Give a function of the row, such as "
-            "cluster=lambda row: row.texts[0]"
+            f"{argument('cluster')}: got {column!r}, but (text, label) pairs have no columns. Give a function of the "
+            "row, such as cluster=lambda row: row.texts[0]"
         )
     else:
         values = records.clusters
         name = column
     numbers = _numbered(values, records)
     if len(set(numbers)) == 1:
-        raise ArgumentError(f"cluster: all {len(numbers)} rows are in one cluster, expected two or more clusters")
+        raise ArgumentError(
+            f"{argument('cluster')}: all {len(numbers)} rows are in one cluster, expected two or more clusters"
+        )
     return Clusters(name, numbers)
 
 
