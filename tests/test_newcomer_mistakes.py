@@ -120,7 +120,7 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "written_prompts",
     ),
     "method run": (lambda: Normal(datasets=["mini"]).run(first), "no attribute 'run'", "Call the benchmark itself"),
-    "method evaluate of a group": (lambda: Suite(datasets=["mini"]).evaluate, "'evaluate'", "Call the benchmark itself"),
+    "evaluate of a group": (lambda: Suite(datasets=["mini"]).evaluate, "'evaluate'", "Call the benchmark itself"),
     "score as an attribute": (lambda: run(first).accuracy, "'accuracy'", 'Use result["Averaged results"]["accuracy"]'),
     "template of a data set": (
         lambda: Normal(datasets=["mini"])[0].prompt_former.change_template("x"),

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.comparing.alignment import (
-    MOST_RUNS,
-)
+from StaICC.comparing.alignment import MOST_RUNS
+from StaICC.comparing.cells import interval_text, number_text
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
+from StaICC.comparing.overview import meaning_of_overview, overview_blocks
 from StaICC.comparing.ranking import Rank, rank_table
 from StaICC.comparing.setting_differences import Difference, shown_value
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
@@ -317,14 +317,36 @@ class Comparison(Displayed):
         }
         if with_missing:
             cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
-        cells["first"] = _number(first, ".4f")
-        cells["second"] = _number(second, ".4f")
-        cells["difference"] = _number(line.difference, "+.4f")
-        cells[f"{100 * COVERAGE:g} % interval"] = _interval_text(line.interval)
-        cells["p"] = _number(line.p_value, ".3g")
-        cells[corrected_head] = _number(line.holm, ".3g")
-        cells["detectable"] = _number(line.detectable, ".3f")
+        cells["first"] = number_text(first, ".4f")
+        cells["second"] = number_text(second, ".4f")
+        cells["difference"] = number_text(line.difference, "+.4f")
+        cells[f"{100 * COVERAGE:g} % interval"] = interval_text(line.interval)
+        cells["p"] = number_text(line.p_value, ".3g")
+        cells[corrected_head] = number_text(line.holm, ".3g")
+        cells["detectable"] = number_text(line.detectable, ".3f")
         return cells
+
+    def shown_differences(self) -> list[Difference]:
+        """Return the differences without those that another line has: the name of the model, parts of a setting."""
+        settings = [difference for difference in self.differences if difference.first and ";" in difference.first]
+        shown = []
+        for difference in self.differences:
+            names_the_models = difference.field == "model" and self._are_named_by_models(difference)
+            if not names_the_models and not any(difference.is_part_of(setting) for setting in settings):
+                shown.append(difference)
+        return shown
+
+    def _are_named_by_models(self, difference: Difference) -> bool:
+        """Return whether the lines of the models of the runs have both values of a difference."""
+        first_model, second_model = self.models
+        return (difference.first or "") in first_model and (difference.second or "") in second_model
+
+    def difference_in(self, field: str) -> Difference | None:
+        """Return the difference in a setting; ``None`` if the runs do not differ in it."""
+        for difference in self.differences:
+            if difference.field == field:
+                return difference
+        return None
 
     def introduction(self) -> list[str]:
         """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
@@ -333,10 +355,13 @@ class Comparison(Displayed):
         texts = [f"metric: {self.metric} ({direction} is better)"]
         if self.other_metrics:
             texts.append(first_score_note(self.other_metrics))
-        texts += [f"first: {first_model}", f"second: {second_model}"]
+        if first_model == second_model:
+            texts.append(f"model of both: {first_model}")
+        else:
+            texts += [f"first: {first_model}", f"second: {second_model}"]
         only_first: list[str] = []
         only_second: list[str] = []
-        for difference in self.differences:
+        for difference in self.shown_differences():
             if difference.first is not None and difference.second is not None:
                 texts.append(f"they differ in {difference}")
             elif difference.first:
@@ -375,15 +400,22 @@ class Comparison(Displayed):
         return text
 
     def _answer(self, line: DatasetComparison, outcome: Tested) -> str:
-        """Return which run is better as words; a run is better only if the difference is significant."""
-        if not outcome.significant or line.ends is None:
+        """Return which run is better as words."""
+        better = self.better_run(line, outcome)
+        if better is None:
             return "neither run is shown to be better"
+        return f"{better} is better"
+
+    def better_run(self, line: DatasetComparison, outcome: Tested) -> str | None:
+        """Return the run that is better by a line of the table; ``None`` if the difference is not significant."""
+        if not outcome.significant or line.ends is None:
+            return None
         # Both ends of a significant difference have the same sign.
         lowest, _ = line.ends
         first_is_higher = lowest > 0.0
         if first_is_higher is self.higher_is_better:
-            return f"{self.first} is better"
-        return f"{self.second} is better"
+            return self.first
+        return self.second
 
     def plot(self) -> Any:
         """Return a forest plot of the differences by data set, as matplotlib axes.
@@ -447,6 +479,10 @@ class BenchmarkComparison(Displayed):
         """Return the table of each pair, and the ranking."""
         return display_comparisons([self])
 
+    def fits_overview(self) -> bool:
+        """Return whether the comparison is one overview: of three or more runs that have a mean."""
+        return len(self.ranking) > 2 and not any(pair.by_condition for pair in self.comparisons)
+
     def plot(self) -> Any:
         """Return a forest plot of the differences from the best run, as matplotlib axes.
 
@@ -470,20 +506,6 @@ def _plot(compared: Sequence[Comparison]) -> Any:
     draw_differences = import_reference(_PLOTTER)
     figure = draw_differences(compared)
     return figure.axes()[0]
-
-
-def _number(value: float | None, number_format: str) -> str:
-    """Return a number as a cell of a table; ``-`` without one."""
-    if value is None:
-        return "-"
-    return format(value, number_format)
-
-
-def _interval_text(interval: Interval | None) -> str:
-    """Return an interval as a cell of a table; ``-`` without one."""
-    if interval is None:
-        return "-"
-    return f"{interval.low:+.3f} .. {interval.high:+.3f}"
 
 
 _MEANING = (
@@ -516,15 +538,23 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
     Args:
         comparisons: The comparisons.
     """
-    groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
-    blocks: list[Block] = list(shared)
-    for group in groups:
-        blocks += [*group, Line("")]
-
+    groups: list[list[Block]] = []
     pairs: list[Comparison] = []
     for comparison in comparisons:
-        pairs += comparison.comparisons
-    blocks.append(Line(_MEANING))
+        if comparison.fits_overview():
+            groups.append(_overview(comparison))
+        else:
+            groups += groups_of_blocks([comparison])
+            pairs += comparison.comparisons
+    remaining, shared = shared_lines(groups)
+    blocks: list[Block] = list(shared)
+    for group in remaining:
+        blocks += [*group, Line("")]
+
+    if any(comparison.fits_overview() for comparison in comparisons):
+        blocks.append(Line(meaning_of_overview()))
+    if pairs:
+        blocks.append(Line(_MEANING))
     if any(line.has_missing for pair in pairs for line in pair.lines):
         blocks.append(Line(_MEANING_OF_MISSING))
     if any(pair.by_condition for pair in pairs):
@@ -543,6 +573,19 @@ def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[lis
             yield _ranking_blocks(comparison)
 
 
+def _overview(comparison: BenchmarkComparison) -> list[Block]:
+    """Return three or more runs as one overview, with the ranking and the signature of one of them."""
+    first_pair = comparison.comparisons[0]
+    _, *ranking = _ranking_blocks(comparison)  # the title is that of the overview
+    return [
+        *overview_blocks(comparison.comparisons, [rank.run for rank in comparison.ranking]),
+        Line(""),
+        *ranking,
+        Line(f"The signature of {first_pair.first}:", "code"),
+        Line(first_pair.signature, "code"),
+    ]
+
+
 def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
     """Return the table with the ranking of the runs of a benchmark, and the meaning of its columns.
 
@@ -555,11 +598,11 @@ def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
         correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
     else:
         correction = "Holm"
-    blocks: list[Block] = [
+    meaning = f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."
+    if any(rank.groups for rank in comparison.ranking):
+        meaning += " Runs share a letter if they are not shown to differ."
+    return [
         Line(f"{comparison.benchmark}: ranking", "title"),
         rank_table(comparison.ranking, comparison.metric),
-        Line(f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."),
+        Line(meaning),
     ]
-    if any(rank.groups for rank in comparison.ranking):
-        blocks.append(Line("Runs share a letter if they are not shown to differ in the mean."))
-    return blocks

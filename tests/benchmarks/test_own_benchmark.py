@@ -99,8 +99,7 @@ def test_a_comparison_by_the_first_score_names_the_others(module_of_page: Path) 
     first_line, second_line, *_ = compare(*runs).introduction()
     assert first_line == "metric: names.accuracy (higher is better)"
     assert second_line == (
-        "this is the first score of the benchmark, which has no main one; others (metric): "
-        "symbols.accuracy, loss"
+        "this is the first score of the benchmark, which has no main one; others (metric): symbols.accuracy, loss"
     )
     of_normal = [Normal(datasets=["mini"])(model) for model in models]
     for chosen in (compare(*runs, "names.accuracy"), compare(*of_normal)):

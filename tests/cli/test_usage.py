@@ -16,7 +16,8 @@ def test_a_usage_mistake_prints_two_lines(command: str, capsys: pytest.CaptureFi
     assert end.value.code == 2
     assert usage.startswith(f"usage: python -m StaICC {command}")
     assert f"python -m StaICC {command}" in usage.partition("all options:")[2]
-    assert error.startswith(f"python -m StaICC {command}") and ": error: " in error
+    assert error.startswith(f"python -m StaICC {command}")
+    assert ": error: " in error
 
 
 def test_the_usage_names_the_arguments_that_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
