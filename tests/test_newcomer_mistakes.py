@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +120,27 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "prompts: got True, expected a function",
         "written_prompts",
     ),
-    "method run": (lambda: Normal(datasets=["mini"]).run(first), "no attribute 'run'", "Call the benchmark itself"),
-    "evaluate of a group": (lambda: Suite(datasets=["mini"]).evaluate, "'evaluate'", "Call the benchmark itself"),
+    "method run": (
+        lambda: attrgetter("run")(Normal(datasets=["mini"])),
+        "no attribute 'run'",
+        "Call the benchmark itself",
+    ),
+    "evaluate of a group": (
+        lambda: attrgetter("evaluate")(Suite(datasets=["mini"])),
+        "'evaluate'",
+        "Call the benchmark itself",
+    ),
     "score as an attribute": (lambda: run(first).accuracy, "'accuracy'", 'Use result["Averaged results"]["accuracy"]'),
     "template of a data set": (
-        lambda: Normal(datasets=["mini"])[0].prompt_former.change_template("x"),
+        lambda: attrgetter("change_template")(Normal(datasets=["mini"])[0].prompt_former),
         "no attribute 'change_template'",
         "change_instruction",
     ),
-    "k of a data set": (lambda: Normal(datasets=["mini"])[0].prompt_former.change_k(2), "'change_k'", "Normal(k=8)"),
+    "k of a data set": (
+        lambda: attrgetter("change_k")(Normal(datasets=["mini"])[0].prompt_former),
+        "'change_k'",
+        "Normal(k=8)",
+    ),
     "text for texts": (
         lambda: Dataset.from_file("a.csv", text=["text"], label="label"),  # type: ignore[arg-type]
         "no argument of Dataset.from_file 'text'",
