@@ -98,8 +98,8 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     paper.add_argument(
         "--rows",
         choices=get_args(TableRows),
-        default="datasets",
-        help="a row of the table is a data set, with a column for each run, or the mean of a run (default: datasets)",
+        help="a row of the table is a data set, with a column for each run, or the mean of a run (default: datasets "
+        "for one or two runs, else means)",
     )
 
 

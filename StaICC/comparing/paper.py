@@ -32,6 +32,9 @@ _Records = Mapping[str | None, Mapping[str, Any]]
 _MOST_PAIRS = 3
 """With more pairs of runs than this, the paragraph has those with the best run only."""
 
+_MOST_COLUMNS = 2
+"""Runs that a table by data set has by default."""
+
 _BREAK = r"\textbar\allowbreak "
 """The bar between two fields of a signature, behind which a line may end."""
 
@@ -42,7 +45,7 @@ _STOPPED_MARK = r"$^{\dagger}$"
 def paper_text(
     results: Mapping[str, Result | ResultGroup],
     metric: str | None = None,
-    rows: TableRows = "datasets",
+    rows: TableRows | None = None,
     more_works: Sequence[Work] = (),
 ) -> str:
     """Return a paragraph and a table for each benchmark, as LaTeX.
@@ -50,18 +53,21 @@ def paper_text(
     Args:
         results: Results, or groups of results, by the name of their run.
         metric: A score, such as ``"macro_F1"``; by default the main one of each benchmark.
-        rows: What a row of the table is: ``"datasets"`` or ``"means"``.
+        rows: What a row of the table is: ``"datasets"`` or ``"means"``. By default, data sets for one or two runs, and
+            the means for more, whose columns would not fit the page.
         more_works: Works of data sets that are not in the catalogue, such as those of LongICL.
 
     Raises:
         ArgumentError: The conditions of an experiment have no common mean, and no metric was given.
         UnknownNameError: A result has no such metric, or there are no such rows.
     """
-    known_name("kind of rows", rows, get_args(TableRows))
+    if rows is not None:
+        known_name("kind of rows", rows, get_args(TableRows))
     sections = [r"% In the preamble: \usepackage{booktabs}. BibTeX entries: python -m StaICC cite, with these results."]
     for runs in by_benchmark(results).values():
         section = _Section(runs, metric, more_works)
-        sections += [section.paragraph(), section.table(rows), *section.comments()]
+        rows_of_section = rows or ("datasets" if len(runs) <= _MOST_COLUMNS else "means")
+        sections += [section.paragraph(), section.table(rows_of_section), section.models()]
     return "\n\n".join(sections)
 
 
@@ -120,9 +126,21 @@ class _Section:
     # -- the paragraph
 
     def paragraph(self) -> str:
-        """Return the paragraph: setting, scores, tests, signatures."""
-        sentences = [self._setting(), *self._scores(), *self._tests(), *self._signatures()]
-        return "\n".join(sentences)
+        """Return the paragraph (setting, scores, tests), and the signatures below it.
+
+        Names and signatures have few places where a line may end, so the lines may be loose.
+        """
+        sentences = [self._setting(), *self._scores(), *self._tests()]
+        return "\n".join(
+            [
+                r"\begin{sloppypar}",
+                *sentences,
+                r"\end{sloppypar}",
+                r"{\footnotesize\raggedright\noindent",
+                *self._signatures(),
+                r"\par}",
+            ]
+        )
 
     def _setting(self) -> str:
         shared = _shared_fields(list(self._runs.values()))
@@ -217,7 +235,7 @@ class _Section:
 
     def _signatures(self) -> Iterator[str]:
         for name, result in self._runs.items():
-            yield f"Signature of {latex_cell(name)}: {_breakable(str(result.signature))}."
+            yield rf"Signature of {latex_cell(name)}: {_breakable(str(result.signature))}\\"
 
     # -- the table
 
@@ -229,12 +247,12 @@ class _Section:
             head, lines = self._table_of_datasets()
         alignment = "l" + "r" * (len(head) - 1)
         body = [rf"{' & '.join(cells)} \\" for cells in lines]
-        if rows == "datasets" and len(lines) > 1:
+        if rows == "datasets" and self._has_row_of_means():
             body.insert(-1, r"\midrule")
         return "\n".join(
             [
                 r"\begin{table}",
-                r"\centering",
+                r"\centering\footnotesize",
                 rf"\caption{{{self._caption()}}}",
                 rf"\begin{{tabular}}{{{alignment}}}",
                 r"\toprule",
@@ -266,23 +284,26 @@ class _Section:
             lines.append([latex_cell(name), _value_cell(mean), _baseline(mean, "random"), _baseline(mean, "majority")])
         return ["", latex_cell(self._metric.replace("_", " ")), "random", "majority"], lines
 
+    def _has_row_of_means(self) -> bool:
+        """Return whether the means are about the same data sets, several of them."""
+        names = self._datasets()
+        return len(names) > 1 and all(list(result.divided) == names for result in self._runs.values())
+
     def _table_of_datasets(self) -> tuple[list[str], list[list[str]]]:
         names: list[str | None] = [*self._datasets()]
-        if len(names) > 1:
+        if self._has_row_of_means():
             names.append(None)
         lines = []
         for dataset in names:
             records = [of_run.get(dataset) for of_run in self._records.values()]
-            known = next((record for record in records if record is not None), None)
             title = "mean" if dataset is None else latex_cell(dataset)
             values = [_value_cell(record) for record in records]
-            lines.append([title, _baseline(known, "random"), _baseline(known, "majority"), *values])
+            lines.append([title, _shared_baseline(records, "random"), _shared_baseline(records, "majority"), *values])
         return ["data set", "random", "majority", *[latex_cell(name) for name in self._runs]], lines
 
-    def comments(self) -> Iterator[str]:
-        """Yield a comment with the digest of each model, which the text leaves out."""
-        for name, result in self._runs.items():
-            yield f"% {latex_cell(name)}: {latex_cell(result.model)}"
+    def models(self) -> str:
+        """Return comments with the digest of each model, which the text leaves out."""
+        return "\n".join(f"% {latex_cell(name)}: {latex_cell(run.model)}" for name, run in self._runs.items())
 
 
 _DIGESTS = ("prompts", "data")
@@ -368,3 +389,11 @@ def _baseline(record: Mapping[str, Any] | None, name: str) -> str:
     if record is None or record[name] is None:
         return "--"
     return f"${record[name]:.3f}$"
+
+
+def _shared_baseline(records: Sequence[Mapping[str, Any] | None], name: str) -> str:
+    """Return a baseline that all runs have; two dashes if they differ, as those of other test rows do."""
+    cells = {_baseline(record, name) for record in records if record is not None}
+    if len(cells) == 1:
+        return cells.pop()
+    return "--"
