@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from StaICC.argument_syntax import in_each_syntax
-from StaICC.comparing.cells import interval_text, number_text
+from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.setting_differences import shown_value
 from StaICC.comparing.verdicts import Tested, Untested
@@ -157,7 +157,7 @@ def _values_table(pairs: Sequence[Comparison], runs: Sequence[str]) -> TextTable
                     return None
     table_rows = []
     for dataset, row_count in rows_of_dataset.items():
-        cells = [number_text(values.get((dataset, run)), ".4f") for run in runs]
+        cells = [number_cell(values.get((dataset, run)), ".4f") for run in runs]
         table_rows.append([dataset, str(row_count), *cells])
     return TextTable(["data set", "rows", *runs], table_rows)
 
@@ -172,10 +172,10 @@ def _pairs_table(pairs: Sequence[Comparison]) -> TextTable:
                 pair.first,
                 pair.second,
                 _better_run(pair),
-                number_text(line.difference, "+.4f"),
-                interval_text(line.interval),
-                number_text(line.holm, ".3g"),
-                number_text(line.detectable, ".3f"),
+                number_cell(line.difference, "+.4f"),
+                interval_cell(line.interval),
+                number_cell(line.holm, ".3g"),
+                number_cell(line.detectable, ".3f"),
             ]
         )
     head = ["first", "second", "better", "difference", "95 % interval", "p (Holm)", "detectable"]

@@ -1,4 +1,4 @@
-"""The paragraph and the table for a paper: every number is one of the results, every name is escaped, and it compiles."""
+"""The paragraph and the table for a paper: each number is one of the results, each name is escaped, and it compiles."""
 
 from __future__ import annotations
 
