@@ -322,7 +322,11 @@ def _records_of_metric(result: Result, metric: str) -> _Records:
 def _shared_fields(results: Sequence[Result]) -> dict[str, str]:
     """Return the fields of the signatures that all results have with the same value."""
     first, *others = [result.signature.fields for result in results]
-    return {name: value for name, value in first.items() if all(fields.get(name) == value for fields in others)}
+    shared = {}
+    for name, value in first.items():
+        if value is not None and all(fields.get(name) == value for fields in others):
+            shared[name] = value
+    return shared
 
 
 def _counted(number: int, one: str, many: str = "") -> str:
