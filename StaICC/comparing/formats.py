@@ -12,14 +12,9 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from StaICC.arguments import known_name
+from StaICC.comparing.benchmark_comparison import BenchmarkComparison, display_comparisons, groups_of_blocks
 from StaICC.comparing.cells import without_model_digests
-from StaICC.comparing.comparison_results import (
-    BenchmarkComparison,
-    Comparison,
-    DatasetComparison,
-    display_comparisons,
-    groups_of_blocks,
-)
+from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
 from StaICC.layout import Block, TextTable, layout

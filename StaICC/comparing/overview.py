@@ -6,17 +6,14 @@ Every fact is there once. The intervals and tests of each data set are in the co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
+from StaICC.comparing.comparison_results import Comparison
 from StaICC.comparing.setting_differences import shown_value
 from StaICC.comparing.verdicts import Tested, Untested
 from StaICC.layout import Block, Line, TextTable
-
-if TYPE_CHECKING:
-    from StaICC.comparing.comparison_results import Comparison
 
 
 def meaning_of_overview() -> str:

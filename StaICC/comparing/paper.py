@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from StaICC.arguments import known_name
+from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.cells import without_model_digests
 from StaICC.comparing.citing import Work, find_work
 from StaICC.comparing.comparable_scores import default_metric, metrics_of
 from StaICC.comparing.comparison import compare_runs
-from StaICC.comparing.comparison_results import BenchmarkComparison, Comparison, DatasetComparison
+from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.verdicts import Tested, Untested, p_text
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.results.result import Result, ResultGroup
