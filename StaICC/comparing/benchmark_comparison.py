@@ -1,4 +1,4 @@
-"""All pairs of runs of a benchmark, compared, with their ranking: as a record, and as it is printed."""
+"""All pairs of runs of a benchmark, compared, with their ranking."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[lis
 def _overview(comparison: BenchmarkComparison) -> list[Block]:
     """Return three or more runs as one overview, with the ranking and the signature of one of them."""
     first_pair = comparison.comparisons[0]
-    _, *ranking = _ranking_blocks(comparison)  # the title is that of the overview
+    ranking = _ranking_blocks(comparison, with_reasons=False)[1:]  # the title is that of the overview
     return [
         *overview_blocks(comparison.comparisons, [rank.run for rank in comparison.ranking]),
         Line(""),
@@ -126,7 +126,7 @@ def _overview(comparison: BenchmarkComparison) -> list[Block]:
     ]
 
 
-def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
+def _ranking_blocks(comparison: BenchmarkComparison, with_reasons: bool = True) -> list[Block]:
     """Return the table with the ranking of the runs of a benchmark, and the meaning of its columns.
 
     The p-values of the verdicts are corrected by Holm's method. Of more than :data:`MOST_RUNS` runs, each is compared
@@ -143,6 +143,6 @@ def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
         meaning += " Runs share a letter if they are not shown to differ."
     return [
         Line(f"{comparison.benchmark}: ranking", "title"),
-        rank_table(comparison.ranking, comparison.metric),
+        rank_table(comparison.ranking, comparison.metric, with_reasons),
         Line(meaning),
     ]

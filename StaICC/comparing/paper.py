@@ -1,4 +1,4 @@
-r"""The paragraph and the table for a paper, in LaTeX: setting, scores with intervals, tests, signatures, citations.
+r"""The paragraph for a paper in LaTeX, with its table: setting, scores with intervals, tests, signatures, citations.
 
 Every number is one of the saved results or of their comparison. The text needs the package ``booktabs`` and the BibTeX
 entries of the works that it cites (:func:`works_of`).

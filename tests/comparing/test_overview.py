@@ -13,7 +13,7 @@ from StaICC.layout import layout
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    runs = {f"k = {k}": Normal(k, datasets=["mini"], limit=12)(load_kernel("ppm")) for k in (1, 2, 3)}
+    runs = {f"k = {k}": Normal(k, datasets=["mini"], limit=96)(load_kernel("ppm")) for k in (1, 2, 3)}
     return layout(display_comparisons([compare_runs(runs)]), width=100, wrap=True)
 
 
