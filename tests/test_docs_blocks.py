@@ -21,7 +21,9 @@ The rules for who writes a page. A block says its language behind the fence.
     Must parse. Commands of StaICC in ``bash`` are parsed as in ``console``.
 ``text``
     Is not checked, except behind ``<!-- test: output -->``: then it is the output of the command above it. A first line
-    ``...`` leaves out the beginning, a last one the rest. Other languages are refused.
+    ``...`` leaves out the beginning, a last one the rest. Behind ``<!-- test: output of the ten data sets -->`` it is an
+    output of the embedded model, which ``tests/test_docs_figures.py`` computes again where the data sets are there.
+    Other languages are refused.
 
 Commands and programs that name the folder ``out`` find two runs of lm_eval in it (``tests/logs/two_runs.zip``).
 """
