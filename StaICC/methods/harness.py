@@ -9,7 +9,7 @@ from typing import Any
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Inference, tokens_used
-from StaICC.inference.replies import Failure
+from StaICC.inference.replies import Failure, output_error
 from StaICC.inference.runner import Part
 from StaICC.methods.asked_prompts import AskedPrompts
 from StaICC.methods.capabilities import check_requests
@@ -17,6 +17,7 @@ from StaICC.methods.contract import MethodData, Predictions, Steps
 from StaICC.methods.costs import PHASES, Costs
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.outputs import as_probabilities, as_stated
+from StaICC.methods.present_rows import failure_in, is_missing
 from StaICC.methods.requests import Request, Role
 from StaICC.metrics.classification import Kind
 
@@ -48,6 +49,7 @@ class StartedMethod:
         self._title = title
         self._steps = steps
         self._kernel = kernel
+        self._missing_rows: list[Any] = []
         self.requests: Sequence[Request] | None = None
         self.returned: Any = None
         self.advance(None)
@@ -68,10 +70,13 @@ class StartedMethod:
 
         Raises:
             ArgumentError: The kernel counted tokens meanwhile, which no request says.
+            OutputError: The method cannot go on without the rows that are missing.
         """
+        for rows_of_request in rows or ():
+            self._missing_rows += [row for row in rows_of_request if is_missing(row)]
         tokens_before = tokens_used(self._kernel)
         try:
-            requests = self._steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
+            requests = self._requests_after(rows)
         except StopIteration as end:
             self.requests = None
             self.returned = end.value
@@ -81,6 +86,25 @@ class StartedMethod:
                 raise ArgumentError("the method calls the kernel by itself; it must request features")
         check_requests(self._title, self._kernel, requests)
         self.requests = requests
+
+    def _requests_after(self, rows: list[list[Any]] | None) -> Sequence[Request]:
+        """Return what the method asks when it has some rows.
+
+        A method that refuses what is left of its rows, such as training prompts of which none has some label, cannot
+        finish because of the missing ones. Its arguments are not wrong.
+
+        Raises:
+            StopIteration: The method returned.
+            OutputError: The method cannot go on without the rows that are missing.
+        """
+        try:
+            return self._steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
+        except ArgumentError as error:
+            if not self._missing_rows:
+                raise
+            count = len(self._missing_rows)
+            first = failure_in(self._missing_rows[0])
+            raise output_error(f"{error} ({count} rows that it asked for are missing: {first.reason})", first) from None
 
 
 @dataclass(frozen=True)

@@ -152,9 +152,10 @@ class MethodTable(ResultGroup):
             score: Name of the score; its mean over the data sets counts.
 
         Returns:
-            A row for each result: ``method``, ``benchmark``, ``prompts`` (distinct ones, training and test), ``tokens``
-            (those that a run of the method alone reads, and generates at most; ``None`` where the kernel cannot count
-            them), the score by its name, and the ends of its interval, ``low`` and ``high`` (``None`` without one).
+            A row for each result: ``method`` (its name in this table), ``title``, ``benchmark``, ``prompts`` (distinct
+            ones, training and test), ``tokens`` (those that a run of the method alone reads, and generates at most;
+            ``None`` where the kernel cannot count them), the score by its name, and the ends of its interval, ``low``
+            and ``high`` (``None`` without one).
         """
         rows = []
         for name, part in self.items():
@@ -162,7 +163,8 @@ class MethodTable(ResultGroup):
                 interval = result.means.intervals.get(score)
                 rows.append(
                     {
-                        "method": self.titles.get(name, name),
+                        "method": name,
+                        "title": self.titles.get(name, name),
                         "benchmark": result.benchmark,
                         "prompts": result.timing.get("training_prompts", 0) + result.timing.get("test_prompts", 0),
                         "tokens": result.timing.get("tokens_alone"),
