@@ -25,8 +25,8 @@ ROLES: tuple[Role, ...] = ("train", "test")
 """In the order in which the requests of one step are computed."""
 
 
-class StartedMethod:
-    """A method on a data set: what it asks now, or what it returned.
+class RunningSteps:
+    """The steps of a method on a data set: what it asks now, or what it returned.
 
     Args:
         title: Its name, for messages.
@@ -134,7 +134,7 @@ class Reading:
 
 
 def serve(
-    method: StartedMethod,
+    steps: RunningSteps,
     data: MethodData,
     caches: ModelCaches,
     part: Part,
@@ -145,7 +145,7 @@ def serve(
     """Answer what a method asks until it returns.
 
     Args:
-        method: The method.
+        steps: The steps of the method.
         data: What it knows.
         caches: Compute the features.
         part: For messages and progress.
@@ -156,17 +156,17 @@ def serve(
     Raises:
         OutputError: A prompt has no feature, and the run stops at the first failure.
     """
-    while method.requests is not None:
-        step_phase = PHASES[method.role]
+    while steps.requests is not None:
+        step_phase = PHASES[steps.role]
         rows_of: dict[int, list[Any]] = {}
         for role in ROLES:
             positions = []
-            for position, request in enumerate(method.requests):
+            for position, request in enumerate(steps.requests):
                 if request.role == role and not request.ahead:
                     positions.append(position)
             if not positions:
                 continue
-            requests = [method.requests[position] for position in positions]
+            requests = [steps.requests[position] for position in positions]
             phase_shown = PHASES[role] if role == "train" else ""
             computed = caches.rows(requests, replace(part, phase=phase_shown))
             for position, request, rows in zip(positions, requests, computed, strict=True):
@@ -175,7 +175,7 @@ def serve(
                 if role == "train":
                     _warn_of_failures(data, rows)
             costs.charge(PHASES[role])
-        method.advance([rows_of.get(position, []) for position in range(len(method.requests))])
+        steps.advance([rows_of.get(position, []) for position in range(len(steps.requests))])
         costs.charge(step_phase)
 
 
@@ -187,12 +187,12 @@ def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:
 
 
 def prompts_of_method(
-    method: StartedMethod, caches: ModelCaches, part: Part, reading: Reading
+    steps: RunningSteps, caches: ModelCaches, part: Part, reading: Reading
 ) -> BaseExperimentor | None:
     """Return the data set with the prompts that a method chose: those of the first step without prompts to learn from.
 
     Args:
-        method: The method.
+        steps: The steps of the method.
         caches: Compute the features that it learns from.
         part: For messages and progress.
         reading: How the method reads predictions, as in a run.
@@ -203,17 +203,17 @@ def prompts_of_method(
     Raises:
         OutputError: The kernel has no features of a training prompt.
     """
-    while method.requests is not None and method.role == "train":
-        now = [request for request in method.requests if not request.ahead]
+    while steps.requests is not None and steps.role == "train":
+        now = [request for request in steps.requests if not request.ahead]
         computed = iter(caches.rows(now, part))
         answers: list[list[Any]] = []
-        for request in method.requests:
+        for request in steps.requests:
             if request.ahead:
                 answers.append([])
             else:
                 answers.append(reading.rows(request, next(computed)))
-        method.advance(answers)
-    for request in method.requests or ():
+        steps.advance(answers)
+    for request in steps.requests or ():
         if isinstance(request.prompts, BaseExperimentor):
             return request.prompts
     return None

@@ -79,7 +79,7 @@ class TrainableCalibration:
     in_release: ClassVar[bool] = False
     """Whether 0.1.1 has it."""
     training_options: ClassVar[Sequence[str]] = ()
-    """The options of ``train``: arguments of :meth:`parts`."""
+    """The options of ``train``: arguments of :meth:`definition`."""
 
     def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
         self.label_space = _distinct_texts(label_space)
@@ -91,7 +91,7 @@ class TrainableCalibration:
 
     # -- what differs
 
-    def parts(self, *_: Any, **options: Any) -> Calibration:
+    def definition(self, *_: Any, **options: Any) -> Calibration:
         """Return how prompts are written, and how they are learned from and applied.
 
         Args:
@@ -118,7 +118,7 @@ class TrainableCalibration:
     @property
     def reads(self) -> Feature:
         """The feature that it uses in its present state."""
-        return self.parts().feature_for(self.state)
+        return self.definition().feature_for(self.state)
 
     def train(
         self,
@@ -160,18 +160,18 @@ class TrainableCalibration:
             raise unknown_name(f"option of {self.name}.train", unknown[0], self.training_options)
         if feedforward is None:
             raise ArgumentError("train needs feedforward, the function that returns the model's predictions")
-        parts = self.parts(**options)
+        definition = self.definition(**options)
         source = GivenSource(default_prompt_maker, calibration_set, self.label_space, calibration_number, k)
-        prompts = parts.write_prompts(source)
-        rows = features_of(feedforward, prompts.all, self.label_space, parts.feature)
+        prompts = definition.write_prompts(source)
+        rows = features_of(feedforward, prompts.all, self.label_space, definition.feature)
         training_rows = TrainingRows.of(prompts, rows)
-        self.state = self._learned(parts, training_rows)
+        self.state = self._learned(definition, training_rows)
         self.training_prompts = len(training_rows)
-        warning = parts.warning(self.state, self.label_space)
+        warning = definition.warning(self.state, self.label_space)
         if warning is not None:
             warnings.warn(f"{one_line(self.name)}: {one_line(warning)}", UserWarning, stacklevel=2)
 
-    def _learned(self, parts: Calibration, rows: TrainingRows) -> Any:
+    def _learned(self, definition: Calibration, rows: TrainingRows) -> Any:
         """Return the state after training on rows.
 
         After an earlier training, the release begins with what it learned then, each in its own way: a prior is
@@ -179,7 +179,7 @@ class TrainableCalibration:
         """
         if isinstance(parts, released.ReleasedCalibration) and self.trained:
             return parts.learn_again(rows, self.label_space, self.state)
-        return parts.learn(rows, self.label_space)
+        return definition.learn(rows, self.label_space)
 
     def check_trained(self) -> None:
         """Refuse to be used before training."""
@@ -189,7 +189,7 @@ class TrainableCalibration:
     def apply(self, features: Any) -> list[list[float]]:
         """Turn features, one for each prompt, into probabilities of the labels, one row for each prompt."""
         self.check_trained()
-        return self.parts().apply(self.state, features, self.label_space)
+        return self.definition().apply(self.state, features, self.label_space)
 
     def inference(self, label_space_prob: Any, full_vocab_prob: Any = None, hidden_state: Any = None) -> list[float]:
         """Calibrate one prediction: the ``calibration_function`` of ``model_kernel``.
@@ -304,7 +304,7 @@ class ContextualCalibration(_PriorCalibration):
     name: ClassVar[str] = "contextual_calibration"
     in_release: ClassVar[bool] = True
 
-    def parts(self) -> Calibration:
+    def definition(self) -> Calibration:
         """Return the parts of the variant."""
         return released.CONTEXTUAL if self.variant == "0.1.1" else contextual.ONE_PRIOR
 
@@ -334,7 +334,7 @@ class DomainCalibration(_PriorCalibration):
             default_prompt_maker, feedforward, calibration_set, calibration_number, k, sample_length=sample_length
         )
 
-    def parts(self, sample_length: int = domain_calibration.SHARED_LENGTH) -> Calibration:
+    def definition(self, sample_length: int = domain_calibration.SHARED_LENGTH) -> Calibration:
         """Return the parts of the variant."""
         if self.variant == "0.1.1":
             return released.domain(sample_length)
@@ -378,7 +378,7 @@ class HiddenCalibration(_CentroidCalibration):
     name: ClassVar[str] = "hidden_calibration"
     feature: ClassVar[Feature] = "hidden"
 
-    def parts(self, per_label: int | None = None) -> Calibration:
+    def definition(self, per_label: int | None = None) -> Calibration:
         """Return the parts of the variant."""
         self._refuse_balanced(per_label)
         return released.HIDDEN if self.variant == "0.1.1" else hidden(per_label)
@@ -413,7 +413,7 @@ class KNNPrompting(_NeighbourCalibration):
 
     name: ClassVar[str] = "knn_prompt"
 
-    def parts(self, per_label: int | None = None) -> Calibration:
+    def definition(self, per_label: int | None = None) -> Calibration:
         """Return the parts of the variant."""
         self._refuse_balanced(per_label)
         if self.variant == "0.1.1":
@@ -455,7 +455,7 @@ class KNNPromptingCentroid(_NeighbourCalibration, _CentroidCalibration):
 
     name: ClassVar[str] = "knn_prompt_centroid"
 
-    def parts(self, per_label: int | None = None) -> Calibration:
+    def definition(self, per_label: int | None = None) -> Calibration:
         """Return the parts of the variant."""
         self._refuse_balanced(per_label)
         return released.CENTROID if self.variant == "0.1.1" else nearest_centroid(per_label)
@@ -497,7 +497,7 @@ class DomainPMI(_PriorCalibration):
     name: ClassVar[str] = "dc_pmi"
     training_options: ClassVar[Sequence[str]] = ("premise",)
 
-    def parts(self, premise: str | None = None) -> Calibration:
+    def definition(self, premise: str | None = None) -> Calibration:
         """Return the parts."""
         return dc_pmi.domain_pmi(premise)
 
@@ -507,7 +507,7 @@ class TemperatureScaling(TrainableCalibration):
 
     name: ClassVar[str] = "temperature_scaling"
 
-    def parts(self) -> Calibration:
+    def definition(self) -> Calibration:
         """Return the parts."""
         return TEMPERATURE
 
@@ -546,7 +546,7 @@ class LinearCalibration(TrainableCalibration):
         """Return step size and epochs."""
         return {"learning_rate": self.learning_rate, "epochs": self.epochs}
 
-    def parts(self) -> Calibration:
+    def definition(self) -> Calibration:
         """Return the parts."""
         return linear(self.learning_rate, self.epochs)
 
@@ -580,7 +580,7 @@ class PrototypicalCalibration(TrainableCalibration):
         """Return the number of fits."""
         return {"restarts": self.restarts}
 
-    def parts(self) -> Calibration:
+    def definition(self) -> Calibration:
         """Return the parts."""
         return prototypical(self.restarts)
 
@@ -640,7 +640,7 @@ def _calibration_of(state: Any, label_space: list[str], facts: Mapping[str, Any]
     if name not in CLASSES:
         raise SchemaError(f"there is no calibration {name!r}, only {', '.join(CLASSES)}")
     calibration = CLASSES[name](label_space, variant=facts["variant"], **facts["options"])
-    expected = calibration.parts().state
+    expected = calibration.definition().state
     gave_up = calibration.variant == "0.1.1" and isinstance(state, released.NotCalibrated)
     if not isinstance(state, expected) and not gave_up:
         raise SchemaError(f"a {name} has a {expected.__name__}: got a {type(state).__name__}")
