@@ -177,8 +177,8 @@ class TrainableCalibration:
         After an earlier training, the release begins with what it learned then, each in its own way: a prior is
         added to the new one, centroids stay as they were. The calibrations of the other variants begin anew.
         """
-        if isinstance(parts, released.ReleasedCalibration) and self.trained:
-            return parts.learn_again(rows, self.label_space, self.state)
+        if isinstance(definition, released.ReleasedCalibration) and self.trained:
+            return definition.learn_again(rows, self.label_space, self.state)
         return definition.learn(rows, self.label_space)
 
     def check_trained(self) -> None:
@@ -305,7 +305,7 @@ class ContextualCalibration(_PriorCalibration):
     in_release: ClassVar[bool] = True
 
     def definition(self) -> Calibration:
-        """Return the parts of the variant."""
+        """Return the definition in the variant."""
         return released.CONTEXTUAL if self.variant == "0.1.1" else contextual.ONE_PRIOR
 
 
@@ -335,7 +335,7 @@ class DomainCalibration(_PriorCalibration):
         )
 
     def definition(self, sample_length: int = domain_calibration.SHARED_LENGTH) -> Calibration:
-        """Return the parts of the variant."""
+        """Return the definition in the variant."""
         if self.variant == "0.1.1":
             return released.domain(sample_length)
         return domain_calibration.one_prior(sample_length)
@@ -379,7 +379,7 @@ class HiddenCalibration(_CentroidCalibration):
     feature: ClassVar[Feature] = "hidden"
 
     def definition(self, per_label: int | None = None) -> Calibration:
-        """Return the parts of the variant."""
+        """Return the definition in the variant."""
         self._refuse_balanced(per_label)
         return released.HIDDEN if self.variant == "0.1.1" else hidden(per_label)
 
@@ -414,7 +414,7 @@ class KNNPrompting(_NeighbourCalibration):
     name: ClassVar[str] = "knn_prompt"
 
     def definition(self, per_label: int | None = None) -> Calibration:
-        """Return the parts of the variant."""
+        """Return the definition in the variant."""
         self._refuse_balanced(per_label)
         if self.variant == "0.1.1":
             return released.nearest_anchors(self.knn_k)
@@ -456,7 +456,7 @@ class KNNPromptingCentroid(_NeighbourCalibration, _CentroidCalibration):
     name: ClassVar[str] = "knn_prompt_centroid"
 
     def definition(self, per_label: int | None = None) -> Calibration:
-        """Return the parts of the variant."""
+        """Return the definition in the variant."""
         self._refuse_balanced(per_label)
         return released.CENTROID if self.variant == "0.1.1" else nearest_centroid(per_label)
 
@@ -498,7 +498,7 @@ class DomainPMI(_PriorCalibration):
     training_options: ClassVar[Sequence[str]] = ("premise",)
 
     def definition(self, premise: str | None = None) -> Calibration:
-        """Return the parts."""
+        """Return the definition."""
         return dc_pmi.domain_pmi(premise)
 
 
@@ -508,7 +508,7 @@ class TemperatureScaling(TrainableCalibration):
     name: ClassVar[str] = "temperature_scaling"
 
     def definition(self) -> Calibration:
-        """Return the parts."""
+        """Return the definition."""
         return TEMPERATURE
 
     @property
@@ -547,7 +547,7 @@ class LinearCalibration(TrainableCalibration):
         return {"learning_rate": self.learning_rate, "epochs": self.epochs}
 
     def definition(self) -> Calibration:
-        """Return the parts."""
+        """Return the definition."""
         return linear(self.learning_rate, self.epochs)
 
     @property
@@ -581,7 +581,7 @@ class PrototypicalCalibration(TrainableCalibration):
         return {"restarts": self.restarts}
 
     def definition(self) -> Calibration:
-        """Return the parts."""
+        """Return the definition."""
         return prototypical(self.restarts)
 
     @property
