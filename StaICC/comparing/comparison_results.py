@@ -78,7 +78,7 @@ class DatasetComparison:
         """The corrected p-value; ``None`` if untested."""
         if isinstance(self.outcome, Untested):
             return None
-        return self.outcome.holm
+        return self.outcome.corrected_p_value
 
     @property
     def low(self) -> float | None:
@@ -228,7 +228,7 @@ def line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
     outcome = plain["outcome"]  # the fields of Tested or of Untested
     plain["outcome"] = outcome["case"]
     plain["p_value"] = outcome.get("p_value")
-    plain["holm"] = outcome.get("holm")
+    plain["holm"] = outcome.get("corrected_p_value")
     plain["reason"] = outcome.get("reason")
     return plain
 
@@ -393,7 +393,7 @@ class Comparison(Displayed):
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
         """Return the sentence that says which run is better, or that none is shown to be better, with the p-value."""
-        text = f"{self._answer(line, outcome)} ({p_text(outcome.holm)})"
+        text = f"{self._answer(line, outcome)} ({p_text(outcome.corrected_p_value)})"
         if self.by_condition:
             return f"{line.dataset}: {text}"
         return text
