@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.comparing.comparison_results import MISSING_HEAD, Comparison, forest_plot
 from StaICC.comparing.overview import meaning_of_overview, overview_blocks
@@ -142,7 +143,7 @@ def _ranking_blocks(comparison: BenchmarkComparison, with_reasons: bool = True) 
     if any(rank.groups for rank in comparison.ranking):
         meaning += " Runs share a letter if they are not shown to differ."
     return [
-        Line(f"{comparison.benchmark}: ranking", "title"),
+        Line(f"{class_name(comparison.benchmark)}: ranking", "title"),
         rank_table(comparison.ranking, comparison.metric, with_reasons),
         Line(meaning),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from StaICC.argument_syntax import in_each_syntax
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.comparison_results import Comparison
@@ -36,7 +37,7 @@ def overview_blocks(pairs: Sequence[Comparison], runs: Sequence[str]) -> list[Bl
     first_pair = pairs[0]
     direction = "higher" if first_pair.higher_is_better else "lower"
     blocks: list[Block] = [
-        Line(f"{first_pair.benchmark}: {len(runs)} runs", "title"),
+        Line(f"{class_name(first_pair.benchmark)}: {len(runs)} runs", "title"),
         Line(f"metric: {first_pair.metric} ({direction} is better)"),
     ]
     if first_pair.other_metrics:

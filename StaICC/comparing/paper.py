@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from StaICC.arguments import known_name
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.cells import without_model_digests
 from StaICC.comparing.citing import Work, find_work
@@ -147,7 +148,7 @@ class _Section:
         shared = _shared_fields(list(self._runs.values()))
         names = [self._cited(name) for name in self._datasets()]
         sentence = f"We evaluate on {_counted(len(names), 'data set')} ({', '.join(names)})"
-        sentence += f" using the benchmark {latex_cell(self._first.benchmark)} of {self._cited('StaICC')}"
+        sentence += f" using the benchmark {latex_cell(class_name(self._first.benchmark))} of {self._cited('StaICC')}"
         if self._first.benchmark != "Normal":
             sentence += _citation(_known_works([self._first.benchmark], self._more_works))
         if "version" in shared:
@@ -268,7 +269,9 @@ class _Section:
 
     def _caption(self) -> str:
         metric = latex_cell(self._metric.replace("_", " "))
-        caption = rf"{latex_cell(self._first.benchmark)}: {metric}, with 95\,\% confidence intervals in brackets."
+        caption = (
+            rf"{latex_cell(class_name(self._first.benchmark))}: {metric}, with 95\,\% confidence intervals in brackets."
+        )
         records = [record for of_run in self._records.values() for record in of_run.values()]
         if any(record["random"] is not None for record in records):
             caption += " Random: expected accuracy of guessing; majority: always the most frequent label."
