@@ -369,7 +369,7 @@ def _facts_of_test(line: DatasetComparison, outcome: Tested) -> str:
         facts.append(f"difference ${line.difference:+.3f}$")
     if line.interval is not None:
         facts.append(rf"95\,\% interval ${line.interval.low:+.3f}$ to ${line.interval.high:+.3f}$")
-    facts.append(f"${p_text(outcome.holm)}$")
+    facts.append(f"${p_text(outcome.corrected_p_value)}$")
     return ", ".join(facts)
 
 
