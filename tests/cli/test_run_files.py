@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -359,3 +360,45 @@ def test_show_run_needs_a_result_and_other_kinds_none(staicc: Run) -> None:
 def test_written_toml_is_read_as_the_same_values(text: str, number: float, whole: int) -> None:
     values: dict[str, Any] = {"a": text, "b": [text, text], "c": number, "d": whole, "e": True, "t": {text: text}}
     assert tomllib.loads(toml_text(values, [text])) == values
+
+
+# The page.
+
+PAGE = (Path(__file__).parents[2] / "docs" / "run_files.md").read_text("utf-8")
+
+
+def blocks_of_page(language: str) -> list[str]:
+    """Return the code blocks of the page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_sessions_of_the_page_are_as_shown(staicc: Run) -> None:
+    for block in blocks_of_page("toml"):
+        name = re.match(r"# (\S+\.toml)\n", block)
+        assert name is not None
+        Path(name[1]).write_text(block, "utf-8")
+    for session in blocks_of_page("text"):
+        line, _, shown = session.partition("\n")
+        command, to_file, _ = line.removeprefix("$ python -m StaICC ").partition(" > ")
+        _, stdout, stderr = staicc(*command.split())
+        assert (stderr if to_file else stdout + stderr) == shown
+
+
+def test_the_command_that_the_page_calls_equal_is(staicc: Run) -> None:
+    (command,) = blocks_of_page("console")
+    Path("run.toml").write_text(blocks_of_page("toml")[0], "utf-8")
+    words = command.removeprefix("python -m StaICC run ").split()
+    assert saved(staicc, "file.json", "--config", "run.toml") == saved(staicc, "words.json", *words)
+
+
+def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Run) -> None:
+    Path("sweep.toml").write_text(blocks_of_page("toml")[-1], "utf-8")
+    assert staicc("run", "--config", "sweep.toml", "--json", "sweep.json", "--quiet")[0] == 0
+    assert {path.name for path in Path().glob("*.json")} == set(re.findall(r"`(sweep_\S+\.json)`", PAGE))
+
+
+def test_the_keys_of_the_page_exist() -> None:
+    keys = run_file_keys(_parser("run").command("run"))
+    shown = re.findall(r"`(\w+) = [^`]+`", PAGE)
+    assert len(shown) > 15
+    assert set(shown) <= {*keys, "dtype", "knn_k", "key"}
