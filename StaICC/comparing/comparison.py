@@ -239,11 +239,11 @@ def _comparison(
     """Return the comparison of two runs: the figures, with models, settings and what is left out."""
     lines = []
     for (dataset, paired), outcome in zip(pair.datasets.items(), dataset_outcomes, strict=True):
-        lines.append(_line(dataset, pair.differences[dataset], paired.queries, outcome))
+        lines.append(comparison_line(dataset, pair.differences[dataset], paired.queries, outcome))
     mean = None
     if len(lines) > 1:
         queries = (sum(line.queries[0] for line in lines), sum(line.queries[1] for line in lines))
-        mean = _line(f"mean of {len(lines)} data sets", pair.difference, queries, mean_outcome)
+        mean = comparison_line(f"mean of {len(lines)} data sets", pair.difference, queries, mean_outcome)
 
     first_name = pair.first.name
     second_name = pair.second.name
@@ -272,7 +272,9 @@ def _comparison(
     )
 
 
-def _line(name: str, difference: RunDifference, queries: tuple[int, int], outcome: TestOutcome) -> DatasetComparison:
+def comparison_line(
+    name: str, difference: RunDifference, queries: tuple[int, int], outcome: TestOutcome
+) -> DatasetComparison:
     """Return the line of a comparison for a data set, or for the mean over the data sets.
 
     Args:
