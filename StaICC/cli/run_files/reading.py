@@ -12,8 +12,8 @@ from typing import Any
 
 from StaICC.cli.parser import Parser
 from StaICC.cli.run_files.keys import SWEEP, RunFileKey, find_key, run_file_keys, shown
-from StaICC.errors import ArgumentError, MissingDependencyError, StaICCError
-from StaICC.optional import install_command
+from StaICC.errors import ArgumentError, StaICCError
+from StaICC.optional import require
 
 _LARGEST_FILE = 1 << 20
 """Bytes of the largest run file. A file with more is something else, such as a model."""
@@ -162,17 +162,12 @@ def _parse(path: str) -> dict[str, Any]:
 
 
 def _toml_reader() -> Any:
-    """Return the module that reads TOML: of Python 3.11 or later, else the package tomli.
+    """Return the module that reads TOML: that of Python 3.11 or later, else the package tomli.
 
     Raises:
         MissingDependencyError: There is neither.
     """
-    for name in ("tomllib", "tomli"):  # by name: type checkers for Python 3.10 do not know the first
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-    raise MissingDependencyError(
-        "run files need Python 3.11 or later, or the package tomli, which is not installed. Install it with: "
-        f"{install_command('toml')}"
-    )
+    try:
+        return importlib.import_module("tomllib")  # by name: type checkers for Python 3.10 do not know it
+    except ModuleNotFoundError:
+        return require("tomli", extra="toml", feature="a run file on Python 3.10")
