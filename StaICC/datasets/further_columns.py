@@ -1,4 +1,4 @@
-"""Further columns of a user's data set, next to texts and label: those that say what rows share."""
+"""Columns of a user's data set that say what its rows share, such as a document or a domain."""
 
 from __future__ import annotations
 
