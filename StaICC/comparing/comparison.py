@@ -226,7 +226,9 @@ def _non_inferiority_of(run: str, than: str, margin: float, outcome: TestOutcome
     """Return the claim that a run is not worse than another by more than a margin, with its one-sided test."""
     if not isinstance(outcome, Tested):
         return NonInferiority(run, than, margin, p_value=None, shown=False)
-    return NonInferiority(run, than, margin, p_value=outcome.holm, shown=outcome.holm <= ONE_SIDED_LEVEL)
+    return NonInferiority(
+        run, than, margin, p_value=outcome.corrected_p_value, shown=outcome.corrected_p_value <= ONE_SIDED_LEVEL
+    )
 
 
 def _comparison(

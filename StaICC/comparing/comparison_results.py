@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import (
     MOST_RUNS,
 )
@@ -77,7 +78,7 @@ class DatasetComparison:
         """The corrected p-value; ``None`` if untested."""
         if isinstance(self.outcome, Untested):
             return None
-        return self.outcome.holm
+        return self.outcome.corrected_p_value
 
     @property
     def low(self) -> float | None:
@@ -227,7 +228,7 @@ def line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
     outcome = plain["outcome"]  # the fields of Tested or of Untested
     plain["outcome"] = outcome["case"]
     plain["p_value"] = outcome.get("p_value")
-    plain["holm"] = outcome.get("holm")
+    plain["holm"] = outcome.get("corrected_p_value")
     plain["reason"] = outcome.get("reason")
     return plain
 
@@ -392,7 +393,7 @@ class Comparison(Displayed):
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
         """Return the sentence that says which run is better, or that none is shown to be better, with the p-value."""
-        text = f"{self._answer(line, outcome)} ({p_text(outcome.holm)})"
+        text = f"{self._answer(line, outcome)} ({p_text(outcome.corrected_p_value)})"
         if self.by_condition:
             return f"{line.dataset}: {text}"
         return text
@@ -441,7 +442,7 @@ class Comparison(Displayed):
             tables.append(Line("Changes from one condition to another, and whether they differ between the runs:"))
             tables.append(TextTable(*self.interaction_table()))
         return [
-            Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
+            Line(f"{class_name(self.benchmark)}: first {self.first}, second {self.second}", "title"),
             *[Line(text) for text in self.introduction()],
             *tables,
             *[Line(text) for text in self.conclusion()],
@@ -561,7 +562,7 @@ def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
     else:
         correction = "Holm"
     blocks: list[Block] = [
-        Line(f"{comparison.benchmark}: ranking", "title"),
+        Line(f"{class_name(comparison.benchmark)}: ranking", "title"),
         rank_table(comparison.ranking, comparison.metric),
         Line(f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."),
     ]

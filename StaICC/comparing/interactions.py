@@ -59,7 +59,7 @@ class Interaction:
         verdict = "the runs are not shown to change differently"
         if self.outcome.significant:
             verdict = "the runs change differently"
-        return one_line(f"{change}: {verdict} ({p_text(self.outcome.holm)})")
+        return one_line(f"{change}: {verdict} ({p_text(self.outcome.corrected_p_value)})")
 
     def cells(self) -> dict[str, str]:
         """Return the cells of the interaction in a table, by column head."""
@@ -68,7 +68,7 @@ class Interaction:
         corrected_p_value: float | None = None
         if isinstance(self.outcome, Tested):
             p_value = self.outcome.p_value
-            corrected_p_value = self.outcome.holm
+            corrected_p_value = self.outcome.corrected_p_value
         return {
             "change of the condition": f"{self.reference} to {self.condition}",
             "rows": str(self.rows),

@@ -44,8 +44,8 @@ class MetricComparison:
             return f"untested: {runs} ({outcome.reason})"
         better = better_run(self.line, outcome, self.first, self.second, self.higher_is_better)
         if better is None:
-            return f"{runs}: neither run is shown to be better ({p_text(outcome.holm)})"
-        return f"{runs}: {better} is better ({p_text(outcome.holm)})"
+            return f"{runs}: neither run is shown to be better ({p_text(outcome.corrected_p_value)})"
+        return f"{runs}: {better} is better ({p_text(outcome.corrected_p_value)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class SubgroupComparison(Displayed):
             outcome = subgroup.line.outcome
             better = better_run(subgroup.line, outcome, self.first, self.second, self.higher_is_better)
             if better is not None and isinstance(outcome, Tested):
-                texts.append(f"{_place(subgroup)}: {better} is better ({p_text(outcome.holm)})")
+                texts.append(f"{_place(subgroup)}: {better} is better ({p_text(outcome.corrected_p_value)})")
         if not texts:
             texts.append("no subgroup has a significant difference")
         for subgroup in self.subgroups:

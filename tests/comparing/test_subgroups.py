@@ -180,7 +180,7 @@ def test_the_sentence_names_the_better_run(runs: dict[str, Result]) -> None:
     outcome = subgroup_of(found, "no").line.outcome
     assert isinstance(outcome, Tested)
     assert outcome.significant
-    assert f"texts, no: strong is better ({p_text(outcome.holm)})" in found.conclusion()
+    assert f"texts, no: strong is better ({p_text(outcome.corrected_p_value)})" in found.conclusion()
     (lower_is_better,) = compare_subgroups(
         {"a": run(GLER, {"no": 0.2}, limit=60), "b": run(GLER, {"no": 0.9}, seed=2, limit=60)}
     )
