@@ -38,7 +38,7 @@ ALL = "all"
 _DEFAULT_K = 4
 _DEFAULT_SAMPLER = "default"
 
-_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns", "label_separator", "cluster")
+_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns", "label_separator", "cluster", "subgroups")
 """The arguments that describe a file of own data."""
 
 _BENCHMARK_ARGUMENTS = (
@@ -287,6 +287,12 @@ def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="the column that dependent rows share, such as a document: the unit of intervals and tests",
     )
+    group.add_argument(
+        "--subgroups",
+        nargs="+",
+        metavar="COLUMN",
+        help="columns by which compare --by can divide the rows, such as a domain",
+    )
 
 
 def datasets_of(args: argparse.Namespace) -> list[Any] | None:
@@ -328,6 +334,7 @@ def _read_own_data(args: argparse.Namespace) -> Dataset:
             columns=args.columns,
             label_separator=args.label_separator,
             cluster=args.cluster,
+            subgroups=args.subgroups,
         )
     except StaICCError as error:
         raise type(error)(_with_options(str(error))) from error.__cause__
@@ -350,6 +357,7 @@ def _with_options(message: str) -> str:
     message = message.replace("encoding=", "--encoding ")
     message = message.replace("label_separator:", "--label-separator:")
     message = message.replace("cluster:", "--cluster:")
+    message = message.replace("subgroups:", "--subgroups:")
     message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message)
     return re.sub(r"columns=\[([^]]*)\]", _as_columns_option, message)
 
