@@ -46,9 +46,8 @@ def subgroup_columns(rule: Any) -> list[str]:
     is_list = isinstance(names, (list, tuple))
     if not is_list or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ArgumentError(
-            f"{argument('subgroups')}: got {rule!r:.60}, expected the name of a column, several names, or functions of the "
-            "row by "
-            "name"
+            f"{argument('subgroups')}: got {rule!r:.60}, expected the name of a column, several names, or functions of "
+            "the row by name"
         )
     return [str(name) for name in names]
 
@@ -70,9 +69,8 @@ def subgroups_of(records: Records, table: Iterable[Row], rule: SubgroupRule) -> 
     for column in columns:
         if column not in records.further:
             raise ArgumentError(
-                f"{argument('subgroups')}: got {column!r}, but (text, label) pairs have no columns. Give a function of the "
-                "row, such "
-                "as subgroups={'length': lambda row: 'long' if len(row.texts[0]) > 99 else 'short'}"
+                f"{argument('subgroups')}: got {column!r}, but (text, label) pairs have no columns. Give a function of "
+                "the row, such as subgroups={'length': lambda row: 'long' if len(row.texts[0]) > 99 else 'short'}"
             )
         values_by_name[column] = records.further[column]
     if isinstance(rule, Mapping):
@@ -95,8 +93,8 @@ def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, 
     """
     if name == _BY_LABEL:
         raise ArgumentError(
-            f"{argument('subgroups')}: got {name!r}, which is the name of the subgroups by true label. Rename the "
-            "column"
+            f"{argument('subgroups')}: got {name!r}, which is the name of the subgroups by true label. Rename "
+            "the column"
         )
     groups = []
     for row_index, value in enumerate(values):
@@ -110,8 +108,7 @@ def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, 
     count = len(set(groups))
     if count > MOST_SUBGROUPS:
         raise ArgumentError(
-            f"{argument('subgroups')}: {name!r} has {count} values, expected at most {MOST_SUBGROUPS}: a subgroup needs "
-            "several "
-            "rows. Join values before you read the data"
+            f"{argument('subgroups')}: {name!r} has {count} values, expected at most {MOST_SUBGROUPS}: a subgroup "
+            "needs several rows. Join values before you read the data"
         )
     return tuple(groups)
