@@ -21,8 +21,8 @@ from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
-from StaICC.kernels.huggingface.batching import Ending
 from StaICC.kernels.huggingface.forward import TokenLogits
+from StaICC.kernels.huggingface.generation import Ending
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
 from StaICC.kernels.huggingface.token_kernel import Logs, PromptReader, TokenKernel

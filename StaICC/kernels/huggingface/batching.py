@@ -8,31 +8,22 @@ so reading a sequence twice changes nothing.
 Memory is a budget of positions in one call of the model. When memory runs out, the budget is halved, what is not
 computed yet is planned anew, and the run goes on. Plans change the order of the work and the order of additions inside
 it, nothing else.
-
-In generation, all prompts of a packed row are continued together: after each step, the row in the cache has grown by
-one position for each prompt that is not finished, and each new position attends to its own prompt and its own
-continuation only. Models without a cache that can be used so recompute the sequences at every step.
 """
 
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from logging import INFO, WARNING
 from typing import Any
 
 from StaICC.errors import OutputError, RunEndingError
 from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.kernels.huggingface.forward import (
-    Capabilities,
     Forward,
     check_range,
-    guard,
     is_out_of_memory,
 )
-from StaICC.kernels.huggingface.live_state import foreign_code
 from StaICC.kernels.huggingface.token_trie import (
     Picks,
     TrieRow,
@@ -41,7 +32,6 @@ from StaICC.kernels.huggingface.token_trie import (
     shared_length,
     without_last,
 )
-from StaICC.kernels.protocol import stable_seed
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -53,8 +43,6 @@ BUSY_SHARE = 8
 """A batch of the budget's share 1 / BUSY_SHARE keeps the machine busy; a larger one is not filled up with padding."""
 LEAST_FILL = 0.97
 """A row shorter than this share of the longest begins a new batch, once the batch is large enough."""
-GENERATION_COST = 1000.0
-"""Cost of one more row in generation, in positions: every row has its own steps."""
 LONG = 512
 """A prompt of more tokens is compared in full only if it is no more than a tenth of the batch."""
 TAIL = 64
@@ -463,85 +451,6 @@ class BatchRunner:
         self.run(sequences, wanted_from, read)
         return [results[number] for number in range(len(sequences))]
 
-    def generate(
-        self, sequences: Sequence[Tokens], most: int, ending: Ending, temperature: float, seed: int
-    ) -> list[list[int]]:
-        """Continue token sequences with the most probable tokens, or with samples.
-
-        A sample is the token with the largest sum of logit / temperature and Gumbel noise. The noise depends on the
-        seed, the tokens of the sequence and the step only, so a text does not depend on the other sequences.
-
-        Args:
-            sequences: The sequences, none empty.
-            most: Most new tokens for each.
-            ending: When a continuation is complete.
-            temperature: 0 for the most probable tokens.
-            seed: Seed of the samples.
-
-        Returns:
-            New tokens of each sequence, in order.
-        """
-        forward = self.forward
-        seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
-        results: list[list[int]] = [[] for _ in sequences]
-        starts = [len(row) - 1 for row in sequences]
-
-        def continued(alive: list[int], logits: Any, following: Callable[[list[int], int], Any]) -> None:
-            """Continue sequences, given the logits after them and a function for those after the chosen tokens."""
-            for number in alive:
-                results[number] = []
-            for step in range(most):
-                if temperature:
-                    generators = [torch.Generator().manual_seed(stable_seed(seeds[number], step)) for number in alive]
-                    noise = [
-                        torch.rand(logits.shape[-1], generator=source, dtype=torch.float64) for source in generators
-                    ]
-                    logits = logits.double().cpu() / temperature - torch.log(-torch.log(torch.stack(noise)))
-                for number, token in zip(alive, logits.argmax(-1).tolist(), strict=True):
-                    results[number].append(token)
-                alive = [number for number in alive if not ending.complete(results[number])]
-                if not alive or step + 1 == most:
-                    return
-                logits = following(alive, step)
-
-        def grow(row: TrieRow) -> None:
-            """Generate for all sequences of one row."""
-            cache, length = self.cached(row.prefix), len(row.prefix) + len(row.tokens)
-            ends = {number: end for number, (end,) in row.picks.items()}
-            above = forward.tree_mask(row.subtree_ends()).cpu()
-            before, new = torch.ones(len(row.prefix)).bool(), torch.zeros(len(ends) * most).bool()
-            allowed = {number: torch.cat([before, above[end], new]) for number, end in ends.items()}
-
-            def following(alive: list[int], step: int) -> Any:
-                nonlocal length
-                for number in alive:
-                    allowed[number][length] = True
-                    length += 1
-                mask = forward.additive(torch.stack([allowed[number][:length] for number in alive])[None, None])
-                depth = [len(sequences[number]) + step for number in alive]
-                return forward.logits(
-                    forward.call([[results[number][-1] for number in alive]], mask, [depth], cache)[0]
-                )
-
-            hidden = forward.padded([row], cache)[0, list(ends.values())]
-            continued(list(ends), forward.logits(hidden), following)
-
-        def attempt(todo: list[int]) -> Iterator[int]:
-            for row in self.plan(sequences, starts, todo, self.prefix_reuse, GENERATION_COST):
-                grow(row)
-                yield from row.picks
-
-        def again(alive: Sequence[int], step: int) -> Any:
-            return forward.whole(self.last([(*sequences[number], *results[number]) for number in alive]))
-
-        if forward.can.sharing and forward.can.checked < min(len(sequences), 2):
-            self.last(sequences[:4])  # compares them with a plain call
-        if forward.can.sharing and max(map(len, sequences)) + most <= forward.exact_to:
-            self.persist(len(sequences), attempt)
-        else:
-            continued(list(range(len(sequences))), forward.whole(self.last(sequences)), again)
-        return results
-
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
     """Return the largest difference of one position's log-probabilities to those of a plain call.
@@ -578,134 +487,3 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
 def _largest_difference(computed: Any, expected: Any) -> float:
     """Return the largest absolute difference of two tensors."""
     return float((computed.double().cpu() - expected.double().cpu()).abs().max())
-
-
-# What a model does right
-
-_known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary()
-
-
-def examined(forward: Forward) -> Forward:
-    """Return a model with its capabilities, detected by trial once for each model and again after a change."""
-    model, can, before = forward.model, forward.can, guard(forward.model)
-    known, foreign = _known.get(model), foreign_code(model)  # the guard does not see code of classes
-    if known is not None and known.guard == before and not foreign:
-        forward.can = known
-        return forward
-    adapters = getattr(model, "peft_config", None) or {}
-    if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
-        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
-    if foreign:
-        can.run_alone("; ".join(foreign))
-    elif not _tried(forward):
-        can.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
-    if can.reason:
-        _log.log(INFO if foreign else WARNING, "%s; each prompt is run alone", can.reason)
-    can.guard = guard(model)
-    _known[model] = can
-    return forward
-
-
-def same(exact: bool, computed: Any, expected: Any, decoy: Any = None) -> bool:
-    """Whether two results differ by rounding only.
-
-    In half precision rounding is coarse, so the difference must also be small compared with that to a decoy, the result
-    of a wrong mask.
-    """
-    if computed.shape != expected.shape or not bool(computed.isfinite().all()):
-        return False
-    error = float((computed - expected).norm())
-    if error > (2e-5 if exact else 3e-2) * max(float(expected.norm()), 1e-9):
-        return False
-    return exact or decoy is None or error <= 0.3 * float((decoy - expected).norm())
-
-
-def _tried(forward: Forward) -> bool:
-    """Find in which ways a model returns the logits of plain calls, on short sequences; whether there is one."""
-    model, can = forward.model, forward.can
-    ids = [(7 + 37 * i) % max(can.vocabulary - 1, 1) for i in range(9)]
-    # a b c d e f g  and  a b c i h g  share three tokens;  i h g  shares none with them.
-    sequences = [tuple(ids[:7]), (*ids[:3], *ids[:5:-1]), tuple(ids[:5:-1])]
-    logits = [forward.plain_logits(row)[-1].cpu() for row in sequences]
-    can.vocabulary = len(logits[0])
-    # What the end of the second sequence would be if it attended to everything before it in a row with the first one.
-    decoy = None if forward.is_exact else forward.plain_logits(sequences[0] + sequences[2])[-1].cpu()
-
-    def works(exact: bool, budget: int = 1024, rounds: int = 1, **ways: Any) -> bool:
-        """Whether the ends have the logits of plain calls; with a small budget over a prefix that is cached."""
-        for name, value in ways.items():
-            setattr(can, name, value)
-        runner = BatchRunner(forward, budget)
-        runner.cache_from = 3
-        try:
-            for _ in range(rounds):
-                computed = forward.whole(runner.last(sequences, runner.compute))
-        except Exception as error:
-            if is_out_of_memory(error) or isinstance(error, OutputError):
-                raise
-            _log.debug("%s is not used for %s: %s", ways, type(model).__name__, error)
-            return False
-        return all(map(same, [exact] * 3, computed, logits, [None, decoy, None]))
-
-    head: Any = getattr(model, "get_output_embeddings", lambda: None)()
-    kind = "rows" if type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook") else "module"
-    exact, separate = forward.is_exact, forward.body is not None and head is not None
-    # Without a transformation, the numbers are those of the model in any number type.
-    heads = [("", True), *((name, exact) for name in forward.transforms)]
-    separate = separate and any(works(strict, head=kind, transform=name) for name, strict in heads)
-    if not separate and not works(True, head="model", transform=""):
-        return False
-    on_cpu = forward.device.type == "cpu"
-    cached = separate and works(exact, 7, 2, sharing=True)
-    can.flat = cached and on_cpu and works(exact, flat=True)  # elsewhere many small calls cost more than padding
-    can.sharing = can.flat or (cached and works(exact, flat=False))
-    can.attention_weight = forward.attention_weight() if can.sharing else 0.0
-    return True
-
-
-class Ending:
-    """Decides when a continuation is complete.
-
-    Args:
-        tokenizer: The tokenizer.
-        end_tokens: Tokens that end a text; they are not part of it.
-        stop: Strings before which the text ends.
-    """
-
-    def __init__(self, tokenizer: Any, end_tokens: Sequence[int], stop: Sequence[str]) -> None:
-        self.tokenizer = tokenizer
-        self.end_tokens = frozenset(end_tokens)
-        self.stop = tuple(stop)
-
-    def _decoded(self, tokens: Sequence[int]) -> str:
-        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of a continuation, cut before the first end token and the first stop string.
-
-        A last character of which some bytes are missing is left out, with its tokens, as vLLM does.
-        """
-        size = len(tokens)
-        for index, token in enumerate(tokens):
-            if token in self.end_tokens:
-                size = index
-                break
-        text = self._decoded(tokens[:size])
-        while text.endswith("\ufffd"):
-            size -= 1
-            text = self._decoded(tokens[:size])
-
-        end = len(text)
-        for stop_string in self.stop:
-            if stop_string in text:
-                end = min(end, text.index(stop_string))
-        return text[:end]
-
-    def complete(self, tokens: Sequence[int]) -> bool:
-        """Whether nothing that follows can change the text."""
-        if tokens[-1] in self.end_tokens:
-            return True
-        if not self.stop:
-            return False
-        text = self._decoded(tokens)
-        return any(stop_string in text for stop_string in self.stop)
