@@ -13,7 +13,7 @@ it, nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -133,17 +133,19 @@ class BatchRunner:
         """
         computed_before = self.computed
         # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
-        number = max(range(len(needed)), key=lambda number: (-len(needed[number]), needed[number]))
+        shortest_length = min(len(row) for row in needed)
+        shortest = [number for number, row in enumerate(needed) if len(row) == shortest_length]
+        compared = max(shortest, key=lambda number: needed[number])
         last_states: list[Any] = []
 
         def read_and_watch(hidden: Any, picks: Picks) -> None:
             read(hidden, picks)
-            if number in picks:
-                last_index = picks[number][-1]
+            if compared in picks:
+                last_index = picks[compared][-1]
                 last_states.append(hidden[[last_index]])
 
         self.compute(needed, wanted_from, read_and_watch)
-        prompt = needed[number]
+        prompt = needed[compared]
         hidden = last_states[-1]
         # Of a long prompt, a plain call would cost too much or give too many logits: the ends of some are compared.
         a_tenth_of_run = (self.computed - computed_before) / 10
@@ -239,20 +241,37 @@ class BatchRunner:
             Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
             one of these numbers occurs in exactly one row.
         """
-        row_tokens: int = 0
-        cache_from = math.inf
-        if share:
-            row_tokens = self.budget
-            cache_from = self.cache_from
-        numbers: dict[Tokens, list[int]] = {}
+        row_tokens = self.budget if share else 0
+        cache_from = self.cache_from if share else math.inf
+        numbers_by_sequence: dict[Tokens, list[int]] = {}
         for number in todo:
-            numbers.setdefault(sequences[number], []).append(number)
-        # Sequences that begin alike are neighbours. ``shared[i]`` is how many tokens the sequence i shares with the one
-        # before, and ``limits[i]`` is where its first wanted position is.
-        ordered = sorted(numbers)
-        limits = [min(wanted_from[number] for number in numbers[sequence]) for sequence in ordered]
-        shared = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
+            numbers_by_sequence.setdefault(sequences[number], []).append(number)
+        limits = {}
+        for sequence, numbers in numbers_by_sequence.items():
+            limits[sequence] = min(wanted_from[number] for number in numbers)
 
+        sequences_by_prefix = self._by_cached_prefix(limits, row_tokens, cache_from)
+        attention_weight = self.forward.can.attention_weight
+        rows = []
+        for prefix, members in sorted(sequences_by_prefix.items()):
+            for row_members in joined(members, len(prefix), row_tokens, attention_weight, cost):
+                rows.append(lay_out(row_members, numbers_by_sequence, wanted_from, prefix))
+        return rows
+
+    def _by_cached_prefix(
+        self, limits: Mapping[Tokens, int], row_tokens: int, cache_from: float
+    ) -> dict[Tokens, list[Tokens]]:
+        """Divide sequences by the prefix that is cached for them; of sequences without one, it is empty.
+
+        Args:
+            limits: By sequence, the first position whose hidden state is wanted: a cached prefix ends before it.
+            row_tokens: Maximum number of positions of a row.
+            cache_from: Shortest prefix that is cached.
+        """
+        # Sequences that begin alike are neighbours. ``shared[i]`` is how many tokens the sequence i shares with the one
+        # before.
+        ordered = sorted(limits)
+        shared = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
         sequences_by_prefix: dict[Tokens, list[Tokens]] = {}
         # Ranges of neighbours that are still to be placed, with the cached prefix that they have so far. The last range
         # is taken first, so they are pushed in reverse order.
@@ -261,37 +280,30 @@ class BatchRunner:
             ranges.append((0, len(ordered), ()))
         while ranges:
             low, high, prefix = ranges.pop()
-            base = len(prefix)
+            members = ordered[low:high]
             shared_inside = shared[low + 1 : high]
-            least_shared = min(shared_inside, default=len(ordered[low]))
+            least_shared = min(shared_inside, default=len(members[0]))
             # The positions of one row with all of them, after the prefix.
-            size = sum(len(sequence) - base for sequence in ordered[low:high])
-            size -= sum(length - base for length in shared_inside)
-            fits = size <= row_tokens or not shared_inside
+            size = sum(len(sequence) - len(prefix) for sequence in members)
+            size -= sum(length - len(prefix) for length in shared_inside)
+            fits = size <= row_tokens or len(members) == 1
 
             # The prefix may end before the first wanted position at the latest.
-            common = min(least_shared, *limits[low:high])
+            common = min(least_shared, *(limits[sequence] for sequence in members))
             # A cached prefix saves computing it even where all would fit in one row.
-            longer = min(shared_length(self.held, ordered[low]), common)
-            if not fits and common - base >= cache_from:
+            longer = min(shared_length(self.held, members[0]), common)
+            if not fits and common - len(prefix) >= cache_from:
                 longer = common
-            if longer - base >= cache_from:
-                ranges.append((low, high, ordered[low][:longer]))
+            if longer - len(prefix) >= cache_from:
+                ranges.append((low, high, members[0][:longer]))
             elif fits or cache_from == math.inf:
-                sequences_by_prefix.setdefault(prefix, []).extend(ordered[low:high])
+                sequences_by_prefix.setdefault(prefix, []).extend(members)
             else:
                 # Nothing long is shared by all: go down to the ranges that share more.
                 cuts = [index for index in range(low + 1, high) if shared[index] == least_shared]
-                parts = list(pairwise([low, *cuts, high]))
-                for part_low, part_high in reversed(parts):
+                for part_low, part_high in reversed(list(pairwise([low, *cuts, high]))):
                     ranges.append((part_low, part_high, prefix))
-
-        attention_weight = self.forward.can.attention_weight
-        rows = []
-        for prefix, members in sorted(sequences_by_prefix.items()):
-            for row_members in joined(members, len(prefix), row_tokens, attention_weight, cost):
-                rows.append(lay_out(row_members, numbers, wanted_from, prefix))
-        return rows
+        return sequences_by_prefix
 
     def _computed(self, rows: Sequence[TrieRow], share: bool) -> Iterator[tuple[Sequence[TrieRow], Any]]:
         """Compute rows in batches; yield each batch with its hidden states, (rows, positions, width)."""
@@ -425,31 +437,41 @@ class BatchRunner:
             sequences: The token sequences, none empty.
             wanted_from: For each sequence, the position before the first token that is scored.
         """
-        targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
+        scored_tokens = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
         results: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
             # For each sequence, the indexes of states with the tokens that follow. The state at the last position
             # predicts what follows the sequence, which is not needed.
-            wanted = {}
+            pairs_by_number = {}
             for number, indexes in picks.items():
-                wanted[number] = list(zip(indexes, targets[number], strict=False))
+                pairs_by_number[number] = list(zip(indexes, scored_tokens[number], strict=False))
             # Sequences that begin alike share pairs, and each is computed once.
-            pairs = sorted({pair for pairs_of_sequence in wanted.values() for pair in pairs_of_sequence})
-            check_range([token for _, token in pairs], self.forward.can.vocabulary)
-            values: list[float] = []
-            with torch.inference_mode():
-                places, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
-                for start, logits in self.forward.pieces(hidden):
-                    inside = (places >= start) & (places < start + len(logits))
-                    rows = places[inside] - start
-                    values += (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().tolist()
-            value_by_pair = dict(zip(pairs, values, strict=True))
-            for number, pairs_of_sequence in wanted.items():
-                results[number] = [value_by_pair[pair] for pair in pairs_of_sequence]
+            distinct_pairs = {pair for pairs in pairs_by_number.values() for pair in pairs}
+            value_by_pair = self._token_logs(hidden, sorted(distinct_pairs))
+            for number, pairs in pairs_by_number.items():
+                results[number] = [value_by_pair[pair] for pair in pairs]
 
         self.run(sequences, wanted_from, read)
         return [results[number] for number in range(len(sequences))]
+
+    def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
+        """Return the log-probabilities of tokens after hidden states.
+
+        Args:
+            hidden: The states, (states, width).
+            pairs: Pairs of the index of a state and a token, in order.
+        """
+        check_range([token for _, token in pairs], self.forward.can.vocabulary)
+        values: list[float] = []
+        with torch.inference_mode():
+            indexes, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
+            for start, logits in self.forward.pieces(hidden):
+                is_in_piece = (indexes >= start) & (indexes < start + len(logits))
+                rows = indexes[is_in_piece] - start
+                log_probabilities = logits[rows, tokens[is_in_piece]] - logits.logsumexp(-1)[rows]
+                values += log_probabilities.double().tolist()
+        return dict(zip(pairs, values, strict=True))
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
