@@ -423,7 +423,7 @@ def _error(where: str, failure: Failure) -> StaICCError:
     if isinstance(failure.cause, MissingDependencyError):
         # It is not about this query.
         return failure.cause
-    return output_error(f"{where}: {failure.reason}", failure)
+    return output_error(f"{where}: {failure.reason}", failure).at(where)
 
 
 class AnswerCollector:

@@ -125,7 +125,7 @@ def check_line(comparison: Any, where: str) -> None:
     first, second = comparison.values
     assert comparison.difference == pytest.approx(first - second), where
     assert comparison.interval.low <= comparison.difference <= comparison.interval.high, where
-    assert 0.0 <= comparison.outcome.p_value <= comparison.outcome.holm <= 1.0, where
+    assert 0.0 <= comparison.outcome.p_value <= comparison.outcome.corrected_p_value <= 1.0, where
 
 
 def test_a_run_compared_with_itself_has_no_difference_in_any_metric(suites: dict[str, ResultGroup]) -> None:
@@ -379,7 +379,7 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
     assert len(tested) > 15
     for outcome in tested:
-        assert outcome.holm == pytest.approx(min(1.0, outcome.p_value * count * (count - 1) / 2))
+        assert outcome.corrected_p_value == pytest.approx(min(1.0, outcome.p_value * count * (count - 1) / 2))
     for run in runs.values():  # of each of two data sets
         run.details, run.divided = dict.fromkeys("ab", run.details["mini"]), dict.fromkeys("ab", run.divided["mini"])
     of_sets = [own for one in compare_runs(runs).comparisons for own in one.datasets if own.p_value]
@@ -696,7 +696,9 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
     bounds = p_value_bounds(aligned)
     assert bounds is not None
     for pair in combinations(aligned.order, 2):
-        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(aligned.pair(*pair).difference).holm - 1e-12
+        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(
+            aligned.pair(*pair).difference
+        ).corrected_p_value - 1e-12
 
 
 @pytest.mark.parametrize("most_runs", [2, 20])
