@@ -251,6 +251,7 @@ def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
     group.add_argument(
         "--text",
+        "--texts",
         nargs="+",
         action="extend",
         metavar="COLUMN",
