@@ -1,4 +1,4 @@
-"""In which ways a model may be run: each way is tried on short sequences, and used only if its numbers are right.
+"""In which ways a model may be run: those that give the numbers of a plain call on short sequences.
 
 Right are the numbers of a plain call, ``model(input_ids)``. Three sequences are computed in each way, and the logits at
 their ends are compared::
