@@ -461,7 +461,7 @@ class BenchmarkComparison(Displayed):
         return _plot([pair for pair in self.comparisons if best in (pair.first, pair.second)])
 
 
-_PLOTTER = "StaICC.report.figures:differences"
+_PLOTTER = "StaICC.report.figures.difference_plot:differences"
 """Draws comparisons, loaded by name: comparisons know no figures."""
 
 

@@ -40,7 +40,7 @@ from StaICC.version import RESULT_SCHEMA
 _log = logger(__name__)
 
 
-_PLOTTER = "StaICC.report.figures:figure_of"
+_PLOTTER = "StaICC.report.figure_kinds:figure_of"
 """Draws a result, loaded by name: results know no figures."""
 
 
@@ -133,7 +133,7 @@ class _Saved(Displayed, dict[str, Any]):
         ``result.plot().figure.savefig("forest.pdf")`` saves it.
 
         Args:
-            kind: A name in :data:`StaICC.report.figures.KINDS`, such as ``"forest"``, ``"reliability"``,
+            kind: A name in :data:`StaICC.report.figure_kinds.KINDS`, such as ``"forest"``, ``"reliability"``,
                 ``"confusion"``, ``"bias"``, ``"noise"``, ``"variance"``, ``"rounds"``, ``"experiment"``, ``"cost"``.
             **options: Further arguments of the figure, such as ``metric`` of ``"forest"``.
 

@@ -17,7 +17,8 @@ import pytest
 import StaICC
 from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.datasets.dataset import Dataset
-from StaICC.report.page import query_section, write_report
+from StaICC.report.page import write_report
+from StaICC.report.query_view import query_section
 from StaICC.results.result import Result, ResultGroup
 from tests.pictures import chromium
 

@@ -16,19 +16,18 @@ import pytest
 from StaICC import Generalisation, Normal
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError
-from StaICC.report.figures import (
-    accuracy_by_dataset,
-    bias_distributions,
-    confusion_matrices,
-    cost_chart,
-    differences,
-    noise_lines,
-    reliability_diagrams,
-    rounds_chart,
-    shots_chart,
-)
+from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
+from StaICC.report.figures.bias_plot import bias_distributions
+from StaICC.report.figures.confusion_plot import confusion_matrices
+from StaICC.report.figures.cost_plot import cost_chart
+from StaICC.report.figures.difference_plot import differences
+from StaICC.report.figures.noise_plot import noise_lines
+from StaICC.report.figures.reliability_plot import reliability_diagrams
+from StaICC.report.figures.rounds_plot import rounds_chart
+from StaICC.report.figures.shots_plot import shots_chart
 from StaICC.report.page import report_html
-from StaICC.report.plots import Panel, Shape
+from StaICC.report.shapes import Panel, Shape
+from StaICC.report.svg import panel_svg
 from StaICC.results.result import Result, ResultGroup
 
 PIXEL = 0.011
@@ -41,7 +40,7 @@ class Drawn:
     """What the SVG of a panel shows, in the units of its axes, read from its tick labels and its coordinates."""
 
     def __init__(self, panel: Panel) -> None:
-        root = ElementTree.fromstring(panel.svg())
+        root = ElementTree.fromstring(panel_svg(panel))
         texts = [(float(one.get("x", 0)), float(one.get("y", 0)), one.text or "", one) for one in root.iter("text")]
         across = [(x, float(text)) for x, _, text, one in texts if one.get("text-anchor") == "middle" and number(text)]
         up = [(y - 4, float(text)) for _, y, text, one in texts if one.get("text-anchor") == "end" and number(text)]

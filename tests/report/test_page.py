@@ -22,9 +22,11 @@ from StaICC.comparing.ranking import rank
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import StaICCError
-from StaICC.report.figures import accuracy_by_dataset
+from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
 from StaICC.report.html import escape, resource
-from StaICC.report.page import latex_scores, query_section, report_html
+from StaICC.report.latex_tables import latex_scores
+from StaICC.report.page import report_html
+from StaICC.report.query_view import query_section
 from StaICC.results.model_card import model_index
 from StaICC.results.result import Result, ResultGroup
 from tests.report.conftest import model

@@ -1,0 +1,78 @@
+"""The forest plot of differences between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from StaICC.comparing.comparison_results import Comparison, DatasetComparison
+from StaICC.comparing.verdicts import Tested, p_text
+from StaICC.errors import ArgumentError
+from StaICC.report.chart import Point, chart
+from StaICC.report.chart_scores import ChartScore
+from StaICC.report.figure import Figure
+from StaICC.report.html import Missing
+from StaICC.report.shapes import Shape
+
+
+def differences(compared: Sequence[Comparison]) -> Figure:
+    """Return a forest plot of the differences between two runs by data set, or of several pairs in the mean.
+
+    Args:
+        compared: Comparisons by one metric.
+
+    Raises:
+        ArgumentError: There are none.
+    """
+    if not compared:
+        raise ArgumentError("a figure needs a comparison of two runs at least")
+    first = compared[0]
+    title = f"Difference in {first.metric}"
+    points = []
+    if len(compared) == 1:
+        row_kind = "data set"
+        title += f": {first.first} - {first.second}"
+        for line in first.lines:
+            points.append(_point(title, line.dataset, line))
+    else:
+        row_kind = "runs"
+        for pair in compared:
+            for claim in pair.claims:
+                points.append(_point(title, _name_of_claim(pair, claim), claim))
+    no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])
+    return chart(
+        title,
+        "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
+        ["", "", row_kind, "difference", "p (Holm)"],
+        points,
+        {"significant": 0, "other": None},
+        lines={title: [no_difference]},
+        width=400,
+    )
+
+
+def _name_of_claim(pair: Comparison, claim: DatasetComparison) -> str:
+    """Return the two runs, with the condition of an experiment."""
+    runs = f"{pair.first} - {pair.second}"
+    if pair.by_condition:
+        return f"{runs}, {claim.dataset}"
+    return runs
+
+
+def _point(panel: str, name: str, line: DatasetComparison) -> Point:
+    """Return the point of a difference.
+
+    Args:
+        panel: Title of the panel.
+        name: Name of the row.
+        line: The difference.
+    """
+    series = "other"
+    if isinstance(line.outcome, Tested):
+        p_cell = p_text(line.outcome.holm)
+        if line.outcome.significant:
+            series = "significant"
+    else:
+        p_cell = Missing(line.outcome.reason)
+    reason = "it has no bound" if line.difference is not None else "no query of a data set has a score"
+    score = ChartScore(line.difference, line.interval, reason, left_out=sum(line.missing))
+    return Point(panel, series, name, score, more=(p_cell,))
