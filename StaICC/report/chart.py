@@ -11,6 +11,7 @@ from StaICC.errors import ArgumentError
 from StaICC.report.chart_scores import ChartScore
 from StaICC.report.figure import Figure
 from StaICC.report.shapes import SERIES, Axis, Panel, Shape, row_axis
+from StaICC.report.svg import fitting_characters
 
 
 class Point(NamedTuple):
@@ -42,7 +43,9 @@ MAJORITY_KEY = Shape(kind="dashed", text="majority baseline")
 
 _NARROWEST_WITH_NAMES = 200
 """Pixels of a panel; the rows of narrower ones have no names."""
-_NO_NAMES = ("", "best", "other", "significant", "data sets")
+_SHARE_OF_NAMES = 0.45
+"""Share of the width of a panel that the names of its rows take at most."""
+_NO_NAMES = ("", "best", "other", "first is better", "second is better", "data sets")
 """Names of series that are not those of runs."""
 
 
@@ -86,7 +89,7 @@ def chart(
     lines: Mapping[str, Sequence[Shape]] = MappingProxyType({}),
     legend: Sequence[Shape] = (),
     dodge: float = 0.0,
-    width: int = 244,
+    width: int = 280,
 ) -> Figure:
     """Return a figure of points, with the table of their numbers.
 
@@ -209,7 +212,7 @@ class _ChartPanel:
             lines = [Shape(curve, number) for number, curve in self.curves.items() if number is not None]
             return Panel(title, self.across, values, [*self.shapes, *lines, *self.marks], self.width)
         names = rows if self.width >= _NARROWEST_WITH_NAMES else [""] * len(rows)
-        longest_name = 16 if self.width < 300 else 30
+        longest_name = fitting_characters(_SHARE_OF_NAMES * self.width)
         return Panel(title, values, row_axis(names, longest_name), [*self.shapes, *self.marks], self.width)
 
     def _add_point(self, point: Point, number: int | None, place: float, value: float) -> None:

@@ -12,20 +12,16 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
 from StaICC.optional import require
-from StaICC.report.colours import LIGHT
-from StaICC.report.html import Markup, clip, element, join, resource
+from StaICC.report.html import Markup, clip, element, join
 from StaICC.report.matplotlib_axes import draw_panel, draw_shape, plain_text
 from StaICC.report.shapes import Panel, Shape
-from StaICC.report.svg import legend_sample, panel_height, panel_svg, text_svg
-
-STYLE = "".join(resource("chart.css").splitlines())
-"""The style sheet of all charts."""
+from StaICC.report.svg import FONT, legend_sample, panel_height, panel_svg, text_svg, text_width
 
 _DPI = 80
 """Pixels of a panel for each inch of a drawing by matplotlib."""
 _LEGEND_LENGTH = 60
 """Maximum number of characters of a legend entry in a saved figure."""
-_LEGEND_ROW = 16
+_LEGEND_ROW = 18
 """Pixels of a legend entry."""
 _GAP = 8
 """Pixels between panels."""
@@ -64,28 +60,24 @@ class Figure:
             width = max(width, x)
             y += max(map(panel_height, row)) + _GAP
         size = {"width": f"{width}", "height": f"{y}"}
-        colours = ";".join(f"--{role}:{colour}" for role, colour in LIGHT.items())
-        head = [
-            element("title", self.title),
-            element("style", Markup(f".chart{{{colours}}}{STYLE}")),
-            element("rect", fill="#ffffff", **size),
-        ]
-        space = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {y}", "class_": "chart"}
-        return f"{element('svg', *head, *drawn, **space, **size)}\n"
+        title = element("title", self.title)
+        background = element("rect", fill="#ffffff", **size)
+        space = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {y}"}
+        return f"{element('svg', title, background, *drawn, **space, **FONT, **size)}\n"
 
     def _legend_svg(self) -> Iterator[Markup]:
         """Yield the entries of the legend, one below the other."""
         for row, key in enumerate(self.legend):
-            text = text_svg(28, 11, clip(key.text, _LEGEND_LENGTH))
+            text = text_svg(30, 12, clip(key.text, _LEGEND_LENGTH))
             yield element("g", *legend_sample(key), text, transform=f"translate(4 {_LEGEND_ROW * row})")
 
     def _legend_width(self) -> int:
         """Return the width of the legend in pixels; 0 without one."""
-        widths = [40 + 7 * len(clip(key.text, _LEGEND_LENGTH)) for key in self.legend]
-        return max(widths, default=0)
+        widths = [40 + text_width(clip(key.text, _LEGEND_LENGTH)) for key in self.legend]
+        return math.ceil(max(widths, default=0))
 
     def inline(self) -> Markup:
-        """Return the legend and the panels for a page that has :data:`STYLE`."""
+        """Return the legend and the panels for a page; its style sheet may replace their colours."""
         box = {"class_": "chart", "width": "22", "height": "14"}
         keys = []
         for key in self.legend:

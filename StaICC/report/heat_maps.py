@@ -44,31 +44,56 @@ def _heat_map(column: Column, runs: ResultsByRun) -> str:
     for run, result in runs.items():
         scores = scores_of(result)
         scores_by_run[run] = [scores.get((place, key), ChartScore(reason="not evaluated")) for place in places]
-    known = [score.value for scores in scores_by_run.values() for score in scores if score.value is not None]
-    if not known:
+    score_rows = [*scores_by_run.values()]
+    if not any(score.value is not None for scores in score_rows for score in scores):
         return ""
 
+    better = score_record(column.benchmark, column.key).higher_is_better
+    shades = _shades(score_rows, higher_is_better=better is not False)
     rows = []
-    for run, scores_of_run in scores_by_run.items():
-        rows.append([run, *[_shaded(score, min(known), max(known)) for score in scores_of_run]])
-    direction = direction_words(score_record(column.benchmark, column.key).higher_is_better)
-    caption = f"{column.title}, by data set ({direction}; a darker cell is a higher value)"
+    for run, scores, shades_of_run in zip(scores_by_run, score_rows, shades, strict=True):
+        cells = [_shaded_cell(score, shade) for score, shade in zip(scores, shades_of_run, strict=True)]
+        rows.append([run, *cells])
+    meaning = "better than the other runs on the data set" if len(rows) > 1 else "better than on the other data sets"
+    caption = f"{column.title}, by data set ({direction_words(better)}; darker: {meaning})"
     head = ["run", *[place or "mean" for place in places]]
-    return table(caption, head, rows, _baseline_rows([*scores_by_run.values()]), classes="sortable heat")
+    return table(caption, head, rows, _baseline_rows(score_rows), classes="sortable heat")
 
 
-def _shaded(score: ChartScore, lowest: float, highest: float) -> str:
-    """Return a cell whose shade grows with the score.
+def _shades(rows: Sequence[Sequence[ChartScore]], higher_is_better: bool) -> list[list[int]]:
+    """Return the shade of each cell, which grows with how much better a score is than the worst one next to it.
+
+    The scores of several runs are compared by data set, those of a single run with each other. One scale is used for
+    the whole table: a cell has the darkest shade if it is better by the largest difference of all.
 
     Args:
-        score: The score.
-        lowest: The lowest score of the table.
-        highest: The highest score of the table.
+        rows: The scores by run, then by data set.
+        higher_is_better: Whether larger values are better.
     """
+    sign = 1.0 if higher_is_better else -1.0
+    values = [[None if score.value is None else sign * score.value for score in scores] for scores in rows]
+    if len(values) == 1:
+        worst_of_columns = [_worst(values[0])] * len(values[0])
+    else:
+        worst_of_columns = [_worst(column) for column in zip(*values, strict=True)]
+    leads = []
+    for row in values:
+        leads.append(
+            [0.0 if value is None else value - worst for value, worst in zip(row, worst_of_columns, strict=True)]
+        )
+    largest = max(max(row) for row in leads) or 1.0
+    return [[round((_SHADES - 1) * lead / largest) for lead in row] for row in leads]
+
+
+def _worst(values: Sequence[float | None]) -> float:
+    """Return the lowest value; 0 without any."""
+    return min((value for value in values if value is not None), default=0.0)
+
+
+def _shaded_cell(score: ChartScore, shade: int) -> str:
+    """Return the cell of a score with a shade; one without a value has none."""
     if score.value is None:
         return score.cell
-    span = (highest - lowest) or 1.0
-    shade = round((_SHADES - 1) * (score.value - lowest) / span)
     return element("td", score.cell, class_=f"h{shade}")
 
 

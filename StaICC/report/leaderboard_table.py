@@ -1,7 +1,7 @@
 """The leaderboard: comparable runs as rows, the headline scores as columns.
 
-The best run of a column is compared with every other one by the paired test of :mod:`StaICC.comparing.comparison`, so
-that each run has a verdict.
+A setting that varies is a column, which sorts; what all runs share is stated once. The best run of a score is compared
+with every other one by the paired test of :mod:`StaICC.comparing.comparison`, so that each run has a verdict.
 """
 
 from __future__ import annotations
@@ -16,29 +16,25 @@ from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.metrics.scores import COLUMNS
 from StaICC.report.chart_scores import ChartScore
 from StaICC.report.comparable_groups import Group, each_result, group_title, run_names
-from StaICC.report.headlines import Headline, direction_words, headlines_of
-from StaICC.report.html import Markup, Missing, element, fold, items, join
+from StaICC.report.headlines import Headline, direction_words
+from StaICC.report.html import Markup, Missing, breakable, element, fold, items, join
 from StaICC.report.latex_tables import MANY_RUNS_NOTE
 from StaICC.report.overview import overview_figure
+from StaICC.report.run_settings import run_settings
 from StaICC.report.summary_sentence import summary_sentence
 from StaICC.report.tables import table
 from StaICC.results.above_chance import LEVEL, above_chance
-from StaICC.results.comparable import SHARED_FIELDS
 from StaICC.results.interval_scope import all_scope_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE
-from StaICC.results.result import Result
-
-_HIDDEN_FIELDS = {*SHARED_FIELDS, "benchmark", "prompts", "method", "failed"}
-"""Fields of a signature that are no settings of a run, or are shown elsewhere."""
 
 
-def leaderboard(group: Group) -> Markup:
+def leaderboard(group: Group, headlines: Sequence[Headline]) -> Markup:
     """Return who leads, a forest plot and the leaderboard of comparable runs, the best in the first score first.
 
     Args:
         group: Comparable results.
+        headlines: Their headline scores.
     """
-    headlines = list(headlines_of(group))
     names = run_names(group)
     if headlines:
         names = list(dict.fromkeys([*headlines[0].places, *names]))
@@ -51,59 +47,51 @@ def leaderboard(group: Group) -> Markup:
 
 
 def _table(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> Markup:
-    """Return the table of the leaderboard.
+    """Return the table of the leaderboard: the runs, what differs between them, and the scores that a run has.
 
     Args:
         headlines: The headline scores.
         names: The runs, the best first.
         group: Comparable results.
     """
-    head: list[str] = ["run: model, method, settings, date"]
-    for headline in headlines:
-        words = element("small", direction_words(headline.better))
-        head.append(join([headline.column.title, " ", words]))
-    settings = _differing_settings(group)
+    settings = run_settings(names, group)
+    shown = [headline for headline in headlines if headline.places]
+    heads = [_score_head(headline) for headline in shown]
+    # The first score is next to the name: it is seen on a phone, too.
+    head = ["run", *heads[:1], *settings.differing, *heads[1:]]
     rows = []
     for name in names:
-        row: list[str] = [_described_run(name, group, settings)]
-        for headline in headlines:
+        scores = []
+        for headline in shown:
             is_first = headline is headlines[0]
-            row.append(_cell(headline, name, group, shows_ranks=is_first and _has_ranks(headline)))
-        rows.append(row)
-    return table(f"Leaderboard: {group_title(group)}", head, rows, classes="sortable board")
+            scores.append(_cell(headline, name, group, shows_ranks=is_first and _has_ranks(headline)))
+        values = [value_by_run[name] for value_by_run in settings.differing.values()]
+        rows.append([_run_cell(name, group), *scores[:1], *values, *scores[1:]])
+    first_setting = len(heads[:1]) + 1
+    text_columns = range(first_setting, first_setting + len(settings.differing))
+    caption = f"Leaderboard: {group_title(group)}"
+    board = table(caption, head, rows, words=text_columns, classes="sortable board")
+    if not settings.shared:
+        return board
+    shared = ", ".join(f"{setting} {value}" for setting, value in settings.shared.items())
+    return join([element("p", f"All runs: {shared}." if len(names) > 1 else f"{shared}.", class_="soft"), board])
 
 
-def _differing_settings(group: Group) -> list[str]:
-    """Return the settings in which results of one benchmark differ."""
-    differing: dict[str, None] = {}
-    for runs in group.values():
-        fields_of_runs = [result.signature.fields for result in runs.values()]
-        for name in dict.fromkeys(name for fields in fields_of_runs for name in fields):
-            values = {fields.get(name) for fields in fields_of_runs}
-            if name not in _HIDDEN_FIELDS and len(values) > 1:
-                differing[name] = None
-    return list(differing)
+def _score_head(headline: Headline) -> Markup:
+    """Return the column head of a score: its title, and which values are better."""
+    words = element("small", direction_words(headline.better))
+    return join([headline.column.title, " ", words])
 
 
-def _described_run(name: str, group: Group, settings: Sequence[str]) -> Markup:
-    """Return a run with its model, its method, the settings in which the runs of its group differ, and its date."""
+def _run_cell(name: str, group: Group) -> Markup:
+    """Return the name of a run, with a mark if queries failed."""
     results = [runs[name] for runs in group.values() if name in runs]
-    facts = [results[0].model, results[0].method]
-    facts += [", ".join(f"{setting} {_values_of(setting, results)}" for setting in settings)]
-    text = "".join(f"{fact}, " for fact in facts if fact)
-    dates = [predictor.started[:10] for result in results for predictor in result.provenance.predictors]
-    date = element("span", max(dates, default="") or "date not recorded", class_="date")
-    parts = [element("bdi", name), element("small", element("bdi", text, date))]
     failed = sum(details.failed for result in results for details in result.details.values())
-    if failed:
-        parts.append(element("small", f"PARTIAL: {failed} queries failed", class_="partial"))
-    return join(parts)
-
-
-def _values_of(setting: str, results: Sequence[Result]) -> str:
-    """Return the value of a setting of a run; several if its benchmarks have different ones."""
-    values = dict.fromkeys(result.signature.fields.get(setting) or "default" for result in results)
-    return "/".join(values)
+    if not failed:
+        return element("bdi", breakable(name))
+    return join(
+        [element("bdi", breakable(name)), element("small", f"PARTIAL: {failed} queries failed", class_="partial")]
+    )
 
 
 def _has_ranks(headline: Headline) -> bool:
@@ -144,7 +132,7 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str
     if column == COLUMNS[0]:
         verdicts = above_chance(group[column.benchmark][name])
         if verdicts is not None:
-            parts.append(element("small", verdicts.short, title=verdicts.headline))
+            parts.append(element("small", verdicts.short, class_="chance", title=verdicts.headline))
     return join(parts)
 
 

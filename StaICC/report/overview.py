@@ -1,4 +1,4 @@
-"""The figure above a leaderboard: the main score of each benchmark, with the rows of the leaderboard."""
+"""The figure above a leaderboard: the main scores, with the rows of the leaderboard."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from StaICC.comparing.verdicts import Best, Tied
 from StaICC.report.chart import Point, chart
 from StaICC.report.headlines import Headline
 from StaICC.report.html import Markup, element
-from StaICC.report.shapes import row_axis
+from StaICC.report.shapes import Shape, row_axis
 
 _MOST_ROWS = 20
 """Of more runs, the first ones are drawn."""
+_MOST_SCORES = 5
+"""Scores that are drawn of a single benchmark."""
 
 
 def overview_figure(headlines: Sequence[Headline], names: Sequence[str]) -> Markup:
-    """Return the means of the main score of each benchmark; empty if no run has a value.
+    """Return the means of the main scores; empty if no run has a value.
 
     Args:
         headlines: The headline scores.
@@ -24,30 +26,36 @@ def overview_figure(headlines: Sequence[Headline], names: Sequence[str]) -> Mark
     """
     shown = names[:_MOST_ROWS]
     points = []
-    for headline in _first_of_each_benchmark(headlines):
+    for headline in _shown(headlines):
         for name in shown:
             series = "best" if len(names) == 1 or _is_best_or_tied(headline, name) else "other"
-            score = headline.score(name)._replace(random=None, majority=None)
-            points.append(Point(headline.column.title, series, name, score))
-    caption = "Means over the data sets, with intervals. "
+            points.append(Point(headline.column.title, series, name, headline.score(name)))
+    legend = []
     if len(names) > 1:
-        caption += "Blue: the best run and those that are not shown to be worse. "
+        legend = [
+            Shape(series=0, kind="mark", text="best, or not shown to be worse"),
+            Shape(kind="mark", text="shown to be worse, or not tested"),
+        ]
+    caption = "Means over the data sets, with intervals. "
     of_all = f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
     caption += f"The table below has {of_all}the numbers."
-    figure = chart("Overview", caption, ["", "", "run", "mean"], points, {"best": 0, "other": None}, width=148)
+    series_numbers = {"best": 0, "other": None}
+    figure = chart("Overview", caption, ["", "", "run", "mean"], points, series_numbers, legend=legend, width=145)
     if not figure.panels:
         return Markup("")
     # The first panel is wider, because it has the names of the rows.
     first, *others = figure.panels
-    figure = replace(figure, panels=[first._replace(width=280, y=row_axis(shown, 25)), *others])
+    figure = replace(figure, panels=[first._replace(width=300, y=row_axis(shown, 18)), *others])
     return element("figure", figure.inline(), element("figcaption", figure.caption), class_="overview")
 
 
-def _first_of_each_benchmark(headlines: Sequence[Headline]) -> list[Headline]:
-    """Return the first headline score of each benchmark."""
+def _shown(headlines: Sequence[Headline]) -> list[Headline]:
+    """Return the first headline score of each benchmark; of a single benchmark, the first scores."""
     firsts: dict[str, Headline] = {}
     for headline in headlines:
         firsts.setdefault(headline.column.benchmark, headline)
+    if len(firsts) == 1:
+        return list(headlines[:_MOST_SCORES])
     return list(firsts.values())
 
 

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
+from StaICC.report.colours import theme_style
 from StaICC.report.comparable_groups import Group, run_names
-from StaICC.report.figure import STYLE
 from StaICC.report.html import Markup, element, fold, items, resource
 from StaICC.report.parts import Section
 from StaICC.report.run_records import run_section
@@ -66,7 +66,7 @@ def report_html(
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("style", Markup("".join([*styles, STYLE]))),
+        element("style", Markup("\n".join([theme_style(), *styles]))),
     )
     main = [*run_warnings(benchmarks)]
     for section in shown:

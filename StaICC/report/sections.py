@@ -17,6 +17,7 @@ from StaICC.report.figures.reliability_plot import reliability_diagrams
 from StaICC.report.figures.rounds_plot import rounds_chart
 from StaICC.report.figures.shots_plot import shots_chart
 from StaICC.report.figures.variance_plot import variance_chart
+from StaICC.report.headlines import headlines_of
 from StaICC.report.heat_maps import heat_map
 from StaICC.report.html import element, fold, join
 from StaICC.report.leaderboard_table import leaderboard
@@ -27,6 +28,7 @@ from StaICC.report.tables import printed
 
 _FEW_RUNS = 6
 """Of more runs, all parts behind the leaderboard are folded at first."""
+_CHANGES = "What changed between two runs?"
 _BIAS = (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS, benchmark_names.POSTERIOR_BIAS)
 
 
@@ -82,7 +84,7 @@ _SECTIONS: Mapping[str, Mapping[str, ReportPart]] = {
         "Consistency over templates by data set": heat_map(benchmark_names.TEMPLATE_SENSITIVITY),
         "Consistency over demonstrations by data set": heat_map(benchmark_names.DEMONSTRATION_SENSITIVITY),
     },
-    "What changed between two runs?": {"": changes},
+    _CHANGES: {},  # needs the leading runs
     "Published figures": {
         "Among the published models": figure_part(benchmark_names.NORMAL, model_size_chart, optional=True),
         "": published_part,
@@ -99,7 +101,8 @@ def sections(benchmarks: Group) -> Iterator[Section]:
         benchmarks: All results.
     """
     groups = comparable_groups(benchmarks)
-    boards = [leaderboard(group) for group in groups]
+    headlines_by_group = [list(headlines_of(group)) for group in groups]
+    boards = [leaderboard(group, headlines) for group, headlines in zip(groups, headlines_by_group, strict=True)]
     if len(groups) > 1:
         text = (
             "These runs are not comparable with each other: data sets, limit, metrics or options differ. Each group "
@@ -109,8 +112,11 @@ def sections(benchmarks: Group) -> Iterator[Section]:
     yield Section("leaderboard", "Leaderboard", join(boards))
     for title, parts in _SECTIONS.items():
         shown: list[str] = []
-        for group in groups:
+        for group, headlines in zip(groups, headlines_by_group, strict=True):
             shown_of_group = _parts_of_group(parts, group)
+            if title == _CHANGES:
+                changed = changes(group, headlines)
+                shown_of_group = [changed] if changed else []
             if shown_of_group and len(groups) > 1:
                 shown.append(element("h3", group_title(group)))
             shown += shown_of_group

@@ -95,4 +95,4 @@ class Panel(NamedTuple):
     y: Axis
     shapes: Sequence[Shape] = ()
     """Later ones are above earlier ones."""
-    width: int = 244
+    width: int = 280

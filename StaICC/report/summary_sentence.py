@@ -61,7 +61,7 @@ def _claim(headline: Headline, group: Group) -> str:
     lower = [run for run in others if headline.sorted_by(leader) >= headline.sorted_by(run)]
     if not lower:
         return f" leads with {value}."
-    return f" leads with {value}, {_difference(headline, runs, leader, lower[0])}."
+    return f" leads with {value}. {_difference(headline, runs, leader, lower[0])}."
 
 
 def _leading_value(headline: Headline, leader: str, best: Sequence[str]) -> str:
@@ -93,29 +93,36 @@ def _data(result: Result) -> str:
     return text
 
 
-def _difference(headline: Headline, runs: ResultsByRun, first: str, second: str) -> str:
-    """Return by how much a run leads, with the interval, and what the test says."""
-    leader = headline.places[first]
-    other = headline.places[second]
-    lead = headline.sorted_by(first) - headline.sorted_by(second)
-    how = ""
-    if leader.missing or other.missing:
-        how = ", with missing queries at their worst,"
+def _difference(headline: Headline, runs: ResultsByRun, leader: str, other: str) -> str:
+    """Return the difference between two runs, leader minus other, with its interval and the verdict.
+
+    Sign, interval and p-value are those of the section about changes (:mod:`StaICC.report.changes`).
+    """
+    difference = _difference_at_worst(headline, leader, other)
+    basis = ""
+    if headline.places[leader].missing or headline.places[other].missing:
+        basis = " with missing queries at their worst"
     else:
-        pair = (runs[first], runs[second]) if headline.better else (runs[second], runs[first])
         with contextlib.suppress(StaICCError):  # the verdict says why
-            overall = compare(*pair, headline.column.key).overall
-            is_same = overall.difference is not None and abs(overall.difference - lead) < 1e-6
+            overall = compare(runs[leader], runs[other], headline.column.key).overall
+            is_same = overall.difference is not None and abs(overall.difference - difference) < 1e-6
             if overall.interval is not None and is_same:
-                how = f" (95 % interval {overall.interval.low:.3f} .. {overall.interval.high:.3f})"
+                basis = f" (95 % interval {overall.interval.low:+.3f} .. {overall.interval.high:+.3f})"
+    verdict = headline.places[other].verdict
     meaning = ""
-    if isinstance(other.verdict, Untested):
-        meaning = f"not tested: {other.verdict.reason}"
-    elif isinstance(other.verdict, Tied):
-        meaning = f"not a significant difference ({p_text(other.verdict.p_value)})"
-    elif isinstance(other.verdict, Worse):
-        meaning = f"a significant difference ({p_text(other.verdict.p_value)})"
-    return f"by {lead:.4f}{how} before {second}: {meaning}"
+    if isinstance(verdict, Untested):
+        meaning = f"not tested: {verdict.reason}"
+    elif isinstance(verdict, Tied):
+        meaning = f"not a significant difference ({p_text(verdict.p_value)})"
+    elif isinstance(verdict, Worse):
+        meaning = f"a significant difference ({p_text(verdict.p_value)})"
+    return f"{leader} minus {other} is {difference:+.4f}{basis}: {meaning}"
+
+
+def _difference_at_worst(headline: Headline, leader: str, other: str) -> float:
+    """Return the difference of the values by which two runs are sorted."""
+    lead = headline.sorted_by(leader) - headline.sorted_by(other)
+    return -lead if headline.better is False else lead
 
 
 def _runs_without_claim(headline: Headline, leader: str) -> str:

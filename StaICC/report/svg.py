@@ -1,9 +1,14 @@
-"""Panels as SVG, without other packages."""
+"""Panels as SVG, without other packages.
+
+Colours, lines and sizes of texts are attributes, which every program reads. Each element also has a class for the role
+of its colour, such as ``stroke-grid``, so that a page can draw it in the colours of another theme.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from StaICC.report.colours import LIGHT
 from StaICC.report.html import Markup, clip, element
 from StaICC.report.shapes import Axis, Panel, Shape
 
@@ -16,13 +21,19 @@ _MARKERS = (
     "m-1.6-4.2h3.2v2.6h2.6v3.2h-2.6v2.6h-3.2v-2.6h-2.6v-3.2h2.6z",
 )
 """Paths of the markers: circle, square, triangle, diamond, triangle that points down, cross."""
-_TOP = 22
+FONT = {"font_family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "font_size": "13"}
+"""The attributes of all texts of a figure."""
+_CHARACTER = 7.5
+"""Pixels of a character, on average."""
+_BOLD_CHARACTER = 8.3
+"""Pixels of a bold character, on average."""
+_TOP = 24
 """Pixels above the plot, for the title."""
-_TICKS = 18
+_TICKS = 20
 """Pixels below the plot, for the numbers of the axis."""
-_LABEL = 15
+_LABEL = 18
 """Pixels of the label of an axis."""
-_ROW = 19
+_ROW = 21
 """Pixels of a row with a name."""
 _RIGHT = 20
 """Pixels to the right of the plot."""
@@ -32,7 +43,7 @@ def panel_height(panel: Panel) -> int:
     """Return the height of a panel in pixels, with title and axis."""
     if panel.y.names:
         plot = _ROW * len(panel.y.ticks)
-    elif panel.width < 400:
+    elif panel.width < 360:
         plot = 150
     else:
         plot = 250
@@ -55,7 +66,7 @@ def panel_svg(panel: Panel, **attributes: str) -> Markup:
         "height": f"{drawing.height}",
         "viewBox": f"0 0 {panel.width} {drawing.height}",
     }
-    return element("svg", *drawing.elements(), class_="chart", **size, **attributes)
+    return element("svg", *drawing.elements(), class_="chart", **FONT, **size, **attributes)
 
 
 class _PanelDrawing:
@@ -64,10 +75,10 @@ class _PanelDrawing:
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
         self.height = panel_height(panel)
-        self.left: float = 32
+        self.left: float = 34
         if panel.y.names:
             longest_name = max((len(text) for _, text in panel.y.ticks), default=0)
-            self.left = 14 + 6.5 * longest_name
+            self.left = 14 + _CHARACTER * longest_name
         if panel.y.label:
             self.left += _LABEL
         self.right = panel.width - _RIGHT
@@ -86,7 +97,8 @@ class _PanelDrawing:
 
     def elements(self) -> Iterator[Markup]:
         """Yield the title, the axes and the shapes."""
-        yield text_svg(2, 13, clip(self.panel.title, int(self.panel.width / 5.9)), class_="t")
+        title = clip(self.panel.title, int(self.panel.width / _BOLD_CHARACTER))
+        yield text_svg(2, 14, title, role="ink", font_weight="600")
         yield from self._axes()
         for shape in self.panel.shapes:
             pixels = [(self.x_pixel(x), self.y_pixel(y)) for x, y in shape.corners]
@@ -98,17 +110,17 @@ class _PanelDrawing:
         for value, text in self.panel.x.ticks:
             x = self.x_pixel(value)
             grid.append(f"M{number(x)} {self.top}V{self.bottom}")
-            yield text_svg(x, self.bottom + 13, text, text_anchor="middle")
+            yield text_svg(x, self.bottom + 15, text, text_anchor="middle")
         for value, text in self.panel.y.ticks:
             y = self.y_pixel(value)
             if not self.panel.y.names:
                 grid.append(f"M{self.left} {number(y)}H{self.right}")
             yield text_svg(self.left - 6, y + 4, text, text_anchor="end")
-        yield element("path", class_="grid", d="".join(grid))
+        yield element("path", **_line_style("grid", width="1"), d="".join(grid))
         if self.panel.x.label:
             yield text_svg((self.left + self.right) / 2, self.height - 4, self.panel.x.label, text_anchor="middle")
         if self.panel.y.label:
-            place = f"translate(10 {number((self.top + self.bottom) / 2)}) rotate(-90)"
+            place = f"translate(12 {number((self.top + self.bottom) / 2)}) rotate(-90)"
             yield element("g", text_svg(0, 0, self.panel.y.label, text_anchor="middle"), transform=place)
 
 
@@ -125,23 +137,32 @@ def shape_svg(shape: Shape, pixels: Sequence[tuple[float, float]]) -> Iterator[M
         shape: The shape.
         pixels: Its points on the drawing; of a cell its corners.
     """
-    role = "g" if shape.series is None else f"s{shape.colour.removeprefix('series-')}"
     path = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in pixels)
     if shape.kind == "mark":
         ((x, y),) = pixels
         place = f"translate({number(x)} {number(y)}) scale({number(shape.size)})"
         marker = f"M0 0{_MARKERS[shape.marker]}"
-        yield element("path", element("title", shape.text), class_=f"m {role}", d=marker, transform=place)
+        yield element("path", element("title", shape.text), **_fill_style(shape.colour), d=marker, transform=place)
     elif shape.kind == "cell":
         xs = [x for x, _ in pixels]
         ys = [y for _, y in pixels]
-        yield element("path", class_=f"m {role}", d=f"{path}Z", fill_opacity=number(shape.size / 2))
+        yield element("path", **_fill_style(shape.colour), d=f"{path}Z", fill_opacity=number(shape.size / 2))
         middle = (min(xs) + max(xs)) / 2
-        yield text_svg(middle, (min(ys) + max(ys)) / 2 + 4, shape.text, text_anchor="middle")
+        yield text_svg(middle, (min(ys) + max(ys)) / 2 + 4, shape.text, role="ink", text_anchor="middle")
     elif shape.kind == "dashed":
-        yield element("path", class_=f"l {role} d", d=path)
+        yield element("path", **_line_style(shape.colour), d=path, stroke_dasharray="4 3")
     else:
-        yield element("path", class_=f"l {role}", d=path)
+        yield element("path", **_line_style(shape.colour), d=path)
+
+
+def _fill_style(role: str) -> dict[str, str]:
+    """Return the attributes of an area or a text in the colour of a role."""
+    return {"class_": f"fill-{role}", "fill": LIGHT[role]}
+
+
+def _line_style(role: str, width: str = "1.5") -> dict[str, str]:
+    """Return the attributes of a line in the colour of a role."""
+    return {"class_": f"stroke-{role}", "fill": "none", "stroke": LIGHT[role], "stroke_width": width}
 
 
 def legend_sample(key: Shape) -> Iterator[Markup]:
@@ -156,6 +177,24 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def text_svg(x: float, y: float, text: str, **attributes: str) -> Markup:
-    """Return a text element."""
-    return element("text", text, x=number(x), y=number(y), **attributes)
+def text_svg(x: float, y: float, text: str, role: str = "soft", **attributes: str) -> Markup:
+    """Return a text element.
+
+    Args:
+        x: Its place.
+        y: Its base line.
+        text: The text.
+        role: The role of its colour.
+        **attributes: Further attributes.
+    """
+    return element("text", text, x=number(x), y=number(y), **_fill_style(role), **attributes)
+
+
+def text_width(text: str) -> float:
+    """Return the width of a text in pixels, on average."""
+    return _CHARACTER * len(text)
+
+
+def fitting_characters(pixels: float) -> int:
+    """Return how many characters fit into a width, on average."""
+    return int(pixels / _CHARACTER)

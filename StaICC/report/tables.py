@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from StaICC.layout import Block, TextTable
 from StaICC.report.html import Markup, Missing, breakable, element, fold, items, join
@@ -13,6 +13,8 @@ class _Reasons:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
+        self.of_columns: list[str] = []
+        """The reasons of columns that are left out."""
 
     def cell(self, missing: Missing) -> Markup:
         """Return ``-`` with the number of the reason, which gets the next number if it is new."""
@@ -21,9 +23,9 @@ class _Reasons:
 
     def listed(self) -> Markup:
         """Return the list of the reasons, folded; nothing without any."""
-        if not self.numbers:
+        if not self.numbers and not self.of_columns:
             return Markup("")
-        notes = []
+        notes = [element("li", f"{reason.rstrip('.')}.") for reason in self.of_columns]
         for reason, number in self.numbers.items():
             notes.append(element("li", f"[{number}] {reason.rstrip('.')}."))
         return fold("No value: reasons", element("ul", *notes), class_="reasons")
@@ -34,10 +36,12 @@ def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     foot: Sequence[Sequence[str]] = (),
-    words: Iterable[int] = (),
+    words: Collection[int] = (),
     classes: str = "sortable",
 ) -> Markup:
     """Return a sortable table; the reasons of missing cells are listed below it.
+
+    A column in which no cell has a value is left out, and listed with the reasons.
 
     Args:
         caption: The caption.
@@ -48,8 +52,12 @@ def table(
         words: Indices of the columns that contain text, which is aligned left; the first always does.
         classes: Style classes of the table.
     """
-    text_columns = {0, *words}
     reasons = _Reasons()
+    kept = _columns_with_values(head, [*rows, *foot], reasons)
+    text_columns = {place for place, column in enumerate(kept) if column == 0 or column in words}
+    head = [head[column] for column in kept]
+    rows = [[row[column] for column in kept] for row in rows]
+    foot = [[row[column] for column in kept] for row in foot]
     parts = [
         element("thead", _head_row(head, text_columns)),
         element("tbody", *[_row(cells, text_columns, reasons) for cells in rows]),
@@ -60,6 +68,26 @@ def table(
     # It scrolls, and can be focused with the keyboard.
     scrolling = element("div", body, class_="scroll", tabindex="0", role="group", aria_label=caption)
     return join([scrolling, reasons.listed()])
+
+
+def _columns_with_values(head: Sequence[str], rows: Sequence[Sequence[str]], reasons: _Reasons) -> list[int]:
+    """Return the columns in which a cell has a value; the reasons of the others are added.
+
+    Args:
+        head: Column heads.
+        rows: All rows.
+        reasons: Where the reasons are listed.
+    """
+    kept = []
+    for column, title in enumerate(head):
+        cells = [row[column] for row in rows]
+        missing = [cell.reason for cell in cells if isinstance(cell, Missing)]
+        if missing and len(missing) == len(cells):
+            listed = "; ".join(dict.fromkeys(missing))
+            reasons.of_columns.append(f"No column {title}: {listed}")
+        else:
+            kept.append(column)
+    return kept
 
 
 def _head_row(head: Sequence[str], text_columns: set[int]) -> Markup:

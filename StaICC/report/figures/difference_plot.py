@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from StaICC.comparing.comparison_results import Comparison, DatasetComparison
-from StaICC.comparing.verdicts import Tested, p_text
+from StaICC.comparing.verdicts import Tested, is_better, p_text
 from StaICC.errors import ArgumentError
 from StaICC.report.chart import Point, chart
 from StaICC.report.chart_scores import ChartScore
 from StaICC.report.figure import Figure
 from StaICC.report.html import Missing
 from StaICC.report.shapes import Shape
+
+_FIRST = "first is better"
+_SECOND = "second is better"
+_OTHER = "other"
+_COLOURS = {_FIRST: 0, _SECOND: 1, _OTHER: None}
+"""The numbers of the series, which decide their colours: blue is better, also where lower values are."""
 
 
 def differences(compared: Sequence[Comparison]) -> Figure:
@@ -32,21 +38,24 @@ def differences(compared: Sequence[Comparison]) -> Figure:
         row_kind = "data set"
         title += f": {first.first} - {first.second}"
         for line in first.lines:
-            points.append(_point(title, line.dataset, line))
+            points.append(_point(title, line.dataset, line, first.higher_is_better))
     else:
         row_kind = "runs"
         for pair in compared:
             for claim in pair.claims:
-                points.append(_point(title, _name_of_claim(pair, claim), claim))
+                points.append(_point(title, _name_of_claim(pair, claim), claim, pair.higher_is_better))
     no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])
     return chart(
         title,
-        "First minus second run, with intervals. Significant differences (Holm) are coloured, others are grey.",
+        "First minus second run, with intervals. Grey differences are not significant (Holm).",
         ["", "", row_kind, "difference", "p (Holm)"],
         points,
-        {"significant": 0, "other": None},
+        _COLOURS,
         lines={title: [no_difference]},
-        width=400,
+        legend=[
+            Shape((), number, "mark", f"{name}, significantly") for name, number in _COLOURS.items() if name != _OTHER
+        ],
+        width=360,
     )
 
 
@@ -58,19 +67,20 @@ def _name_of_claim(pair: Comparison, claim: DatasetComparison) -> str:
     return runs
 
 
-def _point(panel: str, name: str, line: DatasetComparison) -> Point:
+def _point(panel: str, name: str, line: DatasetComparison, higher_is_better: bool) -> Point:
     """Return the point of a difference.
 
     Args:
         panel: Title of the panel.
         name: Name of the row.
         line: The difference.
+        higher_is_better: Whether larger values are better.
     """
-    series = "other"
+    series = _OTHER
     if isinstance(line.outcome, Tested):
         p_cell = p_text(line.outcome.holm)
-        if line.outcome.significant:
-            series = "significant"
+        if line.outcome.significant and line.difference is not None:
+            series = _FIRST if is_better(line.difference, higher_is_better) else _SECOND
     else:
         p_cell = Missing(line.outcome.reason)
     reason = "it has no bound" if line.difference is not None else "no query of a data set has a score"

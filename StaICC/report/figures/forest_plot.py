@@ -42,15 +42,14 @@ def forest(given: Given, metric: str | None = None) -> Figure:
         row_kind = "run"
         for run, result in runs.items():
             mean = scores_of(result).get((None, key), ChartScore())
-            without_baselines = mean._replace(random=None, majority=None)
-            points.append(Point(panel=record.title, series="", place=run, score=without_baselines))
+            points.append(Point(panel=record.title, series="", place=run, score=mean))
     return chart(
         record.title,
         f"{_DIRECTIONS[record.higher_is_better]}Points with confidence intervals.",
         ["", "", row_kind, record.title],
         points,
         needs=f"no value in the results; scores with a mean: {', '.join(first.averaged)}",
-        width=400,
+        width=360,
     )
 
 

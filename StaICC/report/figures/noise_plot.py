@@ -37,7 +37,7 @@ def noise_lines(given: Given) -> Figure:
         needs="no result has an accuracy by noise rate. Use results of GLER",
         across=SHARE_AXIS._replace(label="share of correct labels"),
         values=ACCURACY_AXIS,
-        width=200,
+        width=236,
     )
 
 

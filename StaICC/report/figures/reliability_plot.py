@@ -47,7 +47,7 @@ def reliability_diagrams(given: Given) -> Figure:
         across=SHARE_AXIS._replace(label="confidence"),
         values=ACCURACY_AXIS,
         lines={panel: [diagonal] for panel in bins_by_panel},
-        width=200,
+        width=236,
     )
 
 
