@@ -29,7 +29,7 @@ from StaICC.results.files import (
     write_result_file,
 )
 from StaICC.results.predictor import Provenance
-from StaICC.results.query_records import QueryRecord, WrittenPrompts, records_of_queries
+from StaICC.results.query_records import QueryRecords, WrittenPrompts, records_of_queries
 from StaICC.results.saved_scores import check_scores
 from StaICC.results.score_records import queries_left_out, records_of_scores, score_records
 from StaICC.results.signature import Signature
@@ -67,8 +67,8 @@ class _Saved(Displayed, dict[str, Any]):
         """Write everything as one JSON file, completely or not at all."""
         write_result_file(self.to_dict(), path)
 
-    def queries(self, prompts: Prompts | None = None) -> list[QueryRecord]:
-        """Return every query with its prediction, in the order of the run.
+    def queries(self, prompts: Prompts | None = None) -> QueryRecords:
+        """Return every query with its prediction, in the order of the run. A notebook shows them as a table.
 
         Texts with several labels (LongICL) have no such records; a warning in the log says so.
 
@@ -86,7 +86,7 @@ class _Saved(Displayed, dict[str, Any]):
             >>> query.row, query.prediction_label, query.scores
             (0, 'food', (0.5, 0.3, 0.2))
         """
-        queries: list[QueryRecord] = []
+        queries = QueryRecords()
         for single in self.results():
             written = _written_prompts(single, prompts)
             queries.extend(records_of_queries(single, written))
@@ -109,7 +109,7 @@ class _Saved(Displayed, dict[str, Any]):
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
 
         Args:
-            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of :class:`QueryRecord`.
+            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of :class:`~StaICC.results.query_records.QueryRecord`.
             prompts: As for :meth:`queries`.
 
         Raises:
