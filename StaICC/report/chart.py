@@ -41,7 +41,7 @@ RANDOM_KEY = Shape(text="random baseline")
 MAJORITY_KEY = Shape(kind="dashed", text="majority baseline")
 """The entries of a legend about the two baselines."""
 
-_NARROWEST_WITH_NAMES = 200
+_NARROWEST_WITH_NAMES = 220
 """Pixels of a panel; the rows of narrower ones have no names."""
 _SHARE_OF_NAMES = 0.45
 """Share of the width of a panel that the names of its rows take at most."""
@@ -107,7 +107,7 @@ def chart(
         lines: Lines in the background of each panel.
         legend: Further entries of the legend.
         dodge: Distance of series from each other at the same place.
-        width: Pixels; rows of a panel below 200 pixels have no names.
+        width: Pixels; rows of a panel below 220 pixels have no names.
 
     Raises:
         ArgumentError: No point has a value, and there is a message for that.

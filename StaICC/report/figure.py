@@ -23,6 +23,8 @@ _LEGEND_LENGTH = 60
 """Maximum number of characters of a legend entry in a saved figure."""
 _LEGEND_ROW = 18
 """Pixels of a legend entry."""
+_MARGIN = 4
+"""Pixels above the legend."""
 _GAP = 8
 """Pixels between panels."""
 
@@ -50,7 +52,9 @@ class Figure:
         """
         drawn = list(self._legend_svg())
         width = self._legend_width()
-        y = _LEGEND_ROW * len(self.legend)
+        y = 0
+        if self.legend:
+            y = _MARGIN + _LEGEND_ROW * len(self.legend)
         for start in range(0, len(self.panels), columns):
             row = self.panels[start : start + columns]
             x = 0
@@ -69,7 +73,7 @@ class Figure:
         """Yield the entries of the legend, one below the other."""
         for row, key in enumerate(self.legend):
             text = text_svg(30, 12, clip(key.text, _LEGEND_LENGTH))
-            yield element("g", *legend_sample(key), text, transform=f"translate(4 {_LEGEND_ROW * row})")
+            yield element("g", *legend_sample(key), text, transform=f"translate(4 {_MARGIN + _LEGEND_ROW * row})")
 
     def _legend_width(self) -> int:
         """Return the width of the legend in pixels; 0 without one."""

@@ -51,8 +51,8 @@ def _heat_map(column: Column, runs: ResultsByRun) -> str:
     better = score_record(column.benchmark, column.key).higher_is_better
     shades = _shades(score_rows, higher_is_better=better is not False)
     rows = []
-    for run, scores, shades_of_run in zip(scores_by_run, score_rows, shades, strict=True):
-        cells = [_shaded_cell(score, shade) for score, shade in zip(scores, shades_of_run, strict=True)]
+    for run, scores_of_run, shades_of_run in zip(scores_by_run, score_rows, shades, strict=True):
+        cells = [_shaded_cell(score, shade) for score, shade in zip(scores_of_run, shades_of_run, strict=True)]
         rows.append([run, *cells])
     meaning = "better than the other runs on the data set" if len(rows) > 1 else "better than on the other data sets"
     caption = f"{column.title}, by data set ({direction_words(better)}; darker: {meaning})"

@@ -46,7 +46,8 @@ def draw_shape(shape: Shape, axes: Any) -> Any:
         return axes.fill(xs, ys, color=colour, alpha=shape.size / 2, linewidth=0)
     if shape.kind == "mark":
         marker = _MARKERS[shape.marker]
-        return axes.plot(xs, ys, color=colour, linestyle="none", marker=marker, markersize=5 * shape.size)[0]
+        style = {"linestyle": "none", "marker": marker, "markersize": 5 * shape.size}
+        return axes.plot(xs, ys, color=colour, clip_on=False, **style)[0]  # whole, also at the end of an axis
     line_style = "--" if shape.kind == "dashed" else "-"
     return axes.plot(xs, ys, color=colour, linewidth=1.2, linestyle=line_style)[0]
 

@@ -28,8 +28,8 @@ def overview_figure(headlines: Sequence[Headline], names: Sequence[str]) -> Mark
     points = []
     for headline in _shown(headlines):
         for name in shown:
-            series = "best" if len(names) == 1 or _is_best_or_tied(headline, name) else "other"
-            points.append(Point(headline.column.title, series, name, headline.score(name)))
+            mark = "best" if len(names) == 1 or _is_best_or_tied(headline, name) else "other"
+            points.append(Point(headline.column.title, mark, name, headline.score(name)))
     legend = []
     if len(names) > 1:
         legend = [
@@ -39,8 +39,10 @@ def overview_figure(headlines: Sequence[Headline], names: Sequence[str]) -> Mark
     caption = "Means over the data sets, with intervals. "
     of_all = f"all {len(names)} runs and " if len(names) > _MOST_ROWS else ""
     caption += f"The table below has {of_all}the numbers."
-    series_numbers = {"best": 0, "other": None}
-    figure = chart("Overview", caption, ["", "", "run", "mean"], points, series_numbers, legend=legend, width=145)
+    series = {"best": 0, "other": None}
+    benchmarks = {headline.column.benchmark for headline in headlines}
+    width = 210 if len(benchmarks) == 1 else 145
+    figure = chart("Overview", caption, ["", "", "run", "mean"], points, series, legend=legend, width=width)
     if not figure.panels:
         return Markup("")
     # The first panel is wider, because it has the names of the rows.

@@ -109,7 +109,7 @@ class _Saved(Displayed, dict[str, Any]):
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
 
         Args:
-            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of :class:`~StaICC.results.query_records.QueryRecord`.
+            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of records of queries.
             prompts: As for :meth:`queries`.
 
         Raises:

@@ -41,9 +41,15 @@ def differences(compared: Sequence[Comparison]) -> Figure:
             points.append(_point(title, line.dataset, line, first.higher_is_better))
     else:
         row_kind = "runs"
+        is_shared = all(pair.first == first.first for pair in compared)
+        if is_shared:
+            row_kind = "second run"
+            title += f": {first.first} - ..."
         for pair in compared:
+            runs = pair.second if is_shared else f"{pair.first} - {pair.second}"
             for claim in pair.claims:
-                points.append(_point(title, _name_of_claim(pair, claim), claim, pair.higher_is_better))
+                name = f"{runs}, {claim.dataset}" if pair.by_condition else runs
+                points.append(_point(title, name, claim, pair.higher_is_better))
     no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])
     return chart(
         title,
@@ -57,14 +63,6 @@ def differences(compared: Sequence[Comparison]) -> Figure:
         ],
         width=360,
     )
-
-
-def _name_of_claim(pair: Comparison, claim: DatasetComparison) -> str:
-    """Return the two runs, with the condition of an experiment."""
-    runs = f"{pair.first} - {pair.second}"
-    if pair.by_condition:
-        return f"{runs}, {claim.dataset}"
-    return runs
 
 
 def _point(panel: str, name: str, line: DatasetComparison, higher_is_better: bool) -> Point:
