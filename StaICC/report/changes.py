@@ -86,5 +86,5 @@ def _outcome(verdict: Verdict, outcome: TestOutcome) -> TestOutcome:
     if isinstance(verdict, Untested):
         return verdict
     if isinstance(verdict, Tied | Worse) and isinstance(outcome, Tested):
-        return replace(outcome, holm=verdict.p_value)
+        return replace(outcome, corrected_p_value=verdict.p_value)
     return outcome

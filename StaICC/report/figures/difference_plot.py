@@ -76,7 +76,7 @@ def _point(panel: str, name: str, line: DatasetComparison, higher_is_better: boo
     """
     series = _OTHER
     if isinstance(line.outcome, Tested):
-        p_cell = p_text(line.outcome.holm)
+        p_cell = p_text(line.outcome.corrected_p_value)
         if line.outcome.significant and line.difference is not None:
             series = _FIRST if is_better(line.difference, higher_is_better) else _SECOND
     else:
