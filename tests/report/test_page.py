@@ -203,7 +203,7 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     assert f"all minus {second} is {pair.difference:+.4f} {interval}: a significant difference (p " in text
     assert all(words in text for words in ("mean of 2 data sets", "2 of 2 data sets"))
     tied = sentence({name: runs[name] for name in ("half", "some")})
-    p = compare(runs["half"], runs["some"]).overall.corrected_p_value
+    p = compare(runs["half"], runs["some"]).overall.holm
     assert f"not a significant difference (p = {p:.3g})" in tied
     assert "share the best accuracy" in sentence({"all": runs["all"], "same": runs["all"], "half": runs["half"]})
     assert sentence({"all": runs["all"]}).startswith("all: accuracy 1.0000")
