@@ -23,7 +23,7 @@ from StaICC.cli.long_icl_options import (
     long_icl_arguments,
     refuse_unsupported_options,
 )
-from StaICC.cli.parser import converted
+from StaICC.cli.parser import Converted
 from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.delimited import QUOTING
 from StaICC.errors import ArgumentError, StaICCError
@@ -51,6 +51,8 @@ _BENCHMARK_ARGUMENTS = (
     "unparsed",
     "draws",
     "templates",
+    "domain_query_length",
+    "interpolations",
 )
 """The arguments that a benchmark takes under the same name; a command may have only some of them."""
 
@@ -66,6 +68,8 @@ _DEFAULTS = {
 _BENCHMARKS_OF_ARGUMENT: dict[str, tuple[str, ...]] = {
     "draws": ("generalisation",),
     "templates": ("generalisation",),
+    "domain_query_length": ("domain-bias", "post-bias", "triplet-bias"),
+    "interpolations": ("gler",),
     **long_context_arguments(),
     "published": (LONG_ICL,),
 }
@@ -133,7 +137,7 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
     if arguments.get("limit") == ALL:
         arguments["limit"] = None
     if hasattr(args, "tried"):
-        arguments["statistics"] = Statistics(tried=args.tried)
+        arguments["statistics"] = Statistics(args.level, args.tried, args.intervals)
     arguments |= changes
     if "datasets" not in arguments:
         arguments["datasets"] = datasets_of(args)
@@ -200,7 +204,7 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     )
     parser.add_argument(
         "--limit",
-        type=converted(_limit, "a number of test examples, or 'all'"),
+        type=Converted(_limit, "a number of test examples, or 'all'"),
         metavar="N",
         help="use only the first N test examples of each data set, or 'all' "
         "(default: all; long-icl, helmet: 500, experiments 100)",
@@ -224,7 +228,7 @@ def _add_k(parser: argparse.ArgumentParser, several: bool) -> None:
     if several:
         parser.add_argument(
             "--k",
-            type=converted(_one_or_several_numbers, "a number, or several such as 4,16,64"),
+            type=Converted(_one_or_several_numbers, "a number, or several such as 4,16,64"),
             default=_DEFAULT_K,
             metavar="K",
             help=f"{help_of_one}; several with commas, such as 4,16,64, for a curve",
@@ -414,6 +418,10 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="number of settings tried, of which this is the best (for the random baseline)",
     )
+    parser.add_argument(
+        "--level", type=float, default=0.95, metavar="X", help="coverage of confidence intervals (default 0.95)"
+    )
+    parser.add_argument("--no-intervals", dest="intervals", action="store_false", help="no confidence intervals")
 
 
 # Execution.
