@@ -79,6 +79,10 @@ if TYPE_CHECKING:
     from StaICC.comparing.ranking import Ranking as Ranking
     from StaICC.comparing.ranking import rank as rank
     from StaICC.comparing.setting_differences import list_differences as list_differences
+    from StaICC.comparing.several_metrics import SeveralMetrics as SeveralMetrics
+    from StaICC.comparing.several_metrics import compare_metrics as compare_metrics
+    from StaICC.comparing.subgroup_results import SubgroupComparison as SubgroupComparison
+    from StaICC.comparing.subgroups import compare_subgroups as compare_subgroups
     from StaICC.compat import Contextual_bias as Contextual_bias
     from StaICC.compat import Demo_sens as Demo_sens
     from StaICC.compat import Domain_bias as Domain_bias
@@ -273,7 +277,10 @@ _HOMES = {
     "StaICC.comparing.published": "published_figures published_models",
     "StaICC.comparing.published_comparison": "compare_with_published format_published",
     "StaICC.comparing.ranking": "Ranking rank",
+    "StaICC.comparing.several_metrics": "SeveralMetrics compare_metrics",
     "StaICC.comparing.setting_differences": "list_differences",
+    "StaICC.comparing.subgroup_results": "SubgroupComparison",
+    "StaICC.comparing.subgroups": "compare_subgroups",
     "StaICC.compat": "Contextual_bias Demo_sens Domain_bias Post_bias Template_sens Triplet_bias",
     "StaICC.datasets.catalogue": "Card SplitSizes Template TemplateAlternatives cite get_card",
     "StaICC.datasets.dataset": "Dataset load_dataset",

@@ -35,10 +35,19 @@ from typing import TypeVar
 from StaICC.safe_text import visible
 
 _T = TypeVar("_T")
+_Error = TypeVar("_Error", bound="StaICCError")
 
 
 class StaICCError(Exception):
     """Base of all errors of this library. What a message quotes is shown escaped."""
+
+    where: str | None = None
+    """The method, data set or query that the message begins with; ``None`` if it does not name where it happened."""
+
+    def at(self: _Error, where: str) -> _Error:
+        """Return this error, whose message begins with the place where it happened."""
+        self.where = where
+        return self
 
     def __str__(self) -> str:
         return visible(Exception.__str__(self))  # that of KeyError shows the message in quotes

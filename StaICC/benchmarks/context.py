@@ -271,6 +271,16 @@ class RunContext:
                 "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
             )
 
+    @property
+    def recheck(self) -> bool | None:
+        """Whether some of the reused predictions are computed again; ``None``: unless requests may cost money."""
+        return self._settings.get("recheck")
+
+    @property
+    def collects_failures(self) -> bool:
+        """Whether the run goes on after a query without a prediction."""
+        return self._settings.get("on_error") == "collect"
+
     def deliver(self, result: Delivered) -> Delivered:
         """Log the warnings of a finished result, call ``on_result`` with it, and return it.
 
@@ -479,7 +489,7 @@ class RunContext:
         """
         tracked = self._tracked.get(id(function))
         if tracked is None:
-            tracked = _TrackedFunction(function, self._settings.get("recheck"))
+            tracked = _TrackedFunction(function, self.recheck)
             if self._settings.get("store") is not None:
                 tracked.name_in_store = name_in_store(tracked.identity, self._settings.get("model_name"))
             self._tracked[id(function)] = tracked

@@ -189,7 +189,7 @@ class _OutcomeReader:
                 where = self.name
                 if len(self.conditions) > 1:
                     where = f"{self.name}, condition {condition.name}"
-                raise OutputError(f"{where}: {error}") from error
+                raise OutputError(f"{where}: {error}").at(where) from error
             outcome.clusters = self.clusters
             outcomes.append(outcome)
         return outcomes

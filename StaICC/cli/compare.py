@@ -13,7 +13,10 @@ from StaICC.cli.saved_results import add_metric_options, add_results, load_of_co
 from StaICC.comparing import ranking
 from StaICC.comparing.comparison import compare_all, of_benchmarks
 from StaICC.comparing.comparison_results import display_comparisons
-from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, format_comparisons, format_rankings
+from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, TableOfRuns, format_comparisons, format_tables
+from StaICC.comparing.several_metrics import compare_metrics
+from StaICC.comparing.subgroups import compare_subgroups
+from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Line
 
 
@@ -28,8 +31,19 @@ def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_results(parser, "at least two")
-    add_arguments(parser, compare_all, "metric", "margin")
+    parser.add_argument(
+        "--metric",
+        action="append",
+        help="a score, such as macro_F1; by default the main one of each benchmark. Given several times, it compares "
+        "by several metrics, with p-values corrected for all of them",
+    )
+    add_arguments(parser, compare_all, "margin")
     add_metric_options(parser)
+    parser.add_argument(
+        "--by",
+        metavar="COLUMN",
+        help="compare on subgroups of the test rows: label, for the rows of each true label",
+    )
     _add_format(parser, FORMATS)
 
 
@@ -48,7 +62,17 @@ def compare(args: argparse.Namespace) -> None:
       python -m StaICC compare a.json b.json --json
       python -m StaICC compare out/first_model out/second_model --metric acc_norm
       python -m StaICC compare a.csv b.csv --range 0 100
+      python -m StaICC compare a.json b.json --metric accuracy --metric macro_F1
+      python -m StaICC compare a.json b.json --by label
     """
+    metrics = args.metric or []
+    if len(metrics) > 1:
+        _compare_metrics(args, metrics)
+        return
+    args.metric = metrics[0] if metrics else None
+    if args.by is not None:
+        _compare_subgroups(args)
+        return
     results = load_of_command(args)
     comparisons, left_out = compare_all(results, args.metric, margin=args.margin)
     if args.format == "text":
@@ -56,6 +80,54 @@ def compare(args: argparse.Namespace) -> None:
     else:
         _write(format_comparisons(comparisons, args.format), args.format)
     _name_left_out(left_out)
+
+
+def _compare_subgroups(args: argparse.Namespace) -> None:
+    """Compare saved results on subgroups of their test rows."""
+    if args.margin is not None:
+        raise ArgumentError("--margin: it is about all test rows. Leave out --by or --margin")
+    _check_table_format(args.format, "--by")
+    results = load_of_command(args)
+    of_benchmarks_found, left_out = of_benchmarks(results, partial(compare_subgroups, by=args.by, metric=args.metric))
+    _write_tables([pair for pairs in of_benchmarks_found for pair in pairs], args.format)
+    _name_left_out(left_out)
+
+
+def _compare_metrics(args: argparse.Namespace, metrics: Sequence[str]) -> None:
+    """Compare saved results by several metrics, with one correction."""
+    for option, value in (("--by", args.by), ("--margin", args.margin)):
+        if value is not None:
+            raise ArgumentError(f"{option}: got it with {len(metrics)} metrics, but it is for one. Give --metric once")
+    _check_table_format(args.format, "several metrics")
+    args.metric = None  # a stated range or direction is for each metric where it is not known
+    results = load_of_command(args)
+    compared, left_out = of_benchmarks(results, partial(compare_metrics, metrics=metrics))
+    _write_tables(compared, args.format)
+    _name_left_out(left_out)
+
+
+def _check_table_format(form: str, option: str) -> None:
+    """Raise an error if an option has no output in a format."""
+    if form not in RANKING_FORMATS:
+        raise ArgumentError(f"--format: got {form} with {option}, expected one of {', '.join(RANKING_FORMATS)}")
+
+
+def _write_tables(tables: Sequence[TableOfRuns], form: str) -> None:
+    """Write objects that have one table each, with an empty line between them."""
+    if form == "text":
+        print_fitted(_separated(tables))
+    else:
+        _write(format_tables(tables, form), form)
+
+
+def _separated(tables: Sequence[TableOfRuns]) -> list[Block]:
+    """Return the blocks of objects that are printed, with an empty line between them."""
+    blocks: list[Block] = []
+    for table in tables:
+        if blocks:
+            blocks.append(Line(""))
+        blocks += table.display_blocks()
+    return blocks
 
 
 def add_rank(parser: argparse.ArgumentParser) -> None:
@@ -80,21 +152,8 @@ def rank(args: argparse.Namespace) -> None:
     """
     results = load_of_command(args)
     rankings, left_out = of_benchmarks(results, partial(ranking.rank, metric=args.metric))
-    if args.format == "text":
-        print_fitted(_ranking_blocks(rankings))
-    else:
-        _write(format_rankings(rankings, args.format), args.format)
+    _write_tables(rankings, args.format)
     _name_left_out(left_out)
-
-
-def _ranking_blocks(rankings: Sequence[ranking.Ranking]) -> list[Block]:
-    """Return the rankings of several benchmarks, with an empty line between them."""
-    blocks: list[Block] = []
-    for single_ranking in rankings:
-        if blocks:
-            blocks.append(Line(""))
-        blocks += single_ranking.display_blocks()
-    return blocks
 
 
 def _write(text: str, form: str) -> None:

@@ -351,9 +351,9 @@ def _check_not_left_out(result: Result, metric: str, known: Collection[str]) -> 
     if metric in known:
         return
     for dataset, details in result.details.items():
-        for note in details.notes:
-            if note.startswith(f"{metric} is left out: "):
-                raise ArgumentError(f"{dataset}: {note}. There are: {', '.join(known)}")
+        if metric in details.missing:
+            reason = details.missing[metric]
+            raise ArgumentError(f"{dataset}: {metric} is undefined: {reason}. There are: {', '.join(known)}")
 
 
 # -- which pairs are tested, and how their p-values are corrected
@@ -417,7 +417,7 @@ def corrected(
     corrected_outcomes: list[TestOutcome] = []
     for outcome, p_value in zip(outcomes, adjusted, strict=True):
         if isinstance(outcome, Tested) and p_value is not None:
-            outcome = replace(outcome, holm=p_value)
+            outcome = replace(outcome, corrected_p_value=p_value)
         corrected_outcomes.append(outcome)
     return corrected_outcomes
 
@@ -431,7 +431,7 @@ def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutco
     """
     if not isinstance(outcome, Tested):
         return outcome
-    corrected_p = bonferroni(outcome.holm, conditions)
+    corrected_p = bonferroni(outcome.corrected_p_value, conditions)
     if corrected_p is None:
         return outcome
-    return replace(outcome, holm=corrected_p)
+    return replace(outcome, corrected_p_value=corrected_p)

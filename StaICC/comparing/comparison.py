@@ -226,7 +226,9 @@ def _non_inferiority_of(run: str, than: str, margin: float, outcome: TestOutcome
     """Return the claim that a run is not worse than another by more than a margin, with its one-sided test."""
     if not isinstance(outcome, Tested):
         return NonInferiority(run, than, margin, p_value=None, shown=False)
-    return NonInferiority(run, than, margin, p_value=outcome.holm, shown=outcome.holm <= ONE_SIDED_LEVEL)
+    return NonInferiority(
+        run, than, margin, p_value=outcome.corrected_p_value, shown=outcome.corrected_p_value <= ONE_SIDED_LEVEL
+    )
 
 
 def _comparison(
@@ -239,11 +241,11 @@ def _comparison(
     """Return the comparison of two runs: the figures, with models, settings and what is left out."""
     lines = []
     for (dataset, paired), outcome in zip(pair.datasets.items(), dataset_outcomes, strict=True):
-        lines.append(_line(dataset, pair.differences[dataset], paired.queries, outcome))
+        lines.append(comparison_line(dataset, pair.differences[dataset], paired.queries, outcome))
     mean = None
     if len(lines) > 1:
         queries = (sum(line.queries[0] for line in lines), sum(line.queries[1] for line in lines))
-        mean = _line(f"mean of {len(lines)} data sets", pair.difference, queries, mean_outcome)
+        mean = comparison_line(f"mean of {len(lines)} data sets", pair.difference, queries, mean_outcome)
 
     first_name = pair.first.name
     second_name = pair.second.name
@@ -272,7 +274,9 @@ def _comparison(
     )
 
 
-def _line(name: str, difference: RunDifference, queries: tuple[int, int], outcome: TestOutcome) -> DatasetComparison:
+def comparison_line(
+    name: str, difference: RunDifference, queries: tuple[int, int], outcome: TestOutcome
+) -> DatasetComparison:
     """Return the line of a comparison for a data set, or for the mean over the data sets.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 from StaICC.comparing.alignment import (
     MOST_RUNS,
 )
+from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.ranking import Rank, rank_table
@@ -76,7 +77,7 @@ class DatasetComparison:
         """The corrected p-value; ``None`` if untested."""
         if isinstance(self.outcome, Untested):
             return None
-        return self.outcome.holm
+        return self.outcome.corrected_p_value
 
     @property
     def low(self) -> float | None:
@@ -96,6 +97,28 @@ class DatasetComparison:
     def has_missing(self) -> bool:
         """Whether a query of either run has no score."""
         return self.missing != (0, 0)
+
+
+def better_run(
+    line: DatasetComparison, outcome: TestOutcome, first: str, second: str, higher_is_better: bool
+) -> str | None:
+    """Return the name of the run that is shown to be better; ``None`` unless the difference is significant.
+
+    Args:
+        line: The two runs on a data set, on a subgroup of its rows, or in the mean.
+        outcome: Their corrected test.
+        first: Name of the first run.
+        second: Name of the second run.
+        higher_is_better: Whether higher values of the metric are better.
+    """
+    if isinstance(outcome, Untested) or not outcome.significant or line.ends is None:
+        return None
+    # Both ends of a significant difference have the same sign.
+    lowest, _ = line.ends
+    first_is_higher = lowest > 0.0
+    if first_is_higher is higher_is_better:
+        return first
+    return second
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +217,7 @@ class Equivalence:
         }
 
 
-def _line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
+def line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
     """Return a line of a comparison as plain values.
 
     The outcome of its test is ``"tested"`` or ``"untested"``. All lines have the same keys: an untested one has
@@ -204,7 +227,7 @@ def _line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
     outcome = plain["outcome"]  # the fields of Tested or of Untested
     plain["outcome"] = outcome["case"]
     plain["p_value"] = outcome.get("p_value")
-    plain["holm"] = outcome.get("holm")
+    plain["holm"] = outcome.get("corrected_p_value")
     plain["reason"] = outcome.get("reason")
     return plain
 
@@ -317,13 +340,13 @@ class Comparison(Displayed):
         }
         if with_missing:
             cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
-        cells["first"] = _number(first, ".4f")
-        cells["second"] = _number(second, ".4f")
-        cells["difference"] = _number(line.difference, "+.4f")
-        cells[f"{100 * COVERAGE:g} % interval"] = _interval_text(line.interval)
-        cells["p"] = _number(line.p_value, ".3g")
-        cells[corrected_head] = _number(line.holm, ".3g")
-        cells["detectable"] = _number(line.detectable, ".3f")
+        cells["first"] = number_cell(first, ".4f")
+        cells["second"] = number_cell(second, ".4f")
+        cells["difference"] = number_cell(line.difference, "+.4f")
+        cells[f"{100 * COVERAGE:g} % interval"] = interval_cell(line.interval)
+        cells["p"] = number_cell(line.p_value, ".3g")
+        cells[corrected_head] = number_cell(line.holm, ".3g")
+        cells["detectable"] = number_cell(line.detectable, ".3f")
         return cells
 
     def introduction(self) -> list[str]:
@@ -369,21 +392,17 @@ class Comparison(Displayed):
 
     def _claim(self, line: DatasetComparison, outcome: Tested) -> str:
         """Return the sentence that says which run is better, or that none is shown to be better, with the p-value."""
-        text = f"{self._answer(line, outcome)} ({p_text(outcome.holm)})"
+        text = f"{self._answer(line, outcome)} ({p_text(outcome.corrected_p_value)})"
         if self.by_condition:
             return f"{line.dataset}: {text}"
         return text
 
     def _answer(self, line: DatasetComparison, outcome: Tested) -> str:
-        """Return which run is better as words; a run is better only if the difference is significant."""
-        if not outcome.significant or line.ends is None:
+        """Return which run is better as words."""
+        better = better_run(line, outcome, self.first, self.second, self.higher_is_better)
+        if better is None:
             return "neither run is shown to be better"
-        # Both ends of a significant difference have the same sign.
-        lowest, _ = line.ends
-        first_is_higher = lowest > 0.0
-        if first_is_higher is self.higher_is_better:
-            return f"{self.first} is better"
-        return f"{self.second} is better"
+        return f"{better} is better"
 
     def plot(self) -> Any:
         """Return a forest plot of the differences by data set, as matplotlib axes.
@@ -396,13 +415,13 @@ class Comparison(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON.
 
-        The data sets, the mean and the interactions are lines (:func:`_line_to_dict`).
+        The data sets, the mean and the interactions are lines (:func:`line_to_dict`).
         """
         plain = dataclasses.asdict(self)
-        plain["datasets"] = tuple(_line_to_dict(dataset) for dataset in self.datasets)
+        plain["datasets"] = tuple(line_to_dict(dataset) for dataset in self.datasets)
         if self.mean is not None:
-            plain["mean"] = _line_to_dict(self.mean)
-        plain["interactions"] = tuple(_line_to_dict(interaction) for interaction in self.interactions)
+            plain["mean"] = line_to_dict(self.mean)
+        plain["interactions"] = tuple(line_to_dict(interaction) for interaction in self.interactions)
         plain["differences"] = [difference._asdict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
         if not self.scope:
@@ -470,20 +489,6 @@ def _plot(compared: Sequence[Comparison]) -> Any:
     draw_differences = import_reference(_PLOTTER)
     figure = draw_differences(compared)
     return figure.axes()[0]
-
-
-def _number(value: float | None, number_format: str) -> str:
-    """Return a number as a cell of a table; ``-`` without one."""
-    if value is None:
-        return "-"
-    return format(value, number_format)
-
-
-def _interval_text(interval: Interval | None) -> str:
-    """Return an interval as a cell of a table; ``-`` without one."""
-    if interval is None:
-        return "-"
-    return f"{interval.low:+.3f} .. {interval.high:+.3f}"
 
 
 _MEANING = (

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 from StaICC.arguments import known_name
 from StaICC.comparing.comparison_results import (
@@ -245,7 +245,7 @@ TABLE_FORMATS: Mapping[str, Callable[[Sequence[Block]], str]] = {"text": layout,
 FORMATS = (*TABLE_FORMATS, "csv", "json")
 """The formats of :func:`format_comparisons`."""
 RANKING_FORMATS = (*TABLE_FORMATS, "json")
-"""The formats of :func:`format_rankings`."""
+"""The formats of :func:`format_rankings` and :func:`format_tables`."""
 
 
 def format_comparisons(comparisons: Sequence[BenchmarkComparison], form: str = "text") -> str:
@@ -293,8 +293,31 @@ def format_rankings(rankings: Sequence[Ranking], form: str = "text") -> str:
     Raises:
         UnknownNameError: There is no such format.
     """
+    return format_tables(rankings, form)
+
+
+class TableOfRuns(Protocol):
+    """What compares or ranks runs in one table."""
+
+    def display_blocks(self) -> list[Block]:
+        """Return what is printed, with one table."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+
+
+def format_tables(tables: Sequence[TableOfRuns], form: str = "text") -> str:
+    """Return objects that have one table each as text in one of several formats.
+
+    Args:
+        tables: The objects, such as rankings, or comparisons on subgroups.
+        form: One of :data:`RANKING_FORMATS`.
+
+    Raises:
+        UnknownNameError: There is no such format.
+    """
     known_name("format", form, RANKING_FORMATS)
     if form == "json":
-        return _json([ranking.to_dict() for ranking in rankings])
+        return _json([table.to_dict() for table in tables])
     write = TABLE_FORMATS[form]
-    return "\n\n".join(write(ranking.display_blocks()) for ranking in rankings)
+    return "\n\n".join(write(table.display_blocks()) for table in tables)

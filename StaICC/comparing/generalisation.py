@@ -350,7 +350,7 @@ def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _Ef
             p_value = crossed.generalising_p_value(low, outcome.p_value, bounds.lowest)
         elif high < 0.0:
             p_value = crossed.generalising_p_value(high, outcome.p_value, bounds.highest)
-        outcome = Tested(p_value, holm=p_value)
+        outcome = Tested(p_value, corrected_p_value=p_value)
     interval = line.interval
     if interval is not None:
         below = generalise(low, interval, bounds.lowest, difference=True)

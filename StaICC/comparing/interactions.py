@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from StaICC.comparing.alignment import AlignedRuns, corrected
+from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.missing_queries import (
     RunDifference,
     difference_outcome,
@@ -58,36 +59,26 @@ class Interaction:
         verdict = "the runs are not shown to change differently"
         if self.outcome.significant:
             verdict = "the runs change differently"
-        return one_line(f"{change}: {verdict} ({p_text(self.outcome.holm)})")
+        return one_line(f"{change}: {verdict} ({p_text(self.outcome.corrected_p_value)})")
 
     def cells(self) -> dict[str, str]:
         """Return the cells of the interaction in a table, by column head."""
         first, second = self.changes
-        interval = "-"
-        if self.interval is not None:
-            interval = f"{self.interval.low:+.3f} .. {self.interval.high:+.3f}"
         p_value: float | None = None
         corrected_p_value: float | None = None
         if isinstance(self.outcome, Tested):
             p_value = self.outcome.p_value
-            corrected_p_value = self.outcome.holm
+            corrected_p_value = self.outcome.corrected_p_value
         return {
             "change of the condition": f"{self.reference} to {self.condition}",
             "rows": str(self.rows),
-            "first": _number(first, "+.4f"),
-            "second": _number(second, "+.4f"),
-            "interaction": _number(self.difference, "+.4f"),
-            "interval": interval,
-            "p": _number(p_value, ".3g"),
-            "p (corrected)": _number(corrected_p_value, ".3g"),
+            "first": number_cell(first, "+.4f"),
+            "second": number_cell(second, "+.4f"),
+            "interaction": number_cell(self.difference, "+.4f"),
+            "interval": interval_cell(self.interval),
+            "p": number_cell(p_value, ".3g"),
+            "p (corrected)": number_cell(corrected_p_value, ".3g"),
         }
-
-
-def _number(value: float | None, number_format: str) -> str:
-    """Return a number as a cell of a table; ``-`` without one."""
-    if value is None:
-        return "-"
-    return format(value, number_format)
 
 
 def interactions_of(

@@ -189,7 +189,7 @@ def difference_outcome(difference: RunDifference) -> TestOutcome:
         first_better = _one_sided_p_value(lowest)
         second_better = _one_sided_p_value(highest.negated)
         p_value = min(1.0, 2.0 * min(first_better, second_better))
-    return Tested(p_value, holm=p_value)
+    return Tested(p_value, corrected_p_value=p_value)
 
 
 def _one_sided_p_value(difference: PairedDifference) -> float:
@@ -203,7 +203,7 @@ def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
     """Return the one-sided test of the null hypothesis "the true difference is at most `least`".
 
     The lowest difference is tested: missing queries count at their worst for the first run. The p-value is not
-    corrected for other tests, so the corrected p-value (``holm``) of the outcome is the same as the p-value.
+    corrected for other tests, so the corrected p-value of the outcome is the same as the p-value.
 
     Args:
         difference: The observed difference, first minus second.
@@ -218,7 +218,7 @@ def outcome_above(difference: RunDifference, least: float) -> TestOutcome:
     if too_few_clusters is not None:
         return Untested(too_few_clusters)
     p_value = paired_tests.upper_p_value(lowest, least)
-    return Tested(p_value, holm=p_value)
+    return Tested(p_value, corrected_p_value=p_value)
 
 
 def interval_of_difference(difference: RunDifference, level: float) -> Interval | None:

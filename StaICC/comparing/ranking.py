@@ -400,7 +400,7 @@ def _strongest_first(outcome: TestOutcome) -> tuple[float, str]:
     # A p-value is at most 1, so 2 is behind all of them.
     if isinstance(outcome, Untested):
         return (2.0, outcome.reason)
-    return (outcome.holm, "")
+    return (outcome.corrected_p_value, "")
 
 
 def _rank(

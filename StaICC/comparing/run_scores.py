@@ -127,22 +127,23 @@ class RunScore:
             records = in_label_order(self.records, labels, predictions_are_scores=self.saved_scores)
             if records is self.records:
                 return self
-            reordered = RunScore(self.metric, self.statistic, records, self.positions, self.saved_scores)
-            self._in_label_orders[labels] = reordered
+            self._in_label_orders[labels] = self._with_records(records)
         return self._in_label_orders[labels]
 
     def with_clusters(self, clusters: tuple[int, ...] | None) -> RunScore:
         """Return the score over clusters of test rows that another run records, if this one records none."""
         if clusters is None or self.records.clusters is not None:
             return self
-        records = replace(self.records, clusters=clusters)
-        return RunScore(self.metric, self.statistic, records, self.positions, self.saved_scores)
+        return self._with_records(replace(self.records, clusters=clusters))
 
     def with_label_limits(self, limits: LabelLimits | None) -> RunScore:
         """Return the score with other limits of a micro F1."""
         if limits == self.records.label_limits:
             return self
-        records = replace(self.records, label_limits=limits)
+        return self._with_records(replace(self.records, label_limits=limits))
+
+    def _with_records(self, records: RunRecords) -> RunScore:
+        """Return the score on the same queries, from other records of the run."""
         return RunScore(self.metric, self.statistic, records, self.positions, self.saved_scores)
 
     # -- the score

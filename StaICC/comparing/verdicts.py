@@ -18,14 +18,14 @@ class Tested:
     case: str = field(default="tested", init=False)
     p_value: float
     """The p-value without a correction."""
-    holm: float
+    corrected_p_value: float
     """The corrected p-value: by Holm's method, or by Bonferroni's if the tests were chosen from others. It is the
     p-value itself if nothing was corrected."""
 
     @property
     def significant(self) -> bool:
         """Whether the difference is significant after the correction."""
-        return self.holm <= SIGNIFICANCE_LEVEL
+        return self.corrected_p_value <= SIGNIFICANCE_LEVEL
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Tied:
 
     case: str = field(default="tied", init=False)
     p_value: float
-    """The corrected p-value (:attr:`Tested.holm`)."""
+    """The corrected p-value (:attr:`Tested.corrected_p_value`)."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Worse:
 
     case: str = field(default="worse", init=False)
     p_value: float
-    """The corrected p-value (:attr:`Tested.holm`)."""
+    """The corrected p-value (:attr:`Tested.corrected_p_value`)."""
 
 
 Verdict = Best | Tied | Worse | Untested
@@ -79,8 +79,8 @@ def verdict_of(outcome: TestOutcome) -> Verdict:
     if isinstance(outcome, Untested):
         return outcome
     if outcome.significant:
-        return Worse(outcome.holm)
-    return Tied(outcome.holm)
+        return Worse(outcome.corrected_p_value)
+    return Tied(outcome.corrected_p_value)
 
 
 def p_text(p_value: float) -> str:

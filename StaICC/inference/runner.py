@@ -382,7 +382,7 @@ def _recheck(
 def _error(where: str, failure: Failure) -> StaICCError:
     if isinstance(failure.cause, MissingDependencyError):
         return failure.cause  # it is not about a query
-    return output_error(f"{where}: {failure.reason}", failure)
+    return output_error(f"{where}: {failure.reason}", failure).at(where)
 
 
 class AnswerCollector:

@@ -216,7 +216,7 @@ def require_capabilities(
         raise CapabilityError(
             f"{user} needs {' and '.join(missing)}, which {kernel_name(kernel)} does not provide; it provides "
             f"{provided}. {USE_LOCAL_MODEL}, with its default options"
-        )
+        ).at(user)
 
 
 USE_LOCAL_MODEL = "Use a local model, such as hf:NAME"

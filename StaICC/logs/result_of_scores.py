@@ -406,6 +406,7 @@ def _details(run: LoggedRun, metrics: Sequence[_Metric]) -> DatasetDetails:
         prompts="" if run.prompts is None else run.prompts,
         query_digests="",
         conditions=(),
+        missing=_left_out(run),
         notes=tuple(_notes(run, metrics)),
         intervals=intervals,
         failures=tuple(failures),
@@ -436,15 +437,19 @@ def _interval(run: LoggedRun, metric: _Metric) -> Interval | None:
     return interval
 
 
-def _notes(run: LoggedRun, metrics: Sequence[_Metric]) -> Iterator[str]:
-    """Yield sentences about a task: what is unusual in its log, and which metrics are left out or untested."""
-    yield from run.notes
-    for name, reason in run.not_scores.items():
-        yield f"{name} is left out: {reason}"
+def _left_out(run: LoggedRun) -> dict[str, str]:
+    """Return the metrics of a log that the result does not have, with the reasons."""
+    reasons = dict(run.not_scores)
     for name in run.metrics:
-        reason_of_name = _why_reserved(name)
-        if reason_of_name is not None:
-            yield f"{name} is left out: {reason_of_name}"
+        reason = _why_reserved(name)
+        if reason is not None:
+            reasons[name] = reason
+    return reasons
+
+
+def _notes(run: LoggedRun, metrics: Sequence[_Metric]) -> Iterator[str]:
+    """Yield sentences about a task: what is unusual in its log, and which metrics are untested."""
+    yield from run.notes
     for metric in metrics:
         if metric.note is not None and metric.name in run.metrics:
             yield metric.note

@@ -21,8 +21,9 @@ from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.features import FeatureCache, text_count
 from StaICC.methods.kernel_functions import KernelFunction, of_kernel
 from StaICC.methods.requests import MODEL_ITSELF, Request, Role, is_named
+from StaICC.methods.unlabelled_queries import UnlabelledQuery
 from StaICC.prompting.prompt_text import PromptParts
-from StaICC.prompting.prompt_writer import Prompt, Query
+from StaICC.prompting.prompt_writer import Prompt, Query, parts_of_prompt
 from StaICC.results.signature import digest
 
 
@@ -123,28 +124,33 @@ class AskedPrompts:
             data: The data set with the prompts that the predictions answer.
 
         Returns:
-            A number for each query; ``None`` if a prompt does not know its parts.
+            A number for each query; ``None`` if it is unknown: a prompt does not know its parts, or shows rows of the
+            demonstration set and was asked without the query that it is about.
         """
         shown: dict[tuple[int, int], set[object]] = {}
-        asked_prompts: set[Prompt] = set()
+        without_query: set[Prompt] = set()
         for asked in self.requests:
             request = asked.request
             if request.role != "test":
                 continue
             if isinstance(request.prompts, BaseExperimentor):
-                queries: Sequence[Query] = request.prompts.all_queries()
+                queries: Sequence[Query | UnlabelledQuery] = request.prompts.all_queries()
             else:
                 queries = request.queries
-                asked_prompts.update(prompt for prompt, _ in request.prompts)
+                if not queries:
+                    without_query.update(prompt for prompt, _ in request.prompts)
             for query in queries:
                 if query.parts is None:
                     return None
                 shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
         for query in data.all_queries():
-            if query.prompt in asked_prompts:
+            if query.prompt in without_query:
                 if query.parts is None:
                     return None
                 shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
+        without_query.difference_update(query.prompt for query in data.all_queries())
+        if any(_shows_known_rows(prompt) for prompt in without_query):
+            return None
         return [len(shown.get((query.row, query.repeat), ())) for query in data.all_queries()]
 
     def asks(self, kernel: Inference) -> bool:
@@ -158,6 +164,14 @@ class AskedPrompts:
             request = asked.request
             facts.append([_feature_text(request.feature), request.role, asked.cache.digest, request.keys])
         return digest(facts)
+
+
+def _shows_known_rows(prompt: Prompt) -> bool:
+    """Return whether a prompt shows rows of the demonstration set that are known."""
+    parts = parts_of_prompt(prompt)
+    if parts is None:
+        return False
+    return any(demonstration.position is not None for demonstration in parts.demonstrations)
 
 
 def _rows_shown(parts: PromptParts) -> set[object]:

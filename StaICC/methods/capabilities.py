@@ -76,11 +76,9 @@ def check_requests(user: str, kernel: Any, requests: object) -> None:
         CapabilityError: The kernel, or another one that a request names, lacks a feature.
     """
     if isinstance(requests, Request):
-        raise ArgumentError(f"{user}: the method yielded a request, expected a list of requests: yield [data.ask(...)]")
+        raise ArgumentError("the method yielded a request, expected a list of requests: yield [data.ask(...)]")
     if not isinstance(requests, Sequence) or not all(isinstance(request, Request) for request in requests):
-        raise ArgumentError(
-            f"{user}: the method yielded {requests!r:.80}, expected a list of requests: yield [data.ask(...)]"
-        )
+        raise ArgumentError(f"the method yielded {requests!r:.80}, expected a list of requests: yield [data.ask(...)]")
     for request in requests:
         asked_kernel = kernel if request.kernel is None else request.kernel
         check_capabilities(user, asked_kernel, frozenset(), [request.feature])

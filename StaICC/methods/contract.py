@@ -14,13 +14,13 @@ prompts, tokens, seconds and labelled examples, and scores.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+import itertools
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from StaICC.arguments import known_name
 from StaICC.benchmarks.experimentor import Experimentor
-from StaICC.benchmarks.task import Condition
 from StaICC.benchmarks.tasks.label_noise import L9
 from StaICC.benchmarks.tasks.sensitivity import TemplateSensitivityTask
 from StaICC.datasets.catalogue import Template
@@ -33,7 +33,7 @@ from StaICC.methods.kernel_functions import of_kernel
 from StaICC.methods.labelled_rows import LabelledRows
 from StaICC.methods.options import NoOptions, make_options
 from StaICC.methods.requests import Request, Role, prompt_keys
-from StaICC.prompting.prompt_writer import Query
+from StaICC.methods.unlabelled_queries import UnlabelledCondition, UnlabelledQueries, UnlabelledQuery
 
 if TYPE_CHECKING:
     from StaICC.prompting.prompt_writer import PromptSettings
@@ -86,6 +86,8 @@ class MethodData:
         default=lambda spec, variant: spec.steps, repr=False
     )
     """Returns the steps of a method in a variant: those of a method inside another one."""
+    _template_settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The parts of the template that :meth:`on` has set: they hold in the noisy channel, too."""
 
     # -- the data set
 
@@ -152,14 +154,15 @@ class MethodData:
         return len(self._experimentor.test_set())
 
     @property
-    def conditions(self) -> Sequence[Condition]:
-        """The conditions: named lists of queries. The label of each query is 0."""
-        return self._experimentor.conditions()
+    def conditions(self) -> list[UnlabelledCondition]:
+        """The conditions: named lists of queries without labels."""
+        conditions = self._experimentor.conditions()
+        return [UnlabelledCondition(condition.name, UnlabelledQueries(condition.queries)) for condition in conditions]
 
     @property
-    def queries(self) -> list[Query]:
-        """The queries of all conditions, in order: what predictions are returned for. The label of each is 0."""
-        return self._experimentor.all_queries()
+    def queries(self) -> list[UnlabelledQuery]:
+        """The queries of all conditions, in order, without labels: what predictions are returned for."""
+        return list(UnlabelledQueries(self._experimentor.all_queries()))
 
     @property
     def demonstrations(self) -> list[list[int]]:
@@ -212,20 +215,26 @@ class MethodData:
             ArgumentError: The data set does not allow it.
         """
         changed = self._experimentor
+        template_settings = dict(self._template_settings)
+        if template is not None:
+            template_settings |= prompt_views.template_settings(changed, template)
+        if instruction is not None:
+            template_settings["instruction"] = instruction
         if noisy_channel:  # first, since its own affixes would take the place of those of the template
             changed = prompt_views.clean_copy(changed, noisy_channel=True)
-        if isinstance(template, str):
-            changed = prompt_views.with_template(changed, template)
-        elif template is not None:
-            changed = prompt_views.with_settings(changed, **dataclasses.asdict(template))
-        if instruction is not None:
-            changed = prompt_views.with_settings(changed, instruction=instruction)
+        if template_settings:
+            changed = prompt_views.with_settings(changed, **template_settings)
         if demonstrations is not None:
             prompt_views.refuse_several_lists(changed)
             changed = prompt_views.with_demonstrations(changed, demonstrations)
         if query_texts is not None:
             changed = changed.with_query(query_texts)
-        return dataclasses.replace(self, _experimentor=changed, options=self.options if options is None else options)
+        return dataclasses.replace(
+            self,
+            _experimentor=changed,
+            _template_settings=template_settings,
+            options=self.options if options is None else options,
+        )
 
     def templates(self) -> list[MethodData]:
         """Return the data with each template that its conditions have, for training prompts (:meth:`write`).
@@ -278,10 +287,12 @@ class MethodData:
         """
         if prompts is None:
             return Request(feature, self._experimentor, role, ahead, kernel)
+        are_queries = all(isinstance(prompt, UnlabelledQuery) for prompt in prompts)
+        queries = tuple(prompts) if are_queries else ()
+        if queries and _writes_text(feature):  # a text does not depend on the labels of its query
+            prompts = [query.prompt for query in queries]
         depends_on_labels = of_kernel(feature) and feature != "losses" and not _writes_text(feature)
         labels = self.label_space if depends_on_labels else ()
-        are_queries = all(isinstance(prompt, Query) for prompt in prompts)
-        queries = tuple(prompts) if are_queries else ()
         return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel, queries)
 
     def predictions(self, rows: Sequence[Any]) -> Predictions:
@@ -304,7 +315,7 @@ class MethodData:
             rows: One row for each query of this data.
         """
         remaining = iter(rows)
-        return [[next(remaining) for _ in condition.queries] for condition in self.conditions]
+        return [list(itertools.islice(remaining, len(condition.queries))) for condition in self.conditions]
 
     # -- what is recorded
 

@@ -24,6 +24,24 @@ PHASES: dict[Role, Phase] = {"train": "training", "test": "test"}
 SECONDS: dict[Phase, str] = {"loading": "loading_seconds", "training": "training_seconds", "test": "seconds"}
 """Names of the seconds of each phase in ``result.timing``."""
 
+PROMPTS: dict[Phase, str] = {"training": "training_prompts", "test": "test_prompts"}
+"""Names of the numbers of distinct prompts of each phase."""
+
+TOKENS_READ: dict[Phase, str] = {"training": "training_tokens_read", "test": "test_tokens_read"}
+"""Names of the tokens that the model reads in each phase."""
+
+TOKENS_GENERATED: dict[Phase, str] = {"training": "training_tokens_generated", "test": "test_tokens_generated"}
+"""Names of the tokens that it generates."""
+
+FURTHER = "further_"
+"""Begins the names of the tokens of further models."""
+
+REUSED_PROMPTS = "reused_prompts"
+"""Number of prompts that were computed before, by another method or run."""
+
+TOKENS_ALONE = "tokens_alone"
+"""Tokens that the method alone reads, and generates at most; only where methods run together."""
+
 LABELLED_PER_QUERY = "labelled_per_query"
 """Mean number of distinct demonstrations that the model was shown for a query, in all its prompts."""
 
@@ -39,10 +57,17 @@ class Costs:
     """
 
     def __init__(self, caches: ModelCaches) -> None:
-        names = ["loading_seconds", "training_prompts", "training_seconds", "test_prompts", "seconds", "reused_prompts"]
+        names = [
+            SECONDS["loading"],
+            PROMPTS["training"],
+            SECONDS["training"],
+            PROMPTS["test"],
+            SECONDS["test"],
+            REUSED_PROMPTS,
+        ]
         if caches.main.tokens is not None:
             for phase in PHASES.values():
-                names += [f"{phase}_tokens_read", f"{phase}_tokens_generated"]
+                names += [TOKENS_READ[phase], TOKENS_GENERATED[phase]]
         self._sums = dict.fromkeys([*names, LABELLED_IN_TRAINING], 0.0)
         self._caches = caches
         self._demonstrations = 0.0
@@ -69,25 +94,29 @@ class Costs:
                 spent = _tokens_since(self._tokens_before, cache)
                 if spent is None:
                     continue
-                of_model = "" if cache is self._caches.main else "further_"
-                self.add(f"{of_model}{phase}_tokens_read", spent.read)
-                self.add(f"{of_model}{phase}_tokens_generated", spent.generated)
+                of_model = "" if cache is self._caches.main else FURTHER
+                self.add(of_model + TOKENS_READ[phase], spent.read)
+                self.add(of_model + TOKENS_GENERATED[phase], spent.generated)
         self.start()
 
     def tokens_of(self, cache: FeatureCache) -> Tokens | None:
         """Return the tokens that a model has counted since these costs began; ``None`` if it does not count them."""
         return _tokens_since(self._tokens_at_start, cache)
 
-    def add_data_set(self, asked: AskedPrompts, record: MethodRecord, predicted: BaseExperimentor) -> None:
+    def add_data_set(
+        self, asked: AskedPrompts, record: MethodRecord, predicted: BaseExperimentor, reused_prompts: int
+    ) -> None:
         """Add the prompts, labelled examples and notes of a data set.
 
         Args:
             asked: What the method asked.
             record: What the method read, and what it notes.
             predicted: The data set with the prompts that the predictions answer.
+            reused_prompts: How many of its prompts were computed before.
         """
         for role, phase in PHASES.items():
-            self.add(f"{phase}_prompts", asked.number_of_texts(role))
+            self.add(PROMPTS[phase], asked.number_of_texts(role))
+        self.add(REUSED_PROMPTS, reused_prompts)
         for name, number in record.notes.items():
             self.add(name, number)
         for positions in record.labels_read.values():
@@ -95,6 +124,15 @@ class Costs:
         demonstrations = asked.demonstrations_per_query(predicted)
         self._demonstrations += math.nan if demonstrations is None else sum(demonstrations)
         self._queries += len(predicted)
+
+    def add_tokens_alone(self, asked: AskedPrompts, finished: bool) -> None:
+        """Add the tokens that the method alone needs on a data set; unknown if it could not finish.
+
+        Args:
+            asked: What the method asked.
+            finished: Whether it could finish.
+        """
+        self.add(TOKENS_ALONE, asked.tokens_alone() if finished else math.nan)
 
     def timing(self) -> dict[str, float]:
         """Return the costs by name; those that are unknown for a data set are left out."""

@@ -25,6 +25,10 @@ def stored_key(feature: Any, key: PromptKey) -> PromptKey:
 class FeatureStore:
     """The stores of several features as one: a prompt is stored if all features that it needs are.
 
+    A prediction is :class:`~StaICC.inference.contract.Features`, with the features of a prompt as JSON values
+    (:mod:`StaICC.methods.packed_features`). The store of a feature has the identity of this feature, so that a run that
+    needs it alone finds it.
+
     Args:
         stores: The store of each feature.
         needed: The features that each prompt needs.

@@ -21,6 +21,7 @@ from StaICC.kernels.protocol import Capability, check_generation, without_blank
 from StaICC.kernels.text_inference import TextInference
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.requests import Request
+from StaICC.methods.unlabelled_queries import UnlabelledQuery
 from StaICC.prompting.prompt_text import extended, prefixes_of
 from StaICC.prompting.prompt_writer import Prompt
 
@@ -99,12 +100,12 @@ def sampled_shares(
         data.fact(name, value)
     data.fact("parser", PARSER_VERSION)
 
-    queries = list(data.queries)
+    queries = data.queries
     starts = [_start_of_text(query.prompt, options.reasoning) for query in queries]
-    samples = yield [data.ask(writer, starts) for writer in writers]
+    start_queries = [query.with_prompt(start) for query, start in zip(queries, starts, strict=True)]
+    samples = yield [data.ask(writer, start_queries) for writer in writers]
     if options.reasoning:
-        ends = [ANSWER.format(labels=", ".join(query.label_space)) for query in queries]
-        samples = yield from _answers_after_reasoning(data, starts, samples, ends)
+        samples = yield from _answers_after_reasoning(data, queries, starts, samples)
 
     texts_of_queries = [list(texts) for texts in zip(*samples, strict=True)]
     incomplete = 0
@@ -131,24 +132,28 @@ def _start_of_text(prompt: Prompt, reasoning: bool) -> str:
 
 
 def _answers_after_reasoning(
-    data: MethodData, starts: Sequence[str], samples: Sequence[Sequence[Any]], ends: Sequence[str]
+    data: MethodData,
+    queries: Sequence[UnlabelledQuery],
+    starts: Sequence[str],
+    samples: Sequence[Sequence[Any]],
 ) -> Generator[Sequence[Request], list[list[Any]], list[list[Any]]]:
     """Let the model write its answer after each reasoning.
 
     Args:
         data: The data of the method.
-        starts: The prompt of each query.
+        queries: The queries.
+        starts: For each query, the prompt after which the reasoning was written.
         samples: For each sample, the reasoning of each query, or a failure.
-        ends: For each query, the text after which the answer follows.
 
     Returns:
         For each sample, the answer to each query; failures keep their places.
     """
     prompts = []
     for reasonings in samples:
-        for start, reasoning, end in zip(starts, reasonings, ends, strict=True):
+        for query, start, reasoning in zip(queries, starts, reasonings, strict=True):
             if isinstance(reasoning, str):
-                prompts.append(extended(start, reasoning + end))
+                answer = ANSWER.format(labels=", ".join(query.label_space))
+                prompts.append(query.with_prompt(extended(start, reasoning + answer)))
     (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), prompts)]
     remaining = iter(answers)
     answers_of_samples = []

@@ -9,7 +9,7 @@ from typing import Any
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Inference, tokens_used
-from StaICC.inference.replies import Failure
+from StaICC.inference.replies import Failure, output_error
 from StaICC.inference.runner import Part
 from StaICC.methods.asked_prompts import AskedPrompts
 from StaICC.methods.capabilities import check_requests
@@ -17,6 +17,7 @@ from StaICC.methods.contract import MethodData, Predictions, Steps
 from StaICC.methods.costs import PHASES, Costs
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.outputs import as_probabilities, as_stated
+from StaICC.methods.present_rows import failure_in, is_missing
 from StaICC.methods.requests import Request, Role
 from StaICC.metrics.classification import Kind
 
@@ -24,8 +25,8 @@ ROLES: tuple[Role, ...] = ("train", "test")
 """In the order in which the requests of one step are computed."""
 
 
-class StartedMethod:
-    """A method on a data set: what it asks now, or what it returned.
+class RunningSteps:
+    """The steps of a method on a data set: what it asks now, or what it returned.
 
     Args:
         title: Its name, for messages.
@@ -48,6 +49,7 @@ class StartedMethod:
         self._title = title
         self._steps = steps
         self._kernel = kernel
+        self._missing_rows: list[Any] = []
         self.requests: Sequence[Request] | None = None
         self.returned: Any = None
         self.advance(None)
@@ -68,10 +70,13 @@ class StartedMethod:
 
         Raises:
             ArgumentError: The kernel counted tokens meanwhile, which no request says.
+            OutputError: The method cannot go on without the rows that are missing.
         """
+        for rows_of_request in rows or ():
+            self._missing_rows += [row for row in rows_of_request if is_missing(row)]
         tokens_before = tokens_used(self._kernel)
         try:
-            requests = self._steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
+            requests = self._requests_after(rows)
         except StopIteration as end:
             self.requests = None
             self.returned = end.value
@@ -81,6 +86,25 @@ class StartedMethod:
                 raise ArgumentError("the method calls the kernel by itself; it must request features")
         check_requests(self._title, self._kernel, requests)
         self.requests = requests
+
+    def _requests_after(self, rows: list[list[Any]] | None) -> Sequence[Request]:
+        """Return what the method asks when it has some rows.
+
+        A method that refuses what is left of its rows, such as training prompts of which none has some label, cannot
+        finish because of the missing ones. Its arguments are not wrong.
+
+        Raises:
+            StopIteration: The method returned.
+            OutputError: The method cannot go on without the rows that are missing.
+        """
+        try:
+            return self._steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
+        except ArgumentError as error:
+            if not self._missing_rows:
+                raise
+            count = len(self._missing_rows)
+            first = failure_in(self._missing_rows[0])
+            raise output_error(f"{error} ({count} rows that it asked for are missing: {first.reason})", first) from None
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,7 @@ class Reading:
 
 
 def serve(
-    method: StartedMethod,
+    steps: RunningSteps,
     data: MethodData,
     caches: ModelCaches,
     part: Part,
@@ -121,7 +145,7 @@ def serve(
     """Answer what a method asks until it returns.
 
     Args:
-        method: The method.
+        steps: The steps of the method.
         data: What it knows.
         caches: Compute the features.
         part: For messages and progress.
@@ -132,17 +156,17 @@ def serve(
     Raises:
         OutputError: A prompt has no feature, and the run stops at the first failure.
     """
-    while method.requests is not None:
-        step_phase = PHASES[method.role]
+    while steps.requests is not None:
+        step_phase = PHASES[steps.role]
         rows_of: dict[int, list[Any]] = {}
         for role in ROLES:
             positions = []
-            for position, request in enumerate(method.requests):
+            for position, request in enumerate(steps.requests):
                 if request.role == role and not request.ahead:
                     positions.append(position)
             if not positions:
                 continue
-            requests = [method.requests[position] for position in positions]
+            requests = [steps.requests[position] for position in positions]
             phase_shown = PHASES[role] if role == "train" else ""
             computed = caches.rows(requests, replace(part, phase=phase_shown))
             for position, request, rows in zip(positions, requests, computed, strict=True):
@@ -151,7 +175,7 @@ def serve(
                 if role == "train":
                     _warn_of_failures(data, rows)
             costs.charge(PHASES[role])
-        method.advance([rows_of.get(position, []) for position in range(len(method.requests))])
+        steps.advance([rows_of.get(position, []) for position in range(len(steps.requests))])
         costs.charge(step_phase)
 
 
@@ -163,12 +187,12 @@ def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:
 
 
 def prompts_of_method(
-    method: StartedMethod, caches: ModelCaches, part: Part, reading: Reading
+    steps: RunningSteps, caches: ModelCaches, part: Part, reading: Reading
 ) -> BaseExperimentor | None:
     """Return the data set with the prompts that a method chose: those of the first step without prompts to learn from.
 
     Args:
-        method: The method.
+        steps: The steps of the method.
         caches: Compute the features that it learns from.
         part: For messages and progress.
         reading: How the method reads predictions, as in a run.
@@ -179,17 +203,17 @@ def prompts_of_method(
     Raises:
         OutputError: The kernel has no features of a training prompt.
     """
-    while method.requests is not None and method.role == "train":
-        now = [request for request in method.requests if not request.ahead]
+    while steps.requests is not None and steps.role == "train":
+        now = [request for request in steps.requests if not request.ahead]
         computed = iter(caches.rows(now, part))
         answers: list[list[Any]] = []
-        for request in method.requests:
+        for request in steps.requests:
             if request.ahead:
                 answers.append([])
             else:
                 answers.append(reading.rows(request, next(computed)))
-        method.advance(answers)
-    for request in method.requests or ():
+        steps.advance(answers)
+    for request in steps.requests or ():
         if isinstance(request.prompts, BaseExperimentor):
             return request.prompts
     return None

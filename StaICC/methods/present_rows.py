@@ -14,6 +14,13 @@ def is_missing(row: Any) -> bool:
     return isinstance(row, (Failure, BaseException))
 
 
+def failure_in(row: Any) -> Failure:
+    """Return the failure in the place of a row that is missing."""
+    if isinstance(row, Failure):
+        return row
+    return failure_of_error(row, str(row))
+
+
 def present(rows: Iterable[Any]) -> list[Any]:
     """Return the rows that are neither failures nor exceptions."""
     return [row for row in rows if not is_missing(row)]
@@ -65,6 +72,6 @@ def check_answered(rows: Iterable[Any], what: str) -> list[Any]:
     predictions = list(rows)
     for number, row in enumerate(predictions):
         if is_missing(row):
-            failure = row if isinstance(row, Failure) else failure_of_error(row, str(row))
+            failure = failure_in(row)
             raise output_error(f"{what} {number} has no prediction: {failure.reason}", failure)
     return predictions

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.tasks.sensitivity import DemonstrationSensitivityTask, template_of_levels
+from StaICC.datasets.catalogue import Template, TemplateAlternatives
 from StaICC.errors import ArgumentError
 from StaICC.prompting.demonstrations import check_demonstration_lists
 from StaICC.prompting.prompt_writer import PromptWriter
@@ -29,6 +30,7 @@ def clean_copy(experimentor: Experimentor, noisy_channel: bool = False) -> Exper
     if not noisy_channel or writer.settings.noisy_channel:
         return experimentor.copy_with(_writer=copy.copy(writer))
     noisy_writer = PromptWriter(experimentor.card, experimentor.triplet_dataset, noisy_channel=True)
+    noisy_writer = noisy_writer.copy_with(_warned=True)  # the original has warned of its changes
     if writer.changed:
         settings = writer.get_config_dict()
         noisy_writer.set_config_dict({key: settings[key] for key in _SHARED_SETTINGS})
@@ -74,10 +76,20 @@ def with_settings(experimentor: Experimentor, **settings: Any) -> Experimentor:
     return experimentor.copy_with(_writer=writer)
 
 
-def with_template(experimentor: Experimentor, levels: str) -> Experimentor:
-    """Return a copy of an experimentor with a template of template sensitivity (a row of ``L9``)."""
-    template = template_of_levels(experimentor.task_input(), levels).template
-    return with_settings(experimentor, **{part.name: getattr(template, part.name) for part in fields(template)})
+def template_settings(experimentor: Experimentor, template: Template | str) -> dict[str, Any]:
+    """Return what a template sets: all parts of it, or those that a template of template sensitivity varies.
+
+    Args:
+        experimentor: The data set, whose card has the alternatives.
+        template: The template, or the levels of one of template sensitivity (a row of ``L9``).
+
+    Raises:
+        ArgumentError: The card has no alternatives, or there is no such row.
+    """
+    if isinstance(template, Template):
+        return asdict(template)
+    varied = template_of_levels(experimentor.task_input(), template).template
+    return {part.name: getattr(varied, part.name) for part in fields(TemplateAlternatives)}
 
 
 def refuse_several_lists(experimentor: Experimentor) -> None:

@@ -12,7 +12,7 @@ from StaICC.errors import ArgumentError, unknown_name
 from StaICC.inference.contract import Inference
 from StaICC.inference.prompt_key import PromptKey
 from StaICC.kernels.protocol import Capability, check_generation
-from StaICC.prompting.prompt_writer import Query
+from StaICC.methods.unlabelled_queries import UnlabelledQuery
 
 if TYPE_CHECKING:
     from StaICC.kernels.text_inference import TextInference
@@ -72,7 +72,7 @@ class Request:
     methods run too, together with what these ask."""
     kernel: Inference | None = None
     """Another model than that of the method; ``None`` for that of the method."""
-    queries: Sequence[Query] = ()
+    queries: Sequence[UnlabelledQuery] = ()
     """The queries that the prompts are, if all of them are queries."""
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ def prompt_keys(prompts: Sequence[Any], label_space: Sequence[str] = ()) -> list
     labels = tuple(label_space)
     keys: list[PromptKey] = []
     for prompt in prompts:
-        if isinstance(prompt, Query):
+        if isinstance(prompt, UnlabelledQuery):
             keys.append((prompt.prompt, prompt.label_space))
         elif isinstance(prompt, str):
             keys.append((prompt, labels))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +36,7 @@ from StaICC.methods.catalogue import TABLE_2 as TABLE_2
 from StaICC.methods.contract import MethodData, Predictions, check_variant, experimentor_of
 from StaICC.methods.contract import MethodSpec as MethodSpec
 from StaICC.methods.costs import Costs
-from StaICC.methods.harness import Reading, StartedMethod, prompts_of_method, serve
+from StaICC.methods.harness import Reading, RunningSteps, prompts_of_method, serve
 from StaICC.methods.kernel_functions import StatedFacts
 from StaICC.methods.method_signature import method_field, with_method
 from StaICC.methods.model_caches import ModelCaches
@@ -79,12 +78,12 @@ def _as_kernel(kernel: Inference) -> Inference:
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedMethod:
     """A method that has begun on a data set."""
 
     data: MethodData
     """What it knows."""
-    method: StartedMethod
+    steps: RunningSteps
     """What it asks."""
     asked: AskedPrompts = field(default_factory=AskedPrompts)
     """What it has asked so far."""
@@ -116,10 +115,6 @@ class _BenchmarkRun:
     """What the method costs."""
     shared: SharedFeatures | None
     """Computes what other methods ask, too; ``None`` if the method is run alone."""
-    recheck: bool | None
-    """Whether reused predictions are rechecked; ``None``: unless requests may cost money."""
-    collects_failures: bool
-    """Whether the run goes on if a data set has no predictions."""
     scored: dict[str, DatasetRun] = field(default_factory=dict)
     """The scores by data set."""
     predictors: dict[str, Inference] = field(default_factory=dict)
@@ -142,7 +137,7 @@ class _BenchmarkRun:
         queries = experimentor.all_queries()
         log_prompt_warnings(experimentor.name, self.caches.kernel, queries, self.context.log)
         self.costs.charge("loading")
-        self.caches.start(self.context, self.recheck, experimentor.unparsed)
+        self.caches.start(self.context, self.context.recheck, experimentor.unparsed)
         if self.shared is not None:
             self.shared.compute(experimentor, part)
         self.costs.start()  # shared features are no cost of this method
@@ -154,13 +149,10 @@ class _BenchmarkRun:
             outcome: What the method returned on it.
             reused_prompts: How many of its prompts were computed before.
         """
+        predicted = experimentor_of(outcome.predictions.data)
+        self.costs.add_data_set(outcome.asked, outcome.data.record, predicted, reused_prompts)
         if self.shared is not None:
-            tokens_alone = math.nan
-            if outcome.finished:
-                tokens_alone = outcome.asked.tokens_alone()
-            self.costs.add("tokens_alone", tokens_alone)
-        self.costs.add("reused_prompts", reused_prompts)
-        self.costs.add_data_set(outcome.asked, outcome.data.record, experimentor_of(outcome.predictions.data))
+            self.costs.add_tokens_alone(outcome.asked, outcome.finished)
 
     def predictor_of(self, outcome: MethodOutcome, method: str, prompt_counts: Counter[str]) -> Inference:
         """Return the inference function whose predictions those of the method are, for the provenance.
@@ -235,7 +227,7 @@ class Method:
 
     # -- on a data set
 
-    def started(self, experimentor: BaseExperimentor) -> Started:
+    def started(self, experimentor: BaseExperimentor) -> StartedMethod:
         """Begin the method on a data set, without labels of test rows; nothing is computed.
 
         Raises:
@@ -243,11 +235,11 @@ class Method:
         """
         experimentor.refuse_function(self.kernel)
         data = self._data_of(experimentor)
-        return Started(data, StartedMethod(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
+        return StartedMethod(data, RunningSteps(self.spec.title, steps_of(self.spec, self.variant)(data), self.kernel))
 
     def first_requests(self, experimentor: BaseExperimentor) -> Sequence[Request]:
         """Return what the method asks first on a data set."""
-        return self.started(experimentor).method.requests or ()
+        return self.started(experimentor).steps.requests or ()
 
     def _data_of(self, experimentor: BaseExperimentor) -> MethodData:
         """Return what the method gets to know about a data set."""
@@ -271,12 +263,12 @@ class Method:
         return self._finished(started, experimentor, caches, part, costs or Costs(caches))
 
     def _finished(
-        self, started: Started, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs
+        self, started: StartedMethod, experimentor: BaseExperimentor, caches: ModelCaches, part: Part, costs: Costs
     ) -> MethodOutcome:
         """Return the predictions of a method that has begun on a data set."""
         reading = self._reading_of(experimentor)
-        serve(started.method, started.data, caches, part, costs, reading, started.asked)
-        predictions = reading.predictions(started.method.returned, started.data)
+        serve(started.steps, started.data, caches, part, costs, reading, started.asked)
+        predictions = reading.predictions(started.steps.returned, started.data)
         return MethodOutcome(started.data, predictions, started.asked)
 
     def predict(self, experimentor: BaseExperimentor) -> Predictions:
@@ -305,7 +297,7 @@ class Method:
         with self._named(experimentor):
             started = self.started(experimentor)
             chosen = prompts_of_method(
-                started.method, ModelCaches(self.kernel), Part("prompts"), self._reading_of(experimentor)
+                started.steps, ModelCaches(self.kernel), Part(self.spec.title), self._reading_of(experimentor)
             )
         prepared = cast("Experimentor", chosen or experimentor_of(started.data))
         return prepared.with_labels_of(cast("Experimentor", experimentor))
@@ -331,16 +323,16 @@ class Method:
 
     @contextlib.contextmanager
     def _named(self, experimentor: BaseExperimentor) -> Iterator[None]:
-        """Name the method and the data set in errors."""
+        """Name the method and the data set in errors that do not say where they happened."""
         try:
             yield
         except (ArgumentError, OutputError) as error:
-            if str(error).startswith(self.spec.title):
+            if error.where is not None:
                 raise
-            message = f"{self.spec.title}, {experimentor.name}: {error}"
-            if isinstance(error, PromptError):
-                raise PromptError(message, error.index) from error
-            raise type(error)(message) from error
+            where = f"{self.spec.title}, {experimentor.name}"
+            message = f"{where}: {error}"
+            named = PromptError(message, error.index) if isinstance(error, PromptError) else type(error)(message)
+            raise named.at(where) from error
 
     # -- on a benchmark
 
@@ -434,14 +426,7 @@ class Method:
         with RunContext(False, **run) as context:
             context.logged = caches.main.logged
             context.warn(*benchmark.data_warnings())  # those of the given k, which the method may change
-            running = _BenchmarkRun(
-                caches,
-                context,
-                Costs(caches),
-                shared,
-                recheck=run.get("recheck"),
-                collects_failures=run.get("on_error") == "collect",
-            )
+            running = _BenchmarkRun(caches, context, Costs(caches), shared)
             for number, experimentor in enumerate(benchmark):
                 title = f"{self.spec.title}: {benchmark.benchmark_name}, {experimentor.name}"
                 part = Part(title, number, len(benchmark))
@@ -511,14 +496,14 @@ class Method:
             with self._named(experimentor):
                 return self._finished(started, experimentor, running.caches, part, running.costs)
         except OutputError as error:
-            if not running.collects_failures:
+            if not running.context.collects_failures:
                 raise
             _log.warning("%s", error)
             return _failed_outcome(started, experimentor, running.caches, error)
 
 
 def _failed_outcome(
-    started: Started, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError
+    started: StartedMethod, experimentor: BaseExperimentor, caches: ModelCaches, error: OutputError
 ) -> MethodOutcome:
     """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
     queries = experimentor.all_queries()
@@ -553,7 +538,7 @@ def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part:
         raise ArgumentError(
             f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query; rows of a view are "
             "returned by this view: view.predictions(rows)"
-        )
+        ).at(part.name)
     # The collector knows predictions by prompt. Those of a method may differ for equal prompts, so a number takes
     # the place of each prompt.
     answers: dict[Any, Any] = {}
@@ -697,6 +682,15 @@ class MethodRun:
     benchmark: Any
     """The benchmark, or a group."""
 
+    def reason(self, error: Exception) -> str:
+        """Return why the run is left out. It begins with the title of the run, or with the method in its place."""
+        if not isinstance(error, StaICCError):
+            return f"{self.title}: {type(error).__name__}: {error}"
+        is_titled_by_method = self.title == self.method.spec.title
+        if is_titled_by_method and error.where is not None:
+            return str(error)
+        return f"{self.title}: {error}"
+
 
 def run_each(
     table: MethodTable,
@@ -732,7 +726,7 @@ def run_each(
             try:
                 table[name] = planned.method.run_on(caches, planned.benchmark, shared, **run)
             except Exception as error:  # CUDA out of memory, a bug of a plug-in: the other results are not lost
-                table.skipped[name] = _reason(planned.title, error)
+                table.skipped[name] = planned.reason(error)
                 errors.append(error)
                 traceback_of = None if isinstance(error, StaICCError) else error
                 _log.warning("left out: %s", table.skipped[name], exc_info=traceback_of)
@@ -746,9 +740,3 @@ def run_each(
             reasons = [str(errors[0])]
         raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(reasons)}") from errors[0]
     return table
-
-
-def _reason(title: str, error: Exception) -> str:
-    """Return why a run is left out, beginning with its title."""
-    text = str(error) if isinstance(error, StaICCError) else f"{type(error).__name__}: {error}"
-    return text if text.startswith(title) else f"{title}: {text}"

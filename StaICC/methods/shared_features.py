@@ -11,7 +11,7 @@ from typing import Any
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.inference.replies import OnError
 from StaICC.inference.runner import Part
-from StaICC.methods.costs import SECONDS, Costs
+from StaICC.methods.costs import SECONDS, TOKENS_GENERATED, TOKENS_READ, Costs
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.requests import Request, is_named
 from StaICC.safe_text import logger
@@ -23,8 +23,8 @@ FirstRequests = Callable[[BaseExperimentor], Sequence[Request]]
 
 _SHARED_NAMES = {
     SECONDS["test"]: "seconds",
-    "test_tokens_read": "tokens_read",
-    "test_tokens_generated": "tokens_generated",
+    TOKENS_READ["test"]: "tokens_read",
+    TOKENS_GENERATED["test"]: "tokens_generated",
 }
 """What a table shows of the costs, by their names in the costs of a method."""
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from StaICC.layout import Block, Line, TextTable
-from StaICC.methods.costs import LABELLED_IN_TRAINING, LABELLED_PER_QUERY
+from StaICC.methods.costs import (
+    LABELLED_IN_TRAINING,
+    LABELLED_PER_QUERY,
+    PROMPTS,
+    REUSED_PROMPTS,
+    SECONDS,
+    TOKENS_ALONE,
+)
 from StaICC.results.remarks import bracket_note
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import Sweep
@@ -50,12 +57,12 @@ class _CostColumn:
 
 
 COST_COLUMNS = (
-    _CostColumn("training_prompts", "train prompts", 0),
-    _CostColumn("training_seconds", "train s", 1),
-    _CostColumn("test_prompts", "test prompts", 0),
-    _CostColumn("seconds", "test s", 1),
-    _CostColumn("reused_prompts", "reused", 0),
-    _CostColumn("loading_seconds", "load s", 1),
+    _CostColumn(PROMPTS["training"], "train prompts", 0),
+    _CostColumn(SECONDS["training"], "train s", 1),
+    _CostColumn(PROMPTS["test"], "test prompts", 0),
+    _CostColumn(SECONDS["test"], "test s", 1),
+    _CostColumn(REUSED_PROMPTS, "reused", 0),
+    _CostColumn(SECONDS["loading"], "load s", 1),
     _CostColumn(LABELLED_PER_QUERY, "labelled/query", 1),
     _CostColumn(LABELLED_IN_TRAINING, "labelled train", 0),
 )
@@ -152,9 +159,10 @@ class MethodTable(ResultGroup):
             score: Name of the score; its mean over the data sets counts.
 
         Returns:
-            A row for each result: ``method``, ``benchmark``, ``prompts`` (distinct ones, training and test), ``tokens``
-            (those that a run of the method alone reads, and generates at most; ``None`` where the kernel cannot count
-            them), the score by its name, and the ends of its interval, ``low`` and ``high`` (``None`` without one).
+            A row for each result: ``method`` (its name in this table), ``title``, ``benchmark``, ``prompts`` (distinct
+            ones, training and test), ``tokens`` (those that a run of the method alone reads, and generates at most;
+            ``None`` where the kernel cannot count them), the score by its name, and the ends of its interval, ``low``
+            and ``high`` (``None`` without one).
         """
         rows = []
         for name, part in self.items():
@@ -162,10 +170,11 @@ class MethodTable(ResultGroup):
                 interval = result.means.intervals.get(score)
                 rows.append(
                     {
-                        "method": self.titles.get(name, name),
+                        "method": name,
+                        "title": self.titles.get(name, name),
                         "benchmark": result.benchmark,
-                        "prompts": result.timing.get("training_prompts", 0) + result.timing.get("test_prompts", 0),
-                        "tokens": result.timing.get("tokens_alone"),
+                        "prompts": sum(result.timing.get(name, 0) for name in PROMPTS.values()),
+                        "tokens": result.timing.get(TOKENS_ALONE),
                         score: result.averaged[score],
                         "low": None if interval is None else interval.low,
                         "high": None if interval is None else interval.high,

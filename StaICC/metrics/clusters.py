@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from StaICC.errors import UndefinedMetricError
+from StaICC.metrics.bisection import least_number_where
 
 LEAST_CLUSTERS = 10
 """Fewest clusters of a data set for an interval or a test: the fewest for which coverage and error rates are measured
@@ -217,27 +218,15 @@ def student_limit(tail: float, degrees_of_freedom: float) -> float:
     """Return the number above which a variable with Student's t distribution is with a probability below 1/2.
 
     Args:
-        tail: The probability.
+        tail: The probability. The limit of 0 is no number: what is returned is the least number whose tail is rounded
+            to 0.
         degrees_of_freedom: The degrees of freedom, which need not be an integer.
 
     Example:
         >>> round(student_limit(0.025, 4.5), 4)
         2.6589
     """
-    low = 0.0
-    high = 1.0
-    while student_tail(high, degrees_of_freedom) > tail:
-        low = high
-        high *= 2.0
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        if middle in (low, high):  # there is no number between them
-            break
-        if student_tail(middle, degrees_of_freedom) > tail:
-            low = middle
-        else:
-            high = middle
-    return high
+    return least_number_where(lambda t: student_tail(t, degrees_of_freedom) <= tail)
 
 
 _LEAST_TERM = 1e-300

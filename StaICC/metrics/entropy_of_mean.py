@@ -90,7 +90,9 @@ class EntropyOfMean(Statistic):
 
 
 def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
-    """Return for each test row the code length of its predictions, given those of the other rows.
+    """Return for each test row the code length in nats of its predictions, given those of the other rows.
+
+    It is the sum over the queries of the row.
 
     With p the probabilities of a query and q the mean probabilities of the queries of all other rows
     (:func:`means_of_other_rows`), the code length of the query is ``-sum(p * log(q))``. As q does not depend on the

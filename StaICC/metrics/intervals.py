@@ -37,6 +37,7 @@ from functools import lru_cache
 from operator import mul
 
 from StaICC.errors import UndefinedMetricError
+from StaICC.metrics.bisection import least_number_where
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,6 @@ class NoInterval:
 def student_quantile(level: float, rows: int) -> float:
     """Return the quantile of Student's t for a two-sided interval from a number of rows.
 
-    The quantile is found by bisection of the distribution function.
-
     Args:
         level: Nominal coverage.
         rows: Number of test rows; the degrees of freedom are one less.
@@ -171,20 +170,7 @@ def student_quantile(level: float, rows: int) -> float:
     """
     if rows < 2:
         raise UndefinedMetricError(f"an interval needs at least two test rows, not {rows}")
-    degrees_of_freedom = rows - 1
-    low = 0.0
-    high = 2.0
-    while _student_probability_within(high, degrees_of_freedom) < level:
-        low = high
-        high *= 2.0
-    while True:
-        middle = (low + high) / 2.0
-        if middle in (low, high):  # there is no number between them
-            return high
-        if _student_probability_within(middle, degrees_of_freedom) < level:
-            low = middle
-        else:
-            high = middle
+    return least_number_where(lambda t: _student_probability_within(t, rows - 1) >= level)
 
 
 def _student_probability_within(t: float, degrees_of_freedom: int) -> float:

@@ -79,13 +79,18 @@ class Query:
 
         ``None`` for the prompt of a task of the user's own that writes plain texts.
         """
-        if isinstance(self.prompt, str):
-            text = self.prompt
-        else:
-            text = self.prompt[0]
-        if not isinstance(text, PromptText):
-            return None
-        return text.parts
+        return parts_of_prompt(self.prompt)
+
+
+def parts_of_prompt(prompt: Prompt) -> PromptParts | None:
+    """Return the parts of a prompt; in the noisy channel, those of the text for the first label.
+
+    ``None`` for a plain text, such as the prompt of a task of the user's own.
+    """
+    text = prompt if isinstance(prompt, str) else prompt[0]
+    if not isinstance(text, PromptText):
+        return None
+    return text.parts
 
 
 class PromptRenderer:

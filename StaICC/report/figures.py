@@ -379,7 +379,7 @@ def differences(compared: Sequence[Comparison]) -> Figure:
     for pair in compared:
         for line in pair.claims if others else pair.lines:
             outcome = line.outcome
-            p = p_text(outcome.holm) if isinstance(outcome, Tested) else Missing(outcome.reason)
+            p = p_text(outcome.corrected_p_value) if isinstance(outcome, Tested) else Missing(outcome.reason)
             kind = "significant" if isinstance(outcome, Tested) and outcome.significant else "other"
             name = line.dataset
             if others:

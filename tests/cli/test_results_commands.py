@@ -167,3 +167,35 @@ def test_a_race_prints_and_saves_what_the_library_returns(staicc: Cli, monkeypat
     again: Any = load("two.json")
     assert list(again.results()) == list(saved.results())
     assert all(result.provenance.predictors[0].computed == 0 for result in again.results()), "all from the store"
+
+
+SEVERAL = ["--metric", "accuracy", "--metric", "macro_F1"]
+
+
+def test_compare_by_label_and_by_several_metrics(staicc: Cli) -> None:
+    status, out, err = staicc("compare", "a.json", "b.json", "--by", "label")
+    assert (status, err) == (0, "")
+    assert out.startswith("Normal by label: first a, second b\nmetric: accuracy (higher is better)\n")
+    assert "mini, all rows" in out
+    status, out, err = staicc("compare", "a.json", "b.json", *SEVERAL, "--format", "json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)[0]["tests"] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--by", "labels"], "labels"),
+        (["--by", "label", "--margin", "0.01"], "--margin: it is about all test rows"),
+        (["--by", "label", "--format", "csv"], "--format: got csv with --by, expected one of text, markdown, latex"),
+        (["--metric", "accuracy", "--metric", "accuracy"], "expected two or more names, each once"),
+        ([*SEVERAL, "--by", "label"], "--by: got it with 2 metrics"),
+        ([*SEVERAL, "--margin", "0.01"], "--margin: got it with 2 metrics"),
+    ],
+)
+def test_options_of_compare_that_contradict_each_other_are_refused(
+    staicc: Cli, options: list[str], message: str
+) -> None:
+    status, _, err = staicc("compare", "a.json", "b.json", *options)
+    assert status == 2
+    assert message in err

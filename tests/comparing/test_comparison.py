@@ -112,7 +112,7 @@ def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(suites: dic
                 if isinstance(one.outcome, Untested):
                     assert "p would be above 0.05 even if all their differences had one direction" in one.outcome.reason
                     continue
-                assert 0.0 <= one.outcome.p_value <= one.outcome.holm <= 1.0
+                assert 0.0 <= one.outcome.p_value <= one.outcome.corrected_p_value <= 1.0
                 assert one.difference == pytest.approx(one.values[0] - one.values[1])
                 assert one.interval.low <= one.difference <= one.interval.high
             same = compare(result, result, metric, margin=0.01)
@@ -361,7 +361,7 @@ def test_of_many_runs_each_is_compared_with_the_best_which_is_corrected_for_its_
     tested = [outcome for one in found.comparisons if isinstance(outcome := one.overall.outcome, WasTested)]
     assert len(tested) > 15
     for outcome in tested:
-        assert outcome.holm == pytest.approx(min(1.0, outcome.p_value * count * (count - 1) / 2))
+        assert outcome.corrected_p_value == pytest.approx(min(1.0, outcome.p_value * count * (count - 1) / 2))
     for run in runs.values():  # of each of two data sets
         run.details, run.divided = dict.fromkeys("ab", run.details["mini"]), dict.fromkeys("ab", run.divided["mini"])
     of_sets = [own for one in compare_runs(runs).comparisons for own in one.datasets if own.p_value]
@@ -658,7 +658,9 @@ def test_bounds_decide_as_the_tests_of_all_pairs(metric: str, monkeypatch: pytes
     bounds = p_value_bounds(aligned)
     assert bounds is not None
     for pair in combinations(aligned.order, 2):
-        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(aligned.pair(*pair).difference).holm - 1e-12
+        assert (bounds.of_pair(*pair) or 1.0) >= difference_outcome(
+            aligned.pair(*pair).difference
+        ).corrected_p_value - 1e-12
 
 
 @pytest.mark.parametrize("most_runs", [2, 20])

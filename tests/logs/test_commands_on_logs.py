@@ -187,4 +187,4 @@ def test_the_reason_is_said_if_a_metric_is_asked_for_that_was_left_out(
         folders.append(str(write_evaluation(tmp_path / model, tasks, model=model)))
     for command in ("compare", "rank"):
         assert main([command, *folders, "--metric", "mcc"]) == 2
-        assert "sums: mcc is left out: the correlation of Matthews" in capsys.readouterr().err
+        assert "sums: mcc is undefined: the correlation of Matthews" in capsys.readouterr().err

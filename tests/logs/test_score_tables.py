@@ -31,7 +31,7 @@ def test_each_column_of_numbers_is_a_metric(tmp_path: Path) -> None:
     assert list(read_logs(table)) == ["first"]
     assert result.averaged == {"acc": 0.5, "rouge1": 0.375}
     assert result.details["scores"].failed == 1
-    assert any("note is left out" in note for note in result.details["scores"].notes)
+    assert "note" in result.details["scores"].missing
 
 
 def test_json_lines_and_csv_with_the_same_rows_are_compared(tmp_path: Path) -> None:

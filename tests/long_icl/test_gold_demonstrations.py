@@ -366,7 +366,7 @@ def test_an_interaction_is_the_difference_of_two_changes(small_files: Path) -> N
     assert plain["outcome"] == "tested"
     several = compare_runs({"first": first, "second": second, "third": third})
     of_pairs = {(pair.first, pair.second): pair.interactions[0] for pair in several.comparisons}
-    assert of_pairs["first", "second"].outcome.holm > one_shot.outcome.holm  # type: ignore[union-attr]
+    assert of_pairs["first", "second"].outcome.corrected_p_value > one_shot.outcome.corrected_p_value  # type: ignore[union-attr]
     for form in FORMATS:
         if form not in ("csv", "json"):
             assert "0 shots to 1 shots" in format_comparisons([compare_runs({"a": first, "b": second})], form)

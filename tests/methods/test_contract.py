@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from StaICC import Dataset, Normal
 from StaICC.benchmarks.builtin import Suite
 from StaICC.benchmarks.tasks.label_noise import GLER
 from StaICC.benchmarks.verify import verify
-from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.catalogue import SplitSizes, Template
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
 from StaICC.methods import run as ms
@@ -61,20 +62,21 @@ def test_a_method_finds_no_label_of_a_test_row_and_no_kernel(kind: Any, mode: st
     if mode:
         getattr(benchmark[0], mode)()
     texts = {benchmark[0].test_set().texts(place) for place in range(10)}
-    labels: list[Any] = []
 
     def spy(data: Any) -> Any:
         objects.extend(reached(data))
         rows = yield [data.ask()]
         objects.extend(reached(rows))
-        labels.extend(query.label for query in data.queries)
+        for query in [*data.queries, *data.conditions[0].queries]:
+            with pytest.raises(ArgumentError, match="a method does not get the labels of test queries"):
+                query.label  # noqa: B018
         return rows[0]
 
     result = ms.Method(MethodSpec("spy", "Spy", spy), kernel).run(benchmark)
     assert dict(result) == dict(benchmark(Kernel()))  # the harness scores with the true labels
     known = [(value.texts, value.label) for value in objects if isinstance(value, Row) and value.texts in texts]
     assert {text for text, _ in known} == texts  # it sees the texts
-    assert {label for _, label in known} == set(labels) == {0}
+    assert {label for _, label in known} == {0}
     assert not any(value is kernel or value is data or value is benchmark[0] for value in objects)
     assert len(objects) > 300
 
@@ -177,7 +179,7 @@ def test_tokens_of_a_local_model_are_those_of_its_forecast(make_model: Any, make
         assert timing["training_tokens_read"] + timing["test_tokens_read"] == used, name
         assert used == expected or name == "ppl_icl", name  # its prompts depend on what it learns
         assert (timing["training_tokens_read"] > 0) is (timing["training_prompts"] > 0)
-        alone[ms.METHODS[name].title] = used
+        alone[name] = used
     kernel = text_kernel(make_model, make_tokenizer)
     table = ms.run_all(kernel, bench, calibration_number=9, methods=[*names, "generate"])
     rows = table.curve()
@@ -188,6 +190,8 @@ def test_tokens_of_a_local_model_are_those_of_its_forecast(make_model: Any, make
         interval = result.means.intervals["accuracy"]
         assert row["prompts"] == result.timing["training_prompts"] + result.timing["test_prompts"]
         assert (row["accuracy"], row["low"], row["high"]) == (result.averaged["accuracy"], interval.low, interval.high)
+    assert [row["method"] for row in rows] == list(table)
+    assert [row["title"] for row in rows] == [ms.METHODS[name].title for name in table]
     assert [row["tokens"] for row in ms.run_all(Kernel(), bench, methods=["vanilla"]).curve()] == [None]
 
     def unreadable(data: Any) -> Any:
@@ -196,7 +200,7 @@ def test_tokens_of_a_local_model_are_those_of_its_forecast(make_model: Any, make
 
     broken = [MethodSpec("broken", "Broken", unreadable), "vanilla"]
     rows = ms.run_all(kernel, bench, methods=broken, on_error="collect").curve()
-    assert [row["tokens"] for row in rows] == [None, alone["Vanilla"]]
+    assert [row["tokens"] for row in rows] == [None, alone["vanilla"]]
     kernel = text_kernel(make_model, make_tokenizer)
     timing = (
         ms.Method("generate", kernel, samples=2, max_new_tokens=3)
@@ -354,17 +358,44 @@ def test_a_test_row_without_demonstrations_of_its_own_is_refused(number: int) ->
     assert not kernel.ran
 
 
-def test_a_template_is_that_of_the_noisy_channel_too() -> None:
-    seen = []
+OTHER_TEMPLATE = Template("Sort. ", ("Text: ",), (" |",), "Topic: ", " #", "")
+
+
+@pytest.mark.parametrize("template", ["1012", OTHER_TEMPLATE])
+def test_views_in_any_order_have_the_prompts_of_one_view(template: Any) -> None:
+    changes = {"template": template, "noisy_channel": True, "query_texts": "N/A", "demonstrations": [[1, 2]] * 4}
+    prompts_of_view = []
+
+    def prompts(view: Any) -> Any:
+        return [query.prompt for query in view.queries]
 
     def method(data: Any) -> Any:
-        one_call = data.on(template="1012", noisy_channel=True)
-        two_calls = data.on(noisy_channel=True).on(template="1012")
-        seen.append([[query.prompt for query in view.queries] for view in (one_call, two_calls)])
+        prompts_of_view.append(prompts(data.on(**changes)))
+        for order in itertools.permutations(changes):
+            view = data
+            for name in order:
+                view = view.on(**{name: changes[name]})
+            prompts_of_view.append(prompts(view))
         (rows,) = yield [data.ask()]
         return rows
 
     ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())
-    one_call, two_calls = seen[-1]
-    assert one_call == two_calls
-    assert "\t" in one_call[0][0], "the label affix of this template"
+    in_one_call, *in_several_calls = prompts_of_view
+    assert len(in_several_calls) >= 24
+    assert all(prompts == in_one_call for prompts in in_several_calls)
+    label_affix = "\t" if template == "1012" else " #"
+    assert label_affix in in_one_call[0][0]
+
+
+def test_an_instruction_after_a_template_is_kept_in_the_noisy_channel() -> None:
+    def method(data: Any) -> Any:
+        view = data.on(template=OTHER_TEMPLATE).on(instruction="Look: ").on(noisy_channel=True)
+        assert view.queries[0].prompt[0].startswith("Look: ")
+        assert (
+            view.queries[0].prompt
+            == data.on(template=OTHER_TEMPLATE, instruction="Look: ", noisy_channel=True).queries[0].prompt
+        )
+        (rows,) = yield [data.ask()]
+        return rows
+
+    ms.Method(MethodSpec("mine", "Mine", method), Kernel()).run(mini())

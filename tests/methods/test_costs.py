@@ -14,6 +14,7 @@ from StaICC.inference.identity import Identity
 from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodSpec
 from StaICC.methods.run import Method, run_all
+from StaICC.prompting.prompt_text import extended
 from StaICC.results.result import Result
 from tests.methods.fakes import Kernel, mini
 
@@ -116,6 +117,29 @@ def test_a_data_set_that_fails_has_the_costs_of_what_was_asked() -> None:
         assert failed.timing[name] == complete.timing[name] > 0
     assert failed.signature.fields["method"] == complete.signature.fields["method"] == "temperature_scaling paper n=4"
     assert failed.details["mini"].failed == len(mini()[0])
+
+
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_generated_texts_follow_the_demonstrations_of_their_query(reasoning: bool) -> None:
+    """The prompts differ from those of the benchmark: they end without a blank, or in the reasoning."""
+    generated = Method("generate", Kernel(), reasoning=reasoning).run(mini(k=3))
+    assert generated.timing["labelled_per_query"] == 3
+
+
+def test_prompts_with_demonstrations_of_unknown_queries_leave_the_number_undefined() -> None:
+    def asks(with_query: bool) -> Any:
+        def extends(data: Any) -> Any:
+            longer = [extended(query.prompt, "it is ") for query in data.queries]
+            asked = zip(data.queries, longer, strict=True)
+            (rows,) = yield [
+                data.ask(prompts=[query.with_prompt(text) if with_query else text for query, text in asked])
+            ]
+            return rows
+
+        return run(extends, mini(k=3)).timing
+
+    assert asks(with_query=True)["labelled_per_query"] == 3
+    assert "labelled_per_query" not in asks(with_query=False)
 
 
 def test_prompts_that_a_method_wrote_itself_are_not_those_of_the_benchmark() -> None:

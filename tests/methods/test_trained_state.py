@@ -278,7 +278,7 @@ def test_calibrations_are_one_only_if_trained_on_the_same(first: Any, second: An
                 experimentor.prompt_former.write_prompt_from_dataline,
                 experimentor.calibration_set(),
             )
-            written = calibration.parts().write_prompts(GivenSource(writer, calibration_set, labels, 16, 1))
+            written = calibration.definition().write_prompts(GivenSource(writer, calibration_set, labels, 16, 1))
             try:
                 calibration.train(writer, kernel, calibration_set, 16, k=1)
             except ArgumentError:  # a label without a row

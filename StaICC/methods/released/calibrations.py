@@ -79,7 +79,7 @@ class TrainableCalibration:
     in_release: ClassVar[bool] = False
     """Whether 0.1.1 has it."""
     training_options: ClassVar[Sequence[str]] = ()
-    """The options of ``train``: arguments of :meth:`parts`."""
+    """The options of ``train``: arguments of :meth:`definition`."""
 
     def __init__(self, label_space: Sequence[str], *, variant: str = "paper") -> None:
         self.label_space = _distinct_texts(label_space)
@@ -91,7 +91,7 @@ class TrainableCalibration:
 
     # -- what differs
 
-    def parts(self, *_: Any, **options: Any) -> Calibration:
+    def definition(self, *_: Any, **options: Any) -> Calibration:
         """Return how prompts are written, and how they are learned from and applied.
 
         Args:
@@ -118,7 +118,7 @@ class TrainableCalibration:
     @property
     def reads(self) -> Feature:
         """The feature that it uses in its present state."""
-        return self.parts().feature_for(self.state)
+        return self.definition().feature_for(self.state)
 
     def train(
         self,
@@ -160,26 +160,26 @@ class TrainableCalibration:
             raise unknown_name(f"option of {self.name}.train", unknown[0], self.training_options)
         if feedforward is None:
             raise ArgumentError("train needs feedforward, the function that returns the model's predictions")
-        parts = self.parts(**options)
+        definition = self.definition(**options)
         source = GivenSource(default_prompt_maker, calibration_set, self.label_space, calibration_number, k)
-        prompts = parts.write_prompts(source)
-        rows = features_of(feedforward, prompts.all, self.label_space, parts.feature)
+        prompts = definition.write_prompts(source)
+        rows = features_of(feedforward, prompts.all, self.label_space, definition.feature)
         training_rows = TrainingRows.of(prompts, rows)
-        self.state = self._learned(parts, training_rows)
+        self.state = self._learned(definition, training_rows)
         self.training_prompts = len(training_rows)
-        warning = parts.warning(self.state, self.label_space)
+        warning = definition.warning(self.state, self.label_space)
         if warning is not None:
             warnings.warn(f"{one_line(self.name)}: {one_line(warning)}", UserWarning, stacklevel=2)
 
-    def _learned(self, parts: Calibration, rows: TrainingRows) -> Any:
+    def _learned(self, definition: Calibration, rows: TrainingRows) -> Any:
         """Return the state after training on rows.
 
         After an earlier training, the release begins with what it learned then, each in its own way: a prior is
         added to the new one, centroids stay as they were. The calibrations of the other variants begin anew.
         """
-        if isinstance(parts, released.ReleasedCalibration) and self.trained:
-            return parts.learn_again(rows, self.label_space, self.state)
-        return parts.learn(rows, self.label_space)
+        if isinstance(definition, released.ReleasedCalibration) and self.trained:
+            return definition.learn_again(rows, self.label_space, self.state)
+        return definition.learn(rows, self.label_space)
 
     def check_trained(self) -> None:
         """Refuse to be used before training."""
@@ -189,7 +189,7 @@ class TrainableCalibration:
     def apply(self, features: Any) -> list[list[float]]:
         """Turn features, one for each prompt, into probabilities of the labels, one row for each prompt."""
         self.check_trained()
-        return self.parts().apply(self.state, features, self.label_space)
+        return self.definition().apply(self.state, features, self.label_space)
 
     def inference(self, label_space_prob: Any, full_vocab_prob: Any = None, hidden_state: Any = None) -> list[float]:
         """Calibrate one prediction: the ``calibration_function`` of ``model_kernel``.
@@ -304,8 +304,8 @@ class ContextualCalibration(_PriorCalibration):
     name: ClassVar[str] = "contextual_calibration"
     in_release: ClassVar[bool] = True
 
-    def parts(self) -> Calibration:
-        """Return the parts of the variant."""
+    def definition(self) -> Calibration:
+        """Return the definition in the variant."""
         return released.CONTEXTUAL if self.variant == "0.1.1" else contextual.ONE_PRIOR
 
 
@@ -334,8 +334,8 @@ class DomainCalibration(_PriorCalibration):
             default_prompt_maker, feedforward, calibration_set, calibration_number, k, sample_length=sample_length
         )
 
-    def parts(self, sample_length: int = domain_calibration.SHARED_LENGTH) -> Calibration:
-        """Return the parts of the variant."""
+    def definition(self, sample_length: int = domain_calibration.SHARED_LENGTH) -> Calibration:
+        """Return the definition in the variant."""
         if self.variant == "0.1.1":
             return released.domain(sample_length)
         return domain_calibration.one_prior(sample_length)
@@ -378,8 +378,8 @@ class HiddenCalibration(_CentroidCalibration):
     name: ClassVar[str] = "hidden_calibration"
     feature: ClassVar[Feature] = "hidden"
 
-    def parts(self, per_label: int | None = None) -> Calibration:
-        """Return the parts of the variant."""
+    def definition(self, per_label: int | None = None) -> Calibration:
+        """Return the definition in the variant."""
         self._refuse_balanced(per_label)
         return released.HIDDEN if self.variant == "0.1.1" else hidden(per_label)
 
@@ -413,8 +413,8 @@ class KNNPrompting(_NeighbourCalibration):
 
     name: ClassVar[str] = "knn_prompt"
 
-    def parts(self, per_label: int | None = None) -> Calibration:
-        """Return the parts of the variant."""
+    def definition(self, per_label: int | None = None) -> Calibration:
+        """Return the definition in the variant."""
         self._refuse_balanced(per_label)
         if self.variant == "0.1.1":
             return released.nearest_anchors(self.knn_k)
@@ -455,8 +455,8 @@ class KNNPromptingCentroid(_NeighbourCalibration, _CentroidCalibration):
 
     name: ClassVar[str] = "knn_prompt_centroid"
 
-    def parts(self, per_label: int | None = None) -> Calibration:
-        """Return the parts of the variant."""
+    def definition(self, per_label: int | None = None) -> Calibration:
+        """Return the definition in the variant."""
         self._refuse_balanced(per_label)
         return released.CENTROID if self.variant == "0.1.1" else nearest_centroid(per_label)
 
@@ -497,8 +497,8 @@ class DomainPMI(_PriorCalibration):
     name: ClassVar[str] = "dc_pmi"
     training_options: ClassVar[Sequence[str]] = ("premise",)
 
-    def parts(self, premise: str | None = None) -> Calibration:
-        """Return the parts."""
+    def definition(self, premise: str | None = None) -> Calibration:
+        """Return the definition."""
         return dc_pmi.domain_pmi(premise)
 
 
@@ -507,8 +507,8 @@ class TemperatureScaling(TrainableCalibration):
 
     name: ClassVar[str] = "temperature_scaling"
 
-    def parts(self) -> Calibration:
-        """Return the parts."""
+    def definition(self) -> Calibration:
+        """Return the definition."""
         return TEMPERATURE
 
     @property
@@ -546,8 +546,8 @@ class LinearCalibration(TrainableCalibration):
         """Return step size and epochs."""
         return {"learning_rate": self.learning_rate, "epochs": self.epochs}
 
-    def parts(self) -> Calibration:
-        """Return the parts."""
+    def definition(self) -> Calibration:
+        """Return the definition."""
         return linear(self.learning_rate, self.epochs)
 
     @property
@@ -580,8 +580,8 @@ class PrototypicalCalibration(TrainableCalibration):
         """Return the number of fits."""
         return {"restarts": self.restarts}
 
-    def parts(self) -> Calibration:
-        """Return the parts."""
+    def definition(self) -> Calibration:
+        """Return the definition."""
         return prototypical(self.restarts)
 
     @property
@@ -640,7 +640,7 @@ def _calibration_of(state: Any, label_space: list[str], facts: Mapping[str, Any]
     if name not in CLASSES:
         raise SchemaError(f"there is no calibration {name!r}, only {', '.join(CLASSES)}")
     calibration = CLASSES[name](label_space, variant=facts["variant"], **facts["options"])
-    expected = calibration.parts().state
+    expected = calibration.definition().state
     gave_up = calibration.variant == "0.1.1" and isinstance(state, released.NotCalibrated)
     if not isinstance(state, expected) and not gave_up:
         raise SchemaError(f"a {name} has a {expected.__name__}: got a {type(state).__name__}")

@@ -1,0 +1,134 @@
+"""Subgroups of test rows: which rows have the same true label, or the same value in a column of a user's data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from StaICC import benchmark_names
+from StaICC.arguments import known_name
+from StaICC.comparing.pairing import PairedScores
+from StaICC.comparing.run_records import NotComparableError, RunRecords
+from StaICC.metrics.statistics import Mean
+
+BY_LABEL = "label"
+"""The name of the grouping by true label."""
+
+Rows = Mapping[str, frozenset[int]]
+"""Test rows by condition."""
+
+_WITHOUT_CONTENT = (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS)
+"""The benchmarks whose queries have no text of a test row, so that a true label says nothing about them."""
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """The subgroups of the compared test rows of a data set. Each row is in one subgroup of each condition."""
+
+    rows_by_group: Mapping[str, Rows]
+    """The test rows of each subgroup, by the name of the subgroup, in the order in which they are shown."""
+
+
+def row_groups(paired: PairedScores, benchmark: str, by: str) -> RowGroups:
+    """Return the subgroups of the test rows that two runs share on a data set.
+
+    Args:
+        paired: The two runs on the data set.
+        benchmark: The name of their benchmark.
+        by: ``"label"`` for the true label.
+
+    Raises:
+        NotComparableError: The rows have no such subgroups; the message has the reason.
+        UnknownNameError: There is no such grouping.
+    """
+    known_name("subgroup", by, [BY_LABEL])
+    reason = _why_no_labels(paired, benchmark)
+    if reason is not None:
+        raise NotComparableError(reason)
+    return _groups_by_label(paired)
+
+
+def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
+    """Return why the test rows of two runs have no subgroups by true label; ``None`` if they have."""
+    metric = paired.first.metric
+    statistic = paired.first.statistic
+    records = paired.first.records
+    if benchmark in _WITHOUT_CONTENT:
+        return f"the queries of {benchmark} have no text of a test row, and so no true label"
+    if records.samples is not None:
+        return "logs of other harnesses have no true labels"
+    if records.label_limits is not None:
+        return "the texts have several labels each"
+    if not isinstance(statistic, Mean):
+        return (
+            f"{metric} is no mean over queries, and compares labels with each other: on rows of one label it has "
+            "another meaning. Use accuracy, which is the recall of the label there, or another mean"
+        )
+    return None
+
+
+def _groups_by_label(paired: PairedScores) -> RowGroups:
+    """Return the test rows of each true label, in the order of the labels."""
+    first, second = paired.first, paired.second
+    groups_of_label: dict[int | None, dict[str, set[int]]] = {}
+    for condition, rows in first.rows_by_condition.items():
+        for row in rows:
+            # The true label of a query that failed can be unknown in one of the runs.
+            truth = first.records.truth_by_row[condition][row]
+            if truth is None:
+                truth = second.records.truth_by_row[condition][row]
+            rows_by_condition = groups_of_label.setdefault(truth, {name: set() for name in first.rows_by_condition})
+            rows_by_condition[condition].add(row)
+
+    rows_by_group: dict[str, Rows] = {}
+    for truth in sorted(groups_of_label, key=_label_order):
+        name = _label_name(first.records, truth)
+        rows_by_group[name] = {condition: frozenset(rows) for condition, rows in groups_of_label[truth].items()}
+    return RowGroups(rows_by_group)
+
+
+def _label_order(truth: int | None) -> tuple[bool, int]:
+    """Return a key that sorts labels by their index, and rows of unknown label behind them."""
+    if truth is None:
+        return (True, 0)
+    return (False, truth)
+
+
+def _label_name(records: RunRecords, truth: int | None) -> str:
+    """Return the name of a subgroup by label. Two labels with the same name are told apart by their index."""
+    if truth is None:
+        return "(label not known)"
+    if truth >= len(records.labels):
+        return f"label {truth}"
+    name = records.labels[truth]
+    if records.labels.count(name) > 1:
+        return f"{name} (label {truth})"
+    return name
+
+
+def share_of_queries(paired: PairedScores, rows: Rows) -> float | None:
+    """Return the share of the queries of two runs that are about some test rows.
+
+    Args:
+        paired: The two runs.
+        rows: The test rows by condition.
+
+    Returns:
+        The share; ``None`` if it differs between conditions or between the runs.
+    """
+    shares = set()
+    for run in (paired.first, paired.second):
+        for condition, positions in run.positions.items():
+            count = sum(1 for row, _ in positions if row in rows[condition])
+            shares.add(count / len(positions))
+    if len(shares) > 1:
+        return None
+    return shares.pop()
+
+
+def adds_up(paired: PairedScores) -> bool:
+    """Return whether the score of all rows is the mean of those of subgroups, weighted by their shares.
+
+    This is so for means over queries, without missing queries.
+    """
+    return isinstance(paired.first.statistic, Mean) and paired.missing == (0, 0)

@@ -1,0 +1,211 @@
+"""Runs compared by several metrics, with one correction for all of them.
+
+Who looks at four metrics and reports the one that differs has made four tests. So p-values are corrected for all
+metrics and pairs of runs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corrected
+from StaICC.comparing.cells import interval_cell, number_cell
+from StaICC.comparing.comparison import comparison_line
+from StaICC.comparing.comparison_results import COVERAGE, DatasetComparison, better_run, line_to_dict
+from StaICC.comparing.missing_queries import difference_outcome
+from StaICC.comparing.run_pairs import RunPair
+from StaICC.comparing.verdicts import TestOutcome, Untested, p_text
+from StaICC.errors import ArgumentError
+from StaICC.layout import Block, Displayed, Line, TextTable
+from StaICC.results.interval_scope import demonstration_notes
+from StaICC.results.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """Two runs, compared by one of several metrics in the mean over the data sets."""
+
+    metric: str
+    higher_is_better: bool
+    first: str
+    """Name of the first run."""
+    second: str
+    line: DatasetComparison
+    """Values, difference, interval and test. The p-value is corrected for all metrics and pairs of runs."""
+
+    @property
+    def conclusion(self) -> str:
+        """The sentence that says which run is better, or that none is shown to be, or why it is untested."""
+        outcome = self.line.outcome
+        runs = f"{self.metric}, {self.first} and {self.second}"
+        if isinstance(outcome, Untested):
+            return f"untested: {runs} ({outcome.reason})"
+        better = better_run(self.line, outcome, self.first, self.second, self.higher_is_better)
+        if better is None:
+            return f"{runs}: neither run is shown to be better ({p_text(outcome.corrected_p_value)})"
+        return f"{runs}: {better} is better ({p_text(outcome.corrected_p_value)})"
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralMetrics(Displayed):
+    """Runs of one benchmark, compared by several metrics."""
+
+    benchmark: str
+    comparisons: tuple[MetricComparison, ...]
+    """The pairs of runs, metric by metric."""
+    tests: int
+    """The number of tests for which p-values are corrected."""
+    left_out: tuple[str, ...]
+    """Metrics, runs and queries that are not compared, with the reason."""
+    scope: tuple[str, ...] = ()
+    """What limits intervals and tests, as of :class:`~StaICC.comparing.comparison_results.Comparison`."""
+
+    def display_blocks(self) -> list[Block]:
+        """Return the title, the table, the conclusions, and the meaning of the columns."""
+        head = ["metric", "first run", "second run", "rows", "first", "second", "difference"]
+        head += [f"{100 * COVERAGE:g} % interval", "p", "p (Holm)"]
+        rows = [_cells(comparison) for comparison in self.comparisons]
+        return [
+            Line(f"{self.benchmark}: several metrics", "title"),
+            *[Line(f"left out: {reason}") for reason in self.left_out],
+            TextTable(head, rows, texts=(0, 1, 2)),
+            *[Line(comparison.conclusion) for comparison in self.comparisons],
+            *[Line(text) for text in self.scope],
+            Line(
+                f"p (Holm): corrected for {self.tests} tests, one for each metric and pair of runs in both directions, "
+                "untested ones included. Intervals are not corrected."
+            ),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "benchmark": self.benchmark,
+            "tests": self.tests,
+            "comparisons": [_to_dict(comparison) for comparison in self.comparisons],
+            "left_out": self.left_out,
+            "scope": self.scope,
+        }
+
+
+def _cells(comparison: MetricComparison) -> list[str]:
+    """Return the cells of a line of the table."""
+    line = comparison.line
+    first, second = line.values
+    return [
+        comparison.metric,
+        comparison.first,
+        comparison.second,
+        str(line.rows),
+        number_cell(first, ".4f"),
+        number_cell(second, ".4f"),
+        number_cell(line.difference, "+.4f"),
+        interval_cell(line.interval),
+        number_cell(line.p_value, ".3g"),
+        number_cell(line.holm, ".3g"),
+    ]
+
+
+def _to_dict(comparison: MetricComparison) -> dict[str, Any]:
+    """Return a comparison by one metric as plain values for JSON."""
+    values = line_to_dict(comparison.line)
+    del values["dataset"]  # the mean over the data sets
+    return {
+        "metric": comparison.metric,
+        "higher_is_better": comparison.higher_is_better,
+        "first": comparison.first,
+        "second": comparison.second,
+        **values,
+        "conclusion": comparison.conclusion,
+    }
+
+
+@dataclass(frozen=True)
+class _MetricPair:
+    """Two runs, aligned by one of the metrics."""
+
+    aligned: AlignedRuns
+    pair: RunPair
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """What limits their intervals and tests."""
+        runs = [self.aligned.runs[self.pair.first.name], self.aligned.runs[self.pair.second.name]]
+        return (*demonstration_notes(runs), *self.pair.cluster_notes)
+
+    def comparison(self, outcome: TestOutcome) -> MetricComparison:
+        """Return the record of the two runs in the mean over the data sets.
+
+        Args:
+            outcome: The corrected test.
+        """
+        datasets = self.pair.datasets.values()
+        queries = (sum(paired.queries[0] for paired in datasets), sum(paired.queries[1] for paired in datasets))
+        return MetricComparison(
+            metric=self.aligned.metric,
+            higher_is_better=self.aligned.higher_is_better,
+            first=self.pair.first.name,
+            second=self.pair.second.name,
+            line=comparison_line(f"mean of {len(datasets)} data sets", self.pair.difference, queries, outcome),
+        )
+
+
+def compare_metrics(results: Mapping[str, Result], metrics: Sequence[str]) -> SeveralMetrics:
+    """Compare all pairs of several results of one benchmark by several metrics, with one correction for all of them.
+
+    Args:
+        results: The results, by the names of their runs; two at least.
+        metrics: The scores, such as ``["accuracy", "macro_F1"]``; two at least.
+
+    Returns:
+        The comparison of each pair by each metric, in the mean over the data sets. The p-values are corrected by Holm's
+        method for both directions of all metrics and pairs. A metric by which no runs can be compared is left out, and
+        its tests are counted.
+
+    Raises:
+        ArgumentError: Fewer than two metrics are given, or nothing can be compared; the message says why.
+        UnknownNameError: The benchmark has no such metric.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> runs = {str(n): Normal(datasets=["mini"], limit=20)(lambda prompt, label_space, n=n: n) for n in (0, 1)}
+        >>> found = compare_metrics(runs, ["accuracy", "macro_F1"])
+        >>> found.tests, [comparison.metric for comparison in found.comparisons]
+        (2, ['accuracy', 'macro_F1'])
+    """
+    if isinstance(metrics, str) or len(set(metrics)) < max(2, len(metrics)):
+        raise ArgumentError(f"metrics: got {metrics!r:.100}, expected two or more names, each once")
+    aligned_by_metric: dict[str, AlignedRuns] = {}
+    left_out: dict[str, None] = {}
+    for metric in metrics:
+        try:
+            aligned_by_metric[metric] = align(results, metric)
+        except ArgumentError as error:
+            left_out[f"{metric} ({error})"] = None
+    if not aligned_by_metric:
+        raise ArgumentError(f"no metric can be compared: {'; '.join(left_out)}")
+
+    compared: list[_MetricPair] = []
+    chosen_from = 0
+    for aligned in aligned_by_metric.values():
+        all_pairs, chosen_from_pairs = compared_pairs(aligned)
+        chosen_from = max(chosen_from, chosen_from_pairs)
+        for first, second in all_pairs:
+            if aligned.is_comparable(first, second):
+                compared.append(_MetricPair(aligned, aligned.pair(first, second)))
+        left_out.update(dict.fromkeys(aligned.left_out))
+
+    # The tests of a metric that cannot be compared are counted, too.
+    most_pairs = max(len(compared_pairs(aligned)[0]) for aligned in aligned_by_metric.values())
+    test_count = (chosen_from or most_pairs) * len(metrics)
+    tests = [difference_outcome(pair.pair.difference) for pair in compared]
+    not_made = [Untested("not compared")] * (most_pairs * len(metrics) - len(tests))
+    outcomes = corrected([*tests, *not_made], chosen_from=chosen_from * len(metrics))
+
+    comparisons = [pair.comparison(outcome) for pair, outcome in zip(compared, outcomes, strict=False)]
+    scope: dict[str, None] = {}
+    for pair in compared:
+        scope.update(dict.fromkeys(pair.scope))
+    return SeveralMetrics(compared[0].aligned.benchmark, tuple(comparisons), test_count, tuple(left_out), tuple(scope))

@@ -1,0 +1,167 @@
+"""Comparisons of runs on subgroups of test rows as records, with the table that prints them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.comparing.cells import interval_cell, number_cell
+from StaICC.comparing.comparison_results import COVERAGE, DatasetComparison, better_run, line_to_dict
+from StaICC.comparing.verdicts import Tested, Untested, p_text
+from StaICC.layout import Block, Displayed, Line, TextTable
+
+ALL_ROWS = "all rows"
+"""The name of the line with all compared rows of a data set."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubgroupDifference:
+    """Two runs on a subgroup of the test rows of a data set, or on all of its compared rows."""
+
+    group: str
+    """The label, the value of the column, or ``"all rows"``."""
+    share: float | None
+    """The share of the queries of the data set that are about the subgroup; ``None`` if it differs between conditions
+    or between the runs."""
+    contribution: float | None
+    """What the subgroup adds to the difference on all rows: its share times its difference. These sum to that
+    difference. ``None`` if the metric is no mean over queries, if a query is missing, or without a share."""
+    line: DatasetComparison
+    """Values, difference, interval and test, as on a whole data set."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of the line, with the subgroup, its share and its contribution."""
+        of_subgroup = {"group": self.group, "share": self.share, "contribution": self.contribution}
+        return {**line_to_dict(self.line), **of_subgroup}
+
+
+@dataclass(frozen=True, slots=True)
+class SubgroupComparison(Displayed):
+    """Two runs, compared by one metric on subgroups of the test rows of each data set."""
+
+    benchmark: str
+    metric: str
+    higher_is_better: bool
+    by: str
+    """What the rows of a subgroup share: ``"label"``, or the name of a column."""
+    first: str
+    """Name of the first run."""
+    second: str
+    models: tuple[str, str]
+    """The models of the two runs, by name and short identity."""
+    subgroups: tuple[SubgroupDifference, ...]
+    """The subgroups, data set by data set."""
+    all_rows: tuple[SubgroupDifference, ...]
+    """All compared rows of each data set. Its test is that of :func:`~StaICC.comparing.comparison.compare` before the
+    correction, and is none of the corrected ones."""
+    tests: int
+    """The number of tests for which p-values are corrected: all subgroups of all data sets and pairs of runs."""
+    left_out: tuple[str, ...]
+    """Data sets and queries that are not compared, with the reason."""
+    scope: tuple[str, ...] = ()
+    """What limits intervals and tests, as of :class:`~StaICC.comparing.comparison_results.Comparison`."""
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the column heads and the table rows: for each data set its subgroups, then all rows."""
+        rows = []
+        for whole in self.all_rows:
+            for subgroup in self.subgroups:
+                if subgroup.line.dataset == whole.line.dataset:
+                    rows.append(_cells(subgroup, is_subgroup=True))
+            rows.append(_cells(whole, is_subgroup=False))
+        head = [f"data set, {self.by}", "rows", "share", "first", "second", "difference", "contribution"]
+        head += [f"{100 * COVERAGE:g} % interval", "p", "p (Holm)"]
+        return head, rows
+
+    def conclusion(self) -> list[str]:
+        """Return the sentences below the table: where a run is better, and what is untested."""
+        texts = []
+        for subgroup in self.subgroups:
+            outcome = subgroup.line.outcome
+            better = better_run(subgroup.line, outcome, self.first, self.second, self.higher_is_better)
+            if better is not None and isinstance(outcome, Tested):
+                texts.append(f"{_place(subgroup)}: {better} is better ({p_text(outcome.corrected_p_value)})")
+        if not texts:
+            texts.append("no subgroup has a significant difference")
+        for subgroup in self.subgroups:
+            outcome = subgroup.line.outcome
+            if isinstance(outcome, Untested):
+                texts.append(f"untested: {_place(subgroup)} ({outcome.reason})")
+        return texts
+
+    def notes(self) -> list[str]:
+        """Return the sentences about the columns, and about what must not be concluded."""
+        texts = [
+            f"p (Holm): corrected for {self.tests} tests, one for each subgroup of each data set and pair of runs, "
+            f"untested ones included; {ALL_ROWS} are not corrected (compare without subgroups does it)",
+            "A significant difference in one subgroup and none in another are no evidence that the subgroups differ: "
+            "compare their intervals",
+        ]
+        if all(subgroup.contribution is not None for subgroup in self.subgroups):
+            texts.append("contribution: share times difference; those of a data set sum to its difference on all rows")
+        else:
+            texts.append(
+                "contribution: share times difference, where these sum to the difference on all rows (-: the metric is "
+                "no mean over queries, queries are missing, or shares differ between conditions)"
+            )
+        return texts
+
+    def display_blocks(self) -> list[Block]:
+        """Return the title, what is compared, the table, the conclusion, and the meaning of the columns."""
+        direction = "higher" if self.higher_is_better else "lower"
+        return [
+            Line(f"{self.benchmark} by {self.by}: first {self.first}, second {self.second}", "title"),
+            Line(f"metric: {self.metric} ({direction} is better)"),
+            Line(f"first: {self.models[0]}"),
+            Line(f"second: {self.models[1]}"),
+            *[Line(f"left out: {reason}") for reason in self.left_out],
+            TextTable(*self.table()),
+            *[Line(text) for text in self.conclusion()],
+            *[Line(text) for text in self.scope],
+            *[Line(text) for text in self.notes()],
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "benchmark": self.benchmark,
+            "metric": self.metric,
+            "higher_is_better": self.higher_is_better,
+            "by": self.by,
+            "first": self.first,
+            "second": self.second,
+            "models": self.models,
+            "tests": self.tests,
+            "subgroups": [subgroup.to_dict() for subgroup in self.subgroups],
+            "all_rows": [whole.to_dict() for whole in self.all_rows],
+            "left_out": self.left_out,
+            "scope": self.scope,
+        }
+
+
+def _place(subgroup: SubgroupDifference) -> str:
+    """Return the data set and the subgroup."""
+    return f"{subgroup.line.dataset}, {subgroup.group}"
+
+
+def _cells(subgroup: SubgroupDifference, is_subgroup: bool) -> list[str]:
+    """Return the cells of a line of the table.
+
+    Args:
+        subgroup: A subgroup, or all rows of a data set.
+        is_subgroup: Whether it is a subgroup, whose p-value is corrected.
+    """
+    line = subgroup.line
+    first, second = line.values
+    return [
+        _place(subgroup),
+        str(line.rows),
+        number_cell(subgroup.share, ".3f"),
+        number_cell(first, ".4f"),
+        number_cell(second, ".4f"),
+        number_cell(line.difference, "+.4f"),
+        number_cell(subgroup.contribution, "+.4f"),
+        interval_cell(line.interval),
+        number_cell(line.p_value, ".3g"),
+        number_cell(line.holm, ".3g") if is_subgroup else "-",
+    ]

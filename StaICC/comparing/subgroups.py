@@ -1,0 +1,184 @@
+"""Where a difference of two runs comes from: the same paired test on subgroups of the test rows.
+
+A subgroup has the rows of one true label. On its rows, runs are paired and tested as on a whole data set
+(:mod:`StaICC.comparing.pairing`): values, interval and test are those of a data set with these rows only. P-values are
+corrected for all subgroups of all data sets and pairs of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corrected
+from StaICC.comparing.comparison import comparison_line
+from StaICC.comparing.missing_queries import RunDifference, difference_outcome
+from StaICC.comparing.pairing import PairedScores
+from StaICC.comparing.row_groups import BY_LABEL, Rows, adds_up, row_groups, share_of_queries
+from StaICC.comparing.run_pairs import RunPair
+from StaICC.comparing.run_records import NotComparableError
+from StaICC.comparing.subgroup_results import ALL_ROWS, SubgroupComparison, SubgroupDifference
+from StaICC.comparing.verdicts import TestOutcome
+from StaICC.errors import ArgumentError, StaICCError
+from StaICC.metrics import paired_tests
+from StaICC.results.interval_scope import demonstration_notes
+from StaICC.results.result import Result
+
+
+def compare_subgroups(
+    results: Mapping[str, Result], by: str = BY_LABEL, metric: str | None = None
+) -> tuple[SubgroupComparison, ...]:
+    """Compare all pairs of several results of one benchmark on subgroups of their test rows.
+
+    Args:
+        results: The results, by the names of their runs; two at least.
+        by: What the rows of a subgroup share: ``"label"`` for the true label.
+        metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries: the
+            accuracy on the rows of a label is the recall of this label.
+
+    Returns:
+        The comparison of each pair, with one correction for all of them.
+
+    Raises:
+        ArgumentError: Fewer than two runs can be compared, or no data set has such subgroups; the message says why.
+        UnknownNameError: The benchmark has no such metric.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> runs = {str(n): Normal(datasets=["mini"], limit=20)(lambda prompt, label_space, n=n: n) for n in (0, 1)}
+        >>> (found,) = compare_subgroups(runs)
+        >>> found.subgroups[0].group, found.subgroups[0].line.values
+        ('food', (1.0, 0.0))
+    """
+    if not isinstance(by, str) or not by:
+        raise ArgumentError(f"by: got {by!r:.60}, expected {BY_LABEL!r}")
+    aligned = align(results, metric)
+    all_pairs, chosen_from = compared_pairs(aligned)
+    divided = []
+    reasons: dict[str, None] = {}
+    for first, second in all_pairs:
+        if not aligned.is_comparable(first, second):
+            continue
+        pair = _divided_pair(aligned.pair(first, second), aligned.benchmark, by)
+        reasons.update(dict.fromkeys(pair.left_out))
+        if pair.subgroups:
+            divided.append(pair)
+    if not divided:
+        raise ArgumentError(f"no data set can be compared by {by}: {'; '.join(reasons)}")
+
+    largest_count = max(len(pair.subgroups) for pair in divided)
+    tests = [difference_outcome(subgroup.difference) for pair in divided for subgroup in pair.subgroups]
+    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from * largest_count))
+    test_count = chosen_from * largest_count or len(tests)
+    comparisons = []
+    for pair in divided:
+        outcomes_of_pair = [next(outcomes) for _ in pair.subgroups]
+        comparisons.append(_comparison(aligned, pair, by, outcomes_of_pair, test_count))
+    return tuple(comparisons)
+
+
+@dataclass(frozen=True)
+class _Subgroup:
+    """The paired scores of two runs on a subgroup, or on all rows of a data set."""
+
+    dataset: str
+    group: str
+    share: float | None
+    """The share of its queries; ``None`` if it differs between conditions or between the runs."""
+    difference: RunDifference
+    queries: tuple[int, int]
+    """Number of compared queries of each run."""
+    adds_up: bool
+    """Whether the score of all rows is the mean of those of subgroups, weighted by their shares."""
+
+
+@dataclass(frozen=True)
+class _DividedPair:
+    """Two runs with their subgroups on each data set."""
+
+    pair: RunPair
+    subgroups: Sequence[_Subgroup]
+    all_rows: Sequence[_Subgroup]
+    """All compared rows of each data set that has subgroups."""
+    left_out: Sequence[str]
+    """The data sets without subgroups, with the reason."""
+
+
+def _divided_pair(pair: RunPair, benchmark: str, by: str) -> _DividedPair:
+    """Return two runs with their subgroups on each data set."""
+    subgroups: list[_Subgroup] = []
+    all_rows = []
+    left_out = []
+    for dataset, paired in pair.datasets.items():
+        try:
+            groups = row_groups(paired, benchmark, by)
+        except NotComparableError as error:
+            left_out.append(f"{dataset} ({error})")
+            continue
+        for group, rows in groups.rows_by_group.items():
+            subgroups.append(_subgroup(dataset, group, paired, rows))
+        all_rows.append(
+            _Subgroup(dataset, ALL_ROWS, 1.0, pair.differences[dataset], paired.queries, adds_up=adds_up(paired))
+        )
+    return _DividedPair(pair, subgroups, all_rows, left_out)
+
+
+def _subgroup(dataset: str, group: str, paired: PairedScores, rows: Rows) -> _Subgroup:
+    """Return the paired scores of two runs on some test rows of a data set.
+
+    Args:
+        dataset: The data set.
+        group: The name of the subgroup.
+        paired: The runs on all rows of the data set.
+        rows: The test rows of the subgroup by condition.
+    """
+    share = share_of_queries(paired, rows)
+    of_all_rows = adds_up(paired)
+    row_count = len(frozenset().union(*rows.values()))
+    empty_conditions = [condition for condition, of_condition in rows.items() if not of_condition]
+    if empty_conditions:
+        reason = f"no row of the subgroup is in {', '.join(empty_conditions)}"
+        difference = RunDifference((None, None), row_count, (0, 0), None, reason)
+        return _Subgroup(dataset, group, share, difference, (0, 0), of_all_rows)
+    on_rows = PairedScores(paired.first.on_rows(rows), paired.second.on_rows(rows), left_out=(0, 0))
+    try:
+        difference = on_rows.difference()
+    except StaICCError as error:  # the score is undefined on these rows
+        difference = RunDifference((None, None), row_count, on_rows.missing, None, str(error))
+    return _Subgroup(dataset, group, share, difference, on_rows.queries, of_all_rows)
+
+
+def _comparison(
+    aligned: AlignedRuns, divided: _DividedPair, by: str, outcomes: Sequence[TestOutcome], test_count: int
+) -> SubgroupComparison:
+    """Return the record of two runs with their subgroups and the corrected tests of these."""
+    pair = divided.pair
+    first = aligned.runs[pair.first.name]
+    second = aligned.runs[pair.second.name]
+    subgroups = []
+    for subgroup, outcome in zip(divided.subgroups, outcomes, strict=True):
+        subgroups.append(_record(subgroup, outcome))
+    all_rows = [_record(whole, difference_outcome(whole.difference)) for whole in divided.all_rows]
+    return SubgroupComparison(
+        benchmark=aligned.benchmark,
+        metric=aligned.metric,
+        higher_is_better=aligned.higher_is_better,
+        by=by,
+        first=pair.first.name,
+        second=pair.second.name,
+        models=(first.model, second.model),
+        subgroups=tuple(subgroups),
+        all_rows=tuple(all_rows),
+        tests=test_count,
+        left_out=tuple(dict.fromkeys([*aligned.runs_left_out, *pair.left_out, *divided.left_out])),
+        scope=(*demonstration_notes([first, second]), *pair.cluster_notes),
+    )
+
+
+def _record(subgroup: _Subgroup, outcome: TestOutcome) -> SubgroupDifference:
+    """Return the record of a subgroup with its test."""
+    line = comparison_line(subgroup.dataset, subgroup.difference, subgroup.queries, outcome)
+    contribution = None
+    if subgroup.adds_up and subgroup.share is not None and line.difference is not None:
+        contribution = subgroup.share * line.difference
+    return SubgroupDifference(subgroup.group, subgroup.share, contribution, line)

@@ -1,0 +1,79 @@
+"""Comparisons by several metrics, with one correction for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from StaICC import Normal, compare, compare_metrics
+from StaICC.comparing.formats import format_tables
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.metrics.paired_tests import directional_holm
+from StaICC.results.result import Result
+
+METRICS = ["accuracy", "macro_F1", "averaged_truelabel_likelihood"]
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Result]:
+    from tests.results.conftest import model
+
+    def constant(prompt: Any, label_space: Any) -> list[float]:
+        return [0.5, 0.25, 0.25]
+
+    def other(prompt: Any, label_space: Any) -> list[float]:
+        return model(prompt + "x", label_space)
+
+    functions = {"hash": model, "constant": constant, "other": other}
+    return {name: Normal(datasets=["mini"], limit=60)(function) for name, function in functions.items()}  # type: ignore[misc]
+
+
+def test_p_values_are_those_of_each_metric_corrected_for_all(runs: dict[str, Result]) -> None:
+    found = compare_metrics(runs, METRICS)
+    assert found.tests == len(found.comparisons) == 9
+    p_values = []
+    for comparison in found.comparisons:
+        alone = compare(runs[comparison.first], runs[comparison.second], comparison.metric).overall
+        assert comparison.line.p_value == alone.p_value
+        assert comparison.line.interval == alone.interval
+        assert comparison.line.values == alone.values
+        p_values.append(alone.p_value)
+    assert [comparison.line.holm for comparison in found.comparisons] == directional_holm(p_values)
+    assert "corrected for 9 tests" in str(found)
+
+
+def test_a_metric_that_cannot_be_compared_is_counted(runs: dict[str, Result]) -> None:
+    def label(prompt: Any, label_space: Any, shift: int = 1) -> int:
+        return len(prompt) * shift // 2 % 3
+
+    def another_label(prompt: Any, label_space: Any) -> int:
+        return label(prompt, label_space, shift=2)
+
+    labels_only = {"a": Normal(datasets=["mini"], limit=60)(label)}
+    labels_only["b"] = Normal(datasets=["mini"], limit=60)(another_label)
+    metrics = ["accuracy", "averaged_truelabel_likelihood"]
+    both = compare_metrics(labels_only, metrics)  # type: ignore[arg-type]
+    assert both.tests == 2
+    (of_accuracy,) = both.comparisons
+    assert any(reason.startswith("averaged_truelabel_likelihood (") for reason in both.left_out)
+    alone = compare(labels_only["a"], labels_only["b"], "accuracy").overall.p_value  # type: ignore[arg-type]
+    assert of_accuracy.line.holm == directional_holm([alone, None])[0] != alone
+
+
+@pytest.mark.parametrize("metrics", ["accuracy", ["accuracy"], ["accuracy", "accuracy"], []])
+def test_two_different_metrics_are_needed(runs: dict[str, Result], metrics: Any) -> None:
+    with pytest.raises(ArgumentError, match="expected two or more names, each once"):
+        compare_metrics(runs, metrics)
+
+
+def test_an_unknown_metric_is_refused(runs: dict[str, Result]) -> None:
+    with pytest.raises(UnknownNameError, match="acuracy"):
+        compare_metrics(runs, ["accuracy", "acuracy"])
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "json"])
+def test_every_format_has_all_metrics(runs: dict[str, Result], form: str) -> None:
+    text = format_tables([compare_metrics(runs, METRICS)], form)
+    for metric in METRICS:
+        assert metric in text or metric.replace("_", r"\_") in text

@@ -1,0 +1,240 @@
+"""Comparisons on subgroups of the test rows: the same test, on the rows of a label."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from StaICC import GLER, Dataset, DomainBias, Normal, TemplateSensitivity, compare, compare_subgroups
+from StaICC.comparing.formats import format_tables
+from StaICC.comparing.subgroup_results import SubgroupComparison, SubgroupDifference
+from StaICC.comparing.verdicts import Tested, Untested, p_text
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.metrics.paired_tests import holm
+from StaICC.results.details import query_positions
+from StaICC.results.result import Result
+
+ROWS = [(f"text {number}", ("no", "yes", "maybe", "rare")[min(number % 8, 3)]) for number in range(400)]
+DATA = Dataset.from_rows(ROWS, name="texts")
+
+
+def model(strength_by_label: dict[str, float], seed: int, fails: float = 0.0) -> Callable[[Any, Any], Any]:
+    """Return a model that is right on the rows of a label with a probability of its own."""
+
+    def predict(prompt: Any, label_space: Any) -> Any:
+        number = int(re.findall(r"text (\d+)", str(prompt))[-1])
+        truth = ROWS[number][1]
+        draw = random.Random(f"{seed} {prompt}")
+        if draw.random() < fails:
+            return None
+        is_right = draw.random() < strength_by_label.get(truth, 0.5)
+        label = truth if is_right else label_space[(list(label_space).index(truth) + 1) % len(label_space)]
+        confidence = 0.4 + 0.5 * draw.random()
+        other = (1.0 - confidence) / (len(label_space) - 1)
+        return [confidence if name == label else other for name in label_space]
+
+    return predict
+
+
+def run(benchmark: Any = Normal, strengths: dict[str, float] | None = None, seed: int = 1, **settings: Any) -> Result:
+    fails = settings.pop("fails", 0.0)
+    predict = model(strengths or {}, seed, fails)
+    found: Result = benchmark(datasets=[DATA], **settings)(predict, on_error="collect")
+    return found
+
+
+def of_rows(result: Result, rows: set[int], queries: int = 2) -> Result:
+    """Return a result that has the first queries of some test rows only."""
+    details = result.details["texts"]
+    conditions = []
+    for record in details.conditions:
+        positions = query_positions(record.rows)
+        kept = [index for index, (row, number) in enumerate(positions) if row in rows and number < queries]
+        scores = record.label_scores(len(details.labels))
+        assert record.output == "probabilities"
+        assert all(scores[index] is not None for index in kept)
+        conditions.append(
+            replace(
+                record,
+                output="labels",
+                scores=None,
+                truth=tuple(record.truth[index] for index in kept),
+                predictions=tuple(record.predictions[index] for index in kept),
+                rows=tuple(record.rows[index] for index in kept),
+            )
+        )
+    changed = replace(details, conditions=tuple(conditions))
+    return replace(result, details={"texts": changed})
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Result]:
+    return {
+        "weak": run(strengths={"no": 0.3, "yes": 0.6, "maybe": 0.6, "rare": 0.4}),
+        "strong": run(strengths={"no": 0.95, "yes": 0.5, "maybe": 0.6, "rare": 0.7}, seed=2),
+    }
+
+
+def subgroup_of(comparison: SubgroupComparison, group: str) -> SubgroupDifference:
+    (found,) = [subgroup for subgroup in comparison.subgroups if subgroup.group == group]
+    return found
+
+
+def test_the_test_of_a_subgroup_is_that_of_a_data_set_with_its_rows(runs: dict[str, Result]) -> None:
+    (found,) = compare_subgroups(runs)
+    labels = runs["weak"].details["texts"].labels
+    assert [subgroup.group for subgroup in found.subgroups] == list(labels)
+    (record,) = runs["weak"].details["texts"].conditions
+    for index, label in enumerate(labels):
+        rows = {row for row, truth in zip(record.rows, record.truth, strict=True) if truth == index}
+        alone = compare(of_rows(runs["weak"], rows), of_rows(runs["strong"], rows)).overall
+        line = subgroup_of(found, label).line
+        assert line.values == alone.values
+        assert line.interval == alone.interval
+        assert line.p_value == alone.p_value
+        assert line.detectable == alone.detectable
+        assert line.rows == len(rows)
+
+
+def test_the_values_are_recalls_and_their_shares_explain_the_whole(runs: dict[str, Result]) -> None:
+    (found,) = compare_subgroups(runs)
+    (record,) = runs["weak"].details["texts"].conditions
+    labels = runs["weak"].details["texts"].labels
+    for index, label in enumerate(labels):
+        hits = [guess == truth for guess, truth in zip(record.predictions, record.truth, strict=True) if truth == index]
+        subgroup = subgroup_of(found, label)
+        assert subgroup.line.values[0] == pytest.approx(sum(hits) / len(hits), abs=1e-12)
+        assert subgroup.share == pytest.approx(len(hits) / len(record.truth), abs=1e-12)
+    whole = compare(runs["weak"], runs["strong"]).overall
+    (all_rows,) = found.all_rows
+    assert all_rows.line.difference == whole.difference
+    assert all_rows.line.p_value == whole.p_value
+    contributions = [subgroup.contribution for subgroup in found.subgroups]
+    assert all(contribution is not None for contribution in contributions)
+    assert math.fsum(filter(None, contributions)) == pytest.approx(whole.difference, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric"),
+    [
+        (Normal, "averaged_truelabel_likelihood"),
+        (GLER, "accuracy"),
+        (TemplateSensitivity, "consistency"),
+    ],
+)
+def test_all_means_over_queries_add_up(benchmark: Any, metric: str) -> None:
+    runs = {"a": run(benchmark, {"no": 0.2}, limit=60), "b": run(benchmark, {"no": 0.9}, seed=2, limit=60)}
+    (found,) = compare_subgroups(runs, metric=metric)
+    total = math.fsum(subgroup.contribution or 0.0 for subgroup in found.subgroups)
+    whole = compare(runs["a"], runs["b"], metric).overall.difference
+    assert total == pytest.approx(whole, abs=1e-12)
+    assert abs(total) > 0.01
+
+
+def test_runs_with_other_numbers_of_queries_add_up(runs: dict[str, Result]) -> None:
+    strong = runs["strong"]
+    one_query = of_rows(strong, set(strong.details["texts"].conditions[0].rows), queries=1)
+    (found,) = compare_subgroups({"two": runs["weak"], "one": one_query})
+    total = math.fsum(subgroup.contribution or 0.0 for subgroup in found.subgroups)
+    whole = compare(runs["weak"], one_query).overall
+    assert whole.queries[0] == 2 * whole.queries[1]
+    assert total == pytest.approx(whole.difference, abs=1e-12)
+
+
+def test_p_values_are_corrected_for_all_subgroups_and_pairs(runs: dict[str, Result]) -> None:
+    third = run(strengths={"no": 0.6}, seed=3)
+    found = compare_subgroups({**runs, "third": third})
+    assert len(found) == 3
+    lines = [subgroup.line for comparison in found for subgroup in comparison.subgroups]
+    assert len(lines) == 12
+    assert [line.holm for line in lines] == holm([line.p_value for line in lines])
+    assert {comparison.tests for comparison in found} == {12}
+    assert "corrected for 12 tests" in str(found[0])
+
+
+def test_a_subgroup_that_is_too_small_is_untested_with_the_reason() -> None:
+    runs = {
+        "a": run(strengths={"no": 0.2, "yes": 1.0}, limit=40),
+        "b": run(strengths={"no": 0.9, "yes": 0.0}, seed=2, limit=40),
+    }
+    (found,) = compare_subgroups(runs)
+    small = [subgroup for subgroup in found.subgroups if subgroup.line.rows < 6]
+    assert small
+    for subgroup in small:
+        assert isinstance(subgroup.line.outcome, Untested)
+        assert subgroup.line.holm is None
+        assert f"untested: texts, {subgroup.group} (" in str(found)
+    assert found.to_dict()["subgroups"][0]["outcome"] in ("tested", "untested")
+
+
+def test_the_sentence_names_the_better_run(runs: dict[str, Result]) -> None:
+    (found,) = compare_subgroups(runs)
+    outcome = subgroup_of(found, "no").line.outcome
+    assert isinstance(outcome, Tested)
+    assert outcome.significant
+    assert f"texts, no: strong is better ({p_text(outcome.corrected_p_value)})" in found.conclusion()
+    (lower_is_better,) = compare_subgroups(
+        {"a": run(GLER, {"no": 0.2}, limit=60), "b": run(GLER, {"no": 0.9}, seed=2, limit=60)}
+    )
+    assert not lower_is_better.higher_is_better
+
+
+def test_missing_queries_count_at_their_worst_and_nothing_adds_up() -> None:
+    runs = {"a": run(strengths={"no": 0.2}, fails=0.1), "b": run(strengths={"no": 0.9}, seed=2)}
+    (found,) = compare_subgroups(runs)
+    assert sum(subgroup.line.missing[0] for subgroup in found.subgroups) == found.all_rows[0].line.missing[0] > 0
+    assert all(subgroup.contribution is None for subgroup in found.subgroups)
+    assert "queries are missing" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("macro_F1", "macro_F1 is no mean over queries"),
+        ("expected_calibration_error_1", "expected_calibration_error_1 is no mean over queries"),
+    ],
+)
+def test_metrics_that_compare_labels_are_refused_by_label(runs: dict[str, Result], metric: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        compare_subgroups(runs, metric=metric)
+
+
+def test_queries_without_content_have_no_label() -> None:
+    found = {"a": run(DomainBias, limit=8), "b": run(DomainBias, seed=2, limit=8)}
+    with pytest.raises(ArgumentError, match="no text of a test row"):
+        compare_subgroups(found)
+
+
+def test_an_unknown_grouping_is_refused(runs: dict[str, Result]) -> None:
+    with pytest.raises(UnknownNameError, match="labels"):
+        compare_subgroups(runs, by="labels")
+    with pytest.raises(ArgumentError, match="by: got 3"):
+        compare_subgroups(runs, by=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "json"])
+def test_every_format_has_all_subgroups(runs: dict[str, Result], form: str) -> None:
+    found = compare_subgroups(runs)
+    text = format_tables(found, form)
+    for label in ("maybe", "no", "rare", "yes"):
+        assert label in text
+    if form == "json":
+        assert len(json.loads(text)[0]["subgroups"]) == 4
+
+
+def test_labels_with_one_name_are_told_apart() -> None:
+    digest = hashlib.sha256(b"x").hexdigest()
+    first = run(limit=60)
+    details = first.details["texts"]
+    renamed = replace(details, labels=("a", "a", "b", "c"), data=digest)
+    runs = {name: replace(first, details={"texts": renamed}) for name in ("x", "y")}
+    (found,) = compare_subgroups(runs)
+    assert [subgroup.group for subgroup in found.subgroups[:2]] == ["a (label 0)", "a (label 1)"]
