@@ -20,6 +20,28 @@ TRIPLET_BIAS = "Triplet_bias"
 DIAGNOSIS = "Diagnosis"
 SUITE = "Suite"
 
+_CLASS_NAMES = {
+    CONTEXTUAL_BIAS: "ContextualBias",
+    DOMAIN_BIAS: "DomainBias",
+    POSTERIOR_BIAS: "PosteriorBias",
+    TEMPLATE_SENSITIVITY: "TemplateSensitivity",
+    DEMONSTRATION_SENSITIVITY: "DemonstrationSensitivity",
+    TRIPLET_BIAS: "TripletBias",
+}
+
+
+def class_name(benchmark: str) -> str:
+    """Return the name of the class of a benchmark, which titles of tables show.
+
+    Args:
+        benchmark: The name in results; that of an unknown benchmark is returned unchanged.
+
+    Example:
+        >>> class_name("Post_bias"), class_name("Normal")
+        ('PosteriorBias', 'Normal')
+    """
+    return _CLASS_NAMES.get(benchmark, benchmark)
+
 
 def has_long_contexts(benchmark: str) -> bool:
     """Return whether a benchmark is one with long contexts: of many demonstrations, which all conditions need.

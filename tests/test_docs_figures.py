@@ -1,4 +1,4 @@
-"""The figures in docs/comparing.md are computed again: the embedded model on the ten data sets, by both metric sets."""
+"""The figures of the pages are computed again: the embedded model on the ten data sets, by both metric sets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from StaICC import Suite, load_kernel
+from StaICC import Normal, Suite, load_kernel
 from StaICC.benchmarks.task import Statistics
+from tests.test_docs_blocks import BLOCKS
 
 pytestmark = [pytest.mark.pack, pytest.mark.slow]
 
-PAGE = (Path(__file__).parents[1] / "docs" / "comparing.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "published_figures.md").read_text(encoding="utf-8")
 LIKELIHOOD, ERROR = "averaged_truelabel_likelihood", "expected_calibration_error_1"
 
 
@@ -76,3 +77,11 @@ def test_the_sets_side_by_side(results: dict[str, Any]) -> None:
     for part, key, *cells in rows:
         assert cells == [shown(results[column][part]["Averaged results"][key]) for column in columns], (part, key)
         assert cells[0] == shown(results["default, logits"][part]["Averaged results"][key])
+
+
+def test_the_first_table_of_the_readme(pack: None) -> None:
+    (block,) = (block for block in BLOCKS if block.rule == "output of the ten data sets")
+    table, _, rest = block.code.rpartition("...")
+    assert table
+    assert not rest.strip()
+    assert str(Normal()(load_kernel("ppm"))).startswith(table.rstrip("\n"))

@@ -333,13 +333,18 @@ class BaseExperimentor(FixedAttributes):
         from StaICC.benchmarks.evaluation import evaluate
 
         run = evaluate(self.task, self.scoring(), conditions, answers, where or self.name, self.clusters)
-        return replace(run, details=replace(run.details, data=self.data_digest))
+        return replace(run, details=replace(run.details, data=self.data_digest, subgroups=self.subgroups))
 
     # -- records and verification
 
     @property
     def clusters(self) -> tuple[int, ...] | None:
         """The number of the cluster of each test row; ``None`` if rows are assumed to be independent."""
+        return None
+
+    @property
+    def subgroups(self) -> dict[str, tuple[str, ...]] | None:
+        """For each column of subgroups the subgroup of each test row; ``None`` without such columns."""
         return None
 
     def query_records(self, run: DatasetRun) -> list[dict[str, Any]]:

@@ -717,6 +717,18 @@ class Experimentor(BaseExperimentor):
             return None
         return tuple([clusters.numbers[row] for row in self.triplet_dataset.test.indexes])
 
+    @property
+    def subgroups(self) -> dict[str, tuple[str, ...]] | None:
+        """For each column of subgroups the subgroup of each test row; ``None`` without such columns.
+
+        A task whose queries do not show the texts of the test rows has none.
+        """
+        subgroups = self.dataset.subgroups
+        if not subgroups or self.task.content_free:
+            return None
+        test_rows = self.triplet_dataset.test.indexes
+        return {name: tuple([groups[row] for row in test_rows]) for name, groups in subgroups.items()}
+
     def _clusters_field(self) -> str | None:
         """Return the clusters as a field of the signature: what rows share, and a digest of the numbers."""
         from StaICC.results.signature import escaped

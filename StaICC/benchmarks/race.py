@@ -50,7 +50,7 @@ LOOK = 8
 
 _ROUNDING = 1e-9
 """A smaller difference of two models is 0 up to rounding."""
-_LIKELIHOOD = "averaged_truelabel_likelihood"
+LIKELIHOOD = "averaged_truelabel_likelihood"
 """The score that users call ``"likelihood"``."""
 
 RACE = Sweep("Race", lambda part, result: part in ("first", "second") and result.stopping is not None, ("scoring",))
@@ -121,7 +121,7 @@ class StoppingRule:
             "Early stopping needs a mean over test rows; macro F1 and calibration errors are none.",
         )
         if name == "likelihood":
-            name = _LIKELIHOOD
+            name = LIKELIHOOD
         for experimentor in experimentors:
             _check_settings(experimentor, name)
         return cls(kind, name, target, first.statistics.level)
@@ -185,7 +185,7 @@ def _check_settings(experimentor: Experimentor, score: str) -> None:
     is_known = any(metric.name == score and metric.known for metric in experimentor.metric_set.metrics)
     if not is_known:
         raise ArgumentError(f"early stopping needs the standard metric {score}. Use metrics='standard'")
-    if score == _LIKELIHOOD and experimentor.outputs == "auto":
+    if score == LIKELIHOOD and experimentor.outputs == "auto":
         raise ArgumentError(
             "early stopping by likelihood: got outputs='auto', expected 'probabilities' or 'logits', because 'auto' "
             "needs the scores of all rows"

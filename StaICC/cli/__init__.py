@@ -171,6 +171,12 @@ def _run_command(argv: list[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:
         complete(_parser(None))
     argv, command = _with_known_command(argv)
+    if command == "run":
+        from StaICC.cli.run_files.command import names_run_file, run_of_file
+
+        if names_run_file(argv):
+            words = argv[argv.index(command) + 1 :]
+            return run_of_file(words, lambda: _parser(command).command(command))
     args = _parser(command).parse_args(argv)
     returned: int | Printed | None = args.run(args)
     if isinstance(returned, Printed):

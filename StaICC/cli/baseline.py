@@ -8,7 +8,7 @@ import sys
 from decimal import MIN_EMIN, Context, Decimal
 
 from StaICC.cli.output import Printed, table
-from StaICC.cli.parser import converted
+from StaICC.cli.parser import Converted
 from StaICC.metrics.random_baselines import RandomBaseline
 
 _ALPHA = 0.05
@@ -39,7 +39,7 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", type=int, required=True, help="number of scored queries")
     parser.add_argument(
         "--labels",
-        type=converted(_label_counts, "a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50"),
+        type=Converted(_label_counts, "a number of labels, such as 2, or labels:queries pairs, such as 2:50,5:50"),
         required=True,
         help="number of labels, or labels:queries pairs if it varies",
     )

@@ -42,7 +42,8 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         metavar="COLUMN",
-        help="compare on subgroups of the test rows: label, for the rows of each true label",
+        help="compare on subgroups of the test rows: label for the rows of each true label, or a column that own data "
+        "were read with (run --subgroups)",
     )
     _add_format(parser, FORMATS)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.cli.foreign_options import flag
-from StaICC.cli.parser import converted
+from StaICC.cli.parser import Converted
 from StaICC.errors import ArgumentError
 
 LONG_ICL = "long-icl"
@@ -74,7 +74,7 @@ def add_long_context_options(parser: argparse.ArgumentParser) -> None:
     helmet = parser.add_argument_group("helmet")
     helmet.add_argument(
         "--lengths",
-        type=converted(_level, "a number such as 8192 or 8K"),
+        type=Converted(_level, "a number such as 8192 or 8K"),
         nargs="+",
         action="extend",
         metavar="N",
@@ -92,7 +92,7 @@ def add_long_context_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--levels",
-        type=converted(_level, "a number such as 5 or 4K"),
+        type=Converted(_level, "a number such as 5 or 4K"),
         nargs="+",
         action="extend",
         metavar="N",

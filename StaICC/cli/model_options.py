@@ -27,7 +27,7 @@ class _AddToLastModel(argparse.Action):
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         if ";" in values:
-            parser.error(f"--model-option: got {values!r}, expected one NAME=VALUE without a semicolon")
+            raise argparse.ArgumentError(self, f"got {values!r}, expected one NAME=VALUE without a semicolon")
         if not namespace.model:
             namespace.model_option = [*namespace.model_option, values]
             return

@@ -23,7 +23,7 @@ from StaICC.cli.long_icl_options import (
     long_icl_arguments,
     refuse_unsupported_options,
 )
-from StaICC.cli.parser import converted
+from StaICC.cli.parser import Converted
 from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.delimited import QUOTING
 from StaICC.errors import ArgumentError, StaICCError
@@ -38,7 +38,7 @@ ALL = "all"
 _DEFAULT_K = 4
 _DEFAULT_SAMPLER = "default"
 
-_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns", "label_separator", "cluster")
+_DATA_ARGUMENTS = ("text", "label", "card", "encoding", "quoting", "columns", "label_separator", "cluster", "subgroups")
 """The arguments that describe a file of own data."""
 
 _BENCHMARK_ARGUMENTS = (
@@ -51,6 +51,8 @@ _BENCHMARK_ARGUMENTS = (
     "unparsed",
     "draws",
     "templates",
+    "domain_query_length",
+    "interpolations",
 )
 """The arguments that a benchmark takes under the same name; a command may have only some of them."""
 
@@ -66,6 +68,8 @@ _DEFAULTS = {
 _BENCHMARKS_OF_ARGUMENT: dict[str, tuple[str, ...]] = {
     "draws": ("generalisation",),
     "templates": ("generalisation",),
+    "domain_query_length": ("domain-bias", "post-bias", "triplet-bias"),
+    "interpolations": ("gler",),
     **long_context_arguments(),
     "published": (LONG_ICL,),
 }
@@ -133,7 +137,7 @@ def make(args: argparse.Namespace, **changes: Any) -> Any:
     if arguments.get("limit") == ALL:
         arguments["limit"] = None
     if hasattr(args, "tried"):
-        arguments["statistics"] = Statistics(tried=args.tried)
+        arguments["statistics"] = Statistics(args.level, args.tried, args.intervals)
     arguments |= changes
     if "datasets" not in arguments:
         arguments["datasets"] = datasets_of(args)
@@ -200,7 +204,7 @@ def add_prompt_options(parser: argparse.ArgumentParser, several: bool = False) -
     )
     parser.add_argument(
         "--limit",
-        type=converted(_limit, "a number of test examples, or 'all'"),
+        type=Converted(_limit, "a number of test examples, or 'all'"),
         metavar="N",
         help="use only the first N test examples of each data set, or 'all' "
         "(default: all; long-icl, helmet: 500, experiments 100)",
@@ -224,7 +228,7 @@ def _add_k(parser: argparse.ArgumentParser, several: bool) -> None:
     if several:
         parser.add_argument(
             "--k",
-            type=converted(_one_or_several_numbers, "a number, or several such as 4,16,64"),
+            type=Converted(_one_or_several_numbers, "a number, or several such as 4,16,64"),
             default=_DEFAULT_K,
             metavar="K",
             help=f"{help_of_one}; several with commas, such as 4,16,64, for a curve",
@@ -251,6 +255,7 @@ def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--data", type=Path, metavar="FILE", help="evaluate on this file; --datasets may add others")
     group.add_argument(
         "--text",
+        "--texts",
         nargs="+",
         action="extend",
         metavar="COLUMN",
@@ -281,6 +286,12 @@ def _add_own_data_options(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="COLUMN",
         help="the column that dependent rows share, such as a document: the unit of intervals and tests",
+    )
+    group.add_argument(
+        "--subgroups",
+        nargs="+",
+        metavar="COLUMN",
+        help="columns by which compare --by can divide the rows, such as a domain",
     )
 
 
@@ -323,6 +334,7 @@ def _read_own_data(args: argparse.Namespace) -> Dataset:
             columns=args.columns,
             label_separator=args.label_separator,
             cluster=args.cluster,
+            subgroups=args.subgroups,
         )
     except StaICCError as error:
         raise type(error)(_with_options(str(error))) from error.__cause__
@@ -345,6 +357,7 @@ def _with_options(message: str) -> str:
     message = message.replace("encoding=", "--encoding ")
     message = message.replace("label_separator:", "--label-separator:")
     message = message.replace("cluster:", "--cluster:")
+    message = message.replace("subgroups:", "--subgroups:")
     message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message)
     return re.sub(r"columns=\[([^]]*)\]", _as_columns_option, message)
 
@@ -405,6 +418,10 @@ def add_scoring_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="number of settings tried, of which this is the best (for the random baseline)",
     )
+    parser.add_argument(
+        "--level", type=float, default=0.95, metavar="X", help="coverage of confidence intervals (default 0.95)"
+    )
+    parser.add_argument("--no-intervals", dest="intervals", action="store_false", help="no confidence intervals")
 
 
 # Execution.

@@ -6,12 +6,18 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from StaICC.cli.foreign_options import ADVICE, EQUIVALENTS, flag
 from StaICC.errors import unknown_name
 from StaICC.registry import fold
+
+
+def model_option_flags() -> Collection[str]:
+    """Return the options of models as options of the command line, such as ``--dtype``."""
+    return _model_option_types()
 
 
 def _model_option_types() -> dict[str, str]:
@@ -27,6 +33,56 @@ def _model_option_types() -> dict[str, str]:
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
+
+    def arguments(self) -> list[argparse.Action]:
+        """Return what :meth:`add_argument` declared, also in groups, in order."""
+        return list(self._actions)
+
+    def command(self, name: str) -> Parser:
+        """Return the parser of a command."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parser: Parser = action.choices[name]
+                return parser
+        raise ValueError(f"the parser {self.prog} has no commands")
+
+    def converted_value(self, action: argparse.Action, text: str) -> Any:
+        """Return a value of an argument as the parser would read it.
+
+        Args:
+            action: The argument.
+            text: The value.
+
+        Raises:
+            argparse.ArgumentError: The text has another type, or is not one of the choices.
+        """
+        value = self._get_value(action, text)
+        self._check_value(action, value)
+        return value
+
+    def parse_given(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments that are among the words, by destination, without defaults; none of them is required.
+
+        This changes the defaults, so the parser cannot be used again.
+
+        Args:
+            words: The words of the command after its name.
+        """
+        destinations = set()
+        for action in self._actions:
+            destinations.add(action.dest)
+            action.required = False
+            is_positional = not action.option_strings
+            if is_positional:
+                action.nargs = "?"
+                action.default = None
+            elif action.default != []:  # actions that append need the list
+                action.default = argparse.SUPPRESS
+        given = {}
+        for name, value in vars(self.parse_args(words)).items():
+            if name in destinations and value is not None and value != []:
+                given[name] = value
+        return given
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse the arguments, with the names of other tools too: ``--num-fewshot 4`` is ``--k 4``."""
@@ -213,21 +269,25 @@ def _argument_help(docstring: str, name: str) -> str:
     return re.sub(r" \(see :.*?\)", "", lower_case_text)
 
 
-def converted(convert: Callable[[str], Any], expected: str) -> Callable[[str], Any]:
-    """Return a type of an argument, for argparse.
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A type of an argument, for argparse: a function that reads a value, and a text about the values."""
 
-    Args:
-        convert: Reads a value, or raises a ValueError.
-        expected: What the value should be, for the message.
-    """
+    convert: Callable[[str], Any]
+    """Reads a value, or raises a ValueError."""
+    expected: str
+    """What the value should be, for messages."""
 
-    def checked(text: str) -> Any:
+    def __call__(self, text: str) -> Any:
+        """Read a value.
+
+        Raises:
+            ArgumentTypeError: The text is no such value.
+        """
         try:
-            return convert(text)
+            return self.convert(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}") from None
-
-    return checked
+            raise argparse.ArgumentTypeError(f"got {text!r}, expected {self.expected}") from None
 
 
 def add_command(commands: Any, name: str, run: Callable[..., Any], text: str) -> argparse.ArgumentParser:

@@ -39,9 +39,23 @@ _NO_METHOD = "vanilla"
 """The method that is the plain inference function, for runs that need a method."""
 
 
+class _ConfigInFull(argparse.Action):
+    """Refuses ``--config`` where the command line did not find it: it is read before all other options."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        raise argparse.ArgumentError(self, f"got {values!r} after an abbreviation of the option. Write --config")
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     options.add_benchmark(parser)
+    parser.set_defaults(setting="")
+    parser.add_argument(
+        "--config",
+        action=_ConfigInFull,
+        metavar="FILE",
+        help="read options from a run file (TOML); those of the command line replace them",
+    )
     kinds = "; ".join(f"{kind}: {text}" for kind, text in DESCRIPTIONS.items())
     model_options.add_model(parser, f"{kinds}; or the name of a plug-in, or package.module:name", default="ppm")
     model_options.add_text_options(parser)
@@ -52,7 +66,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_run_options(parser)
     options.add_execution_options(parser)
     _add_forecast_options(parser)
-    _add_generalisation_options(parser)
+    _add_task_options(parser)
     add_result_outputs(parser)
     parser.add_argument(
         "--published", action="store_true", default=None, help="compare with the published figures too (long-icl)"
@@ -130,10 +144,15 @@ def _add_forecast_options(parser: argparse.ArgumentParser) -> None:
     add_prices(group)
 
 
-def _add_generalisation_options(parser: argparse.ArgumentParser) -> None:
+def _add_task_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("generalisation")
     group.add_argument("--draws", type=int, metavar="N", help="lists of demonstrations (default 4)")
     group.add_argument("--templates", type=int, metavar="N", help="templates, at most 9 (default 3)")
+    others = parser.add_argument_group("domain-bias, post-bias, triplet-bias, gler")
+    others.add_argument(
+        "--domain-query-length", type=int, metavar="N", help="words of a query of random words (default 128)"
+    )
+    others.add_argument("--interpolations", type=int, metavar="N", help="shares of wrong labels of gler (default 5)")
 
 
 def _input_files(args: argparse.Namespace) -> list[Path]:
@@ -182,6 +201,17 @@ def _check_options(args: argparse.Namespace, early_stopping: dict[str, Any]) -> 
         raise ArgumentError(f"got {setting}, expected one k. Choose one method with --method")
     if early_stopping:
         _check_early_stopping(args, setting, option=f"--{next(iter(early_stopping))}")
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse arguments of ``run`` that do not belong together, before anything is loaded.
+
+    Raises:
+        ArgumentError: There are such arguments.
+    """
+    model_options.model_of(args)
+    _check_options(args, _early_stopping_settings(args))
+    options.refuse_options_of_other_benchmarks(args)
 
 
 def _has_method_options(args: argparse.Namespace) -> bool:
@@ -346,14 +376,14 @@ def run(args: argparse.Namespace) -> int | None:
       python -m StaICC run normal --model smollm2 --precision 0.02
       python -m StaICC run normal --model smollm2 --k 4,16,64 --sampler nested --datasets TREC
       python -m StaICC run normal --datasets mini --dry-run
+      python -m StaICC run --config run.toml --limit 50
       python -m StaICC run suite --model smollm2 --store run.sqlite --workers 2
       python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --limit 20
       python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
     """
+    check_arguments(args)
     args.model = model_options.model_of(args)
     early_stopping = _early_stopping_settings(args)
-    _check_options(args, early_stopping)
-    options.refuse_options_of_other_benchmarks(args)
 
     input_files = _input_files(args)
     if args.dry_run:

@@ -218,7 +218,7 @@ class ResultSaver:
             return
         folder: Path = self._args.output
         folder.mkdir(parents=True, exist_ok=True)
-        stem = _file_stem(result)
+        stem = _file_stem(result, getattr(self._args, "setting", ""))
         for number in itertools.count(1):
             suffix = "" if number == 1 else f"_{number:02}"
             path = folder / f"{stem}{suffix}.json"
@@ -244,12 +244,18 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _file_stem(result: Result | ResultGroup) -> str:
-    """Return the start of a file name: benchmark, models and the current time."""
+def _file_stem(result: Result | ResultGroup, setting: str) -> str:
+    """Return the start of a file name: benchmark, models, the setting of a sweep and the current time.
+
+    Args:
+        result: The result.
+        setting: The name of the setting; empty without a sweep.
+    """
     name = result.benchmark if isinstance(result, Result) else result.name
     models = [single_result.model.partition(" [")[0] for single_result in result.results()]
     time_now = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
-    return f"{_slug([name])}_{_slug(models)}_{time_now}"
+    words = [_slug([name]), _slug(models), setting, time_now]
+    return "_".join(word for word in words if word)
 
 
 def _slug(names: Iterable[str]) -> str:

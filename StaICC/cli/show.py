@@ -13,6 +13,7 @@ from typing import Any
 
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.cli import output
+from StaICC.cli.parser import Parser
 from StaICC.comparing.citing import find_work
 from StaICC.datasets.catalogue import catalogue
 from StaICC.datasets.dataset import dataset_registry
@@ -26,12 +27,15 @@ from StaICC.registry import Listed, Registry
 from StaICC.results.nearest_gold_table import nearest_gold_table
 from StaICC.results.result import load
 
+_RUN = "run"
+"""The word after ``show`` that asks for the run file of a saved result."""
+
 _KINDS = ("kernels", "methods", "datasets", "benchmarks", "metrics")
 
 
 def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
     """Add the arguments of the command; ``models`` and ``methods`` have a fixed kind."""
-    parser.set_defaults(kind=kind, nearest_gold=None)
+    parser.set_defaults(kind=kind, nearest_gold=None, result=None)
     if kind is None:
         parser.add_argument(
             "--nearest-gold",
@@ -39,11 +43,14 @@ def add_show(parser: argparse.ArgumentParser, kind: str | None = None) -> None:
             help="instead: the scores of a saved experiment of LongICL, or of HELMET, by how near the demonstrations "
             "of the true label are to the query",
         )
-        text = f"{', '.join(_KINDS)} (default: all)"
-        parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=text)
+        text = f"{', '.join(_KINDS)} (default: all); or run, with a saved result"
+        parser.add_argument("kind", nargs="?", choices=(*_KINDS, _RUN), metavar="KIND", help=text)
+        parser.add_argument(
+            "result", nargs="?", metavar="RESULT", help="of show run: the saved result that the run file repeats"
+        )
 
 
-def show(args: argparse.Namespace) -> output.Printed:
+def show(args: argparse.Namespace) -> output.Printed | None:
     """List kernels, methods, data sets, benchmarks and metrics, including plug-ins.
 
     ``methods`` is short for ``show methods``, ``models`` for ``show kernels``. A model is named as
@@ -59,9 +66,14 @@ def show(args: argparse.Namespace) -> output.Printed:
       python -m StaICC run normal --model 'ppm;order=8' --datasets mini
       python -m StaICC run normal --model ppm --model-option order=8 --datasets mini
       python -m StaICC show --nearest-gold result.json
+      python -m StaICC show run result.json
     """
     if args.nearest_gold is not None:
         return _nearest_gold(args)
+    if args.kind == _RUN:
+        return _run_file(args)
+    if args.result is not None:
+        raise ArgumentError(f"show {args.kind} lists names: got {args.result} as well. For a run file: show run RESULT")
     registries: tuple[Registry[Any], ...] = (KERNELS, METHODS, dataset_registry(), BENCHMARKS, METRICS)
     entries_by_kind: dict[str, list[dict[str, Any]]] = {}
     for kind, registry in zip(_KINDS, registries, strict=True):
@@ -93,6 +105,27 @@ def _nearest_gold(args: argparse.Namespace) -> output.Printed:
         rows += table.rows
         blocks += table.display_blocks()
     return output.Printed(rows, blocks)
+
+
+def _run_file(args: argparse.Namespace) -> output.Printed | None:
+    """Print the run file that repeats a saved result; with ``--json``, its values as JSON.
+
+    Raises:
+        ArgumentError: No result was named, or no run file repeats it.
+    """
+    from StaICC.cli.run import add_run
+    from StaICC.cli.run_files.repeating import settings_of_file
+    from StaICC.cli.run_files.toml_text import toml_text
+
+    if args.result is None:
+        raise ArgumentError("show run needs a saved result. Name it, such as: python -m StaICC show run result.json")
+    parser = Parser()
+    add_run(parser)
+    settings = settings_of_file(args.result, parser)
+    if args.json:
+        return output.Printed(settings.values, ())
+    output.write_text(output.STDOUT, [toml_text(settings.values, settings.remarks)], as_json=False)
+    return None
 
 
 def _entries(kind: str, entries_of_kind: Registry[Any]) -> list[dict[str, Any]]:

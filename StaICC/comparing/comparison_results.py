@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import (
     MOST_RUNS,
 )
@@ -441,7 +442,7 @@ class Comparison(Displayed):
             tables.append(Line("Changes from one condition to another, and whether they differ between the runs:"))
             tables.append(TextTable(*self.interaction_table()))
         return [
-            Line(f"{self.benchmark}: first {self.first}, second {self.second}", "title"),
+            Line(f"{class_name(self.benchmark)}: first {self.first}, second {self.second}", "title"),
             *[Line(text) for text in self.introduction()],
             *tables,
             *[Line(text) for text in self.conclusion()],
@@ -561,7 +562,7 @@ def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
     else:
         correction = "Holm"
     blocks: list[Block] = [
-        Line(f"{comparison.benchmark}: ranking", "title"),
+        Line(f"{class_name(comparison.benchmark)}: ranking", "title"),
         rank_table(comparison.ranking, comparison.metric),
         Line(f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."),
     ]

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import (
     MOST_RUNS,
     TABLE_TOLERANCE,
@@ -185,7 +186,7 @@ class Ranking(Displayed):
         direction = "higher" if self.higher_is_better else "lower"
         datasets = "1 data set" if len(self.datasets) == 1 else f"{len(self.datasets)} data sets"
         blocks: list[Block] = [
-            Line(f"{self.benchmark}: {len(self.runs)} runs", "title"),
+            Line(f"{class_name(self.benchmark)}: {len(self.runs)} runs", "title"),
             Line(f"{self.metric} ({direction} is better), {datasets}, {self.rows} test rows"),
         ]
         if self.other_metrics:

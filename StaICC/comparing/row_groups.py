@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from StaICC import benchmark_names
-from StaICC.arguments import known_name
 from StaICC.comparing.pairing import PairedScores
 from StaICC.comparing.run_records import NotComparableError, RunRecords
 from StaICC.metrics.statistics import Mean
@@ -35,17 +34,43 @@ def row_groups(paired: PairedScores, benchmark: str, by: str) -> RowGroups:
     Args:
         paired: The two runs on the data set.
         benchmark: The name of their benchmark.
-        by: ``"label"`` for the true label.
+        by: ``"label"`` for the true label, or the name of a column of subgroups.
 
     Raises:
         NotComparableError: The rows have no such subgroups; the message has the reason.
-        UnknownNameError: There is no such grouping.
     """
-    known_name("subgroup", by, [BY_LABEL])
+    if by != BY_LABEL:
+        return _groups_by_column(paired, by)
     reason = _why_no_labels(paired, benchmark)
     if reason is not None:
         raise NotComparableError(reason)
     return _groups_by_label(paired)
+
+
+def _groups_by_column(paired: PairedScores, column: str) -> RowGroups:
+    """Return the test rows of each value of a column, in alphabetical order.
+
+    The value of a row is a fact about the row. So if one run records it, the other need not.
+
+    Raises:
+        NotComparableError: No run has the column, or the runs have other values.
+    """
+    first = paired.first.records.subgroups
+    second = paired.second.records.subgroups
+    if column in first and column in second and first[column] != second[column]:
+        raise NotComparableError(f"the runs have other values of {column!r}")
+    known = {**second, **first}
+    if column not in known:
+        names = [BY_LABEL, *known]
+        raise NotComparableError(f"there is no column {column!r}. There are: {', '.join(names)}")
+    rows_by_group: dict[str, Rows] = {}
+    for group in sorted(set(known[column])):
+        rows_of_group = {}
+        for condition, rows in paired.first.rows_by_condition.items():
+            rows_of_group[condition] = frozenset(row for row in rows if known[column][row] == group)
+        if any(rows_of_group.values()):  # the group may be in rows that are not compared only
+            rows_by_group[group] = rows_of_group
+    return RowGroups(rows_by_group)
 
 
 def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -77,6 +77,8 @@ class RunRecords:
     """The largest numbers of labels of a query if the score is a micro F1; ``None`` for other scores."""
     clusters: tuple[int, ...] | None = None
     """The number of the cluster of each test row; ``None`` if rows are independent."""
+    subgroups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For each column of subgroups the subgroup of each test row."""
     samples: LoggedSamples | None = None
     """The samples of a run that was read from the logs of another harness; ``None`` for a run of this library."""
 
@@ -181,6 +183,7 @@ def _read_conditions(result: Result, dataset: str, metric: str, statistic: Stati
         data_digest=details.data,
         pooled=result.benchmark == benchmark_names.GENERALISATION,
         clusters=details.clusters,
+        subgroups=details.subgroups or {},
     )
 
 

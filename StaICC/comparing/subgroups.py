@@ -1,8 +1,8 @@
 """Where a difference of two runs comes from: the same paired test on subgroups of the test rows.
 
-A subgroup has the rows of one true label. On its rows, runs are paired and tested as on a whole data set
-(:mod:`StaICC.comparing.pairing`): values, interval and test are those of a data set with these rows only. P-values are
-corrected for all subgroups of all data sets and pairs of runs.
+A subgroup has the rows of one true label, or of one value of a column of a user's data set. On its rows, runs are
+paired and tested as on a whole data set (:mod:`StaICC.comparing.pairing`): values, interval and test are those of a
+data set with these rows only. P-values are corrected for all subgroups of all data sets and pairs of runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def compare_subgroups(
 
     Args:
         results: The results, by the names of their runs; two at least.
-        by: What the rows of a subgroup share: ``"label"`` for the true label.
+        by: What the rows of a subgroup share: ``"label"`` for the true label, or the name of a column that a data set
+            of your own was read with (``subgroups`` of :meth:`~StaICC.datasets.dataset.Dataset.from_file`).
         metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries: the
             accuracy on the rows of a label is the recall of this label.
 
@@ -51,7 +52,7 @@ def compare_subgroups(
         ('food', (1.0, 0.0))
     """
     if not isinstance(by, str) or not by:
-        raise ArgumentError(f"by: got {by!r:.60}, expected {BY_LABEL!r}")
+        raise ArgumentError(f"by: got {by!r:.60}, expected {BY_LABEL!r} or the name of a column of subgroups")
     aligned = align(results, metric)
     all_pairs, chosen_from = compared_pairs(aligned)
     divided = []

@@ -21,7 +21,7 @@ _CARD_SUFFIXES = (".card.toml", ".card.json")
 CARD_KEYS = (
     *("name", "texts", "label", "labels", "encoding", "quoting", "columns", "template", "alternatives", "split"),
     *("task", "source", "licence", "citation", "offensive", "notes", "label_separator"),
-    "cluster",
+    *("cluster", "subgroups"),
 )
 """What a card file may state."""
 

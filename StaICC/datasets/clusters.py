@@ -8,13 +8,12 @@ the column, so that a saved result does not contain names of documents or person
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from StaICC.datasets.label_values import elements_of, label_text
+from StaICC.datasets.further_columns import text_of_value
 from StaICC.datasets.records import Records
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
@@ -40,55 +39,6 @@ class Clusters:
     def count(self) -> int:
         """The number of clusters."""
         return len(set(self.numbers))
-
-
-def read_cluster_column(records: Records, texts: Sequence[str], cluster: str | None) -> Records:
-    """Return records whose last text is the value of the cluster column, with this value taken out of the texts.
-
-    Columns are read as texts and label (:func:`columns_with_cluster`), so the values are among the texts first.
-
-    Args:
-        records: The records as they were read.
-        texts: The names of the text columns.
-        cluster: The name of the cluster column; ``None`` if there is none.
-    """
-    if cluster is None:
-        return records
-    if cluster in texts:  # the rows share one of their texts, which is read anyway
-        position = list(texts).index(cluster)
-        values = [row_texts[position] for row_texts, _ in records.rows]
-        rows = records.rows
-        columns = records.columns
-    else:
-        values = [row_texts[-1] for row_texts, _ in records.rows]
-        rows = [(tuple(row_texts[:-1]), label) for row_texts, label in records.rows]
-        columns = [name for name in records.columns if name != cluster]
-    file = records.file
-    if file is not None:
-        file = dataclasses.replace(file, texts=tuple(texts), cluster=cluster)
-    return dataclasses.replace(records, rows=rows, columns=columns, file=file, clusters=values, cluster_column=cluster)
-
-
-def columns_with_cluster(texts: Sequence[str], label: str, cluster: str | None, where: str) -> list[str]:
-    """Return the columns to read: the texts, the cluster unless it is one of the texts, and the label last.
-
-    Args:
-        texts: The names of the text columns.
-        label: The name of the label column.
-        cluster: The name of the cluster column; ``None`` if there is none.
-        where: The file or the object, for messages.
-
-    Raises:
-        ArgumentError: The cluster is the label.
-    """
-    if cluster is None or cluster in texts:
-        return [*texts, label]
-    if cluster == label:
-        raise ArgumentError(
-            f"{where}: cluster: got the label column {label!r}. Name the column that says which rows "
-            "belong together, such as a document: rows of the same label need not"
-        )
-    return [*texts, cluster, label]
 
 
 def column_of(rule: object) -> str | None:
@@ -122,13 +72,13 @@ def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Cl
         name = FUNCTION
     elif column is None:
         return None
-    elif records.clusters is None or records.cluster_column != column:
+    elif column not in records.further:
         raise ArgumentError(
             f"cluster: got {column!r}, but (text, label) pairs have no columns. Give a function of the row, such as "
             "cluster=lambda row: row.texts[0]"
         )
     else:
-        values = records.clusters
+        values = records.further[column]
         name = column
     numbers = _numbered(values, records)
     if len(set(numbers)) == 1:
@@ -152,7 +102,7 @@ def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
     number_of_value: dict[str, int] = {}
     numbers = []
     for row_index, value in enumerate(values):
-        text = _text_of(value)
+        text = text_of_value(value)
         if not text:
             raise ArgumentError(
                 f"{records.place(row_index)}: the cluster is {value!r:.60}, expected a text or a number. A row that "
@@ -160,16 +110,6 @@ def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
             )
         numbers.append(number_of_value.setdefault(text, len(number_of_value)))
     return tuple(numbers)
-
-
-def _text_of(value: object) -> str:
-    """Return what rows of a cluster share as a text; empty if it is missing, or neither a text nor a number."""
-    if elements_of(value) is not None:  # a list of labels is a label, but no cluster
-        return ""
-    try:
-        return label_text(value)
-    except ArgumentError:
-        return ""
 
 
 def digest_of_clusters(numbers: Sequence[int]) -> str:

@@ -25,17 +25,17 @@ from StaICC.datasets.clusters import (
     Clusters,
     clusters_of,
     column_of,
-    columns_with_cluster,
-    read_cluster_column,
 )
 from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.delimited import check_quoting
+from StaICC.datasets.further_columns import columns_to_read, refuse_label, with_further_columns
 from StaICC.datasets.label_lists import are_lists, check_separator, rarest_labels, read_label_lists, rows_of_labels
 from StaICC.datasets.label_values import LabelReading, Labels, elements_of, read_labels
 from StaICC.datasets.records import Records, TableFile
 from StaICC.datasets.remarks import RowsToCheck, remarks_on, remarks_on_labels, remarks_on_texts
 from StaICC.datasets.row_checks import check_label_names, checked_labels
 from StaICC.datasets.source import FileSource, HubSource, ReleasedWheel, Source
+from StaICC.datasets.subgroups import SubgroupRule, Subgroups, subgroup_columns, subgroups_of
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table
 from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError
 from StaICC.files.json_reading import read_value
@@ -85,6 +85,8 @@ class Dataset(Displayed):
     """What is suspicious about the rows; a run repeats it among its warnings."""
     clusters: Clusters | None = None
     """The cluster of each row, which is the unit of intervals and tests; ``None`` if rows are independent."""
+    subgroups: Subgroups = dataclasses.field(default_factory=dict)
+    """For each column of subgroups the subgroup of each row, by which comparisons can be made."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.card, Card):
@@ -101,6 +103,11 @@ class Dataset(Displayed):
             raise ArgumentError(
                 f"{where}: there are clusters of {len(self.clusters.numbers)} rows, but the table has {len(self.table)}"
             )
+        for name, groups in self.subgroups.items():
+            if len(groups) != len(self.table):
+                raise ArgumentError(
+                    f"{where}: there are subgroups {name!r} of {len(groups)} rows, but the table has {len(self.table)}"
+                )
         if self.card.digests is not None and self.card.digests.table != self.table.digest:
             raise DataDamagedError(
                 f"{where}: the rows are not the published ones; their SHA-256 is {self.table.digest}, the card's "
@@ -120,6 +127,7 @@ class Dataset(Displayed):
             "labels": f"{len(card.single_labels)}: {', '.join(card.single_labels)}",
             "rows": str(card.rows),
             "clusters": clusters,
+            "subgroups": "; ".join(f"{len(set(groups))} (by {name})" for name, groups in self.subgroups.items()),
             "split": f"{split.test} test, {split.demonstration} demonstration, {split.calibration} calibration rows",
             "licence": card.licence,
             "notes": "; ".join(note for note in notes if note),
@@ -159,6 +167,7 @@ class Dataset(Displayed):
         notes: str = "",
         label_separator: str | None = None,
         cluster: ClusterRule = None,
+        subgroups: SubgroupRule = None,
     ) -> Dataset:
         """Make a data set of your own rows.
 
@@ -190,6 +199,9 @@ class Dataset(Displayed):
             cluster: What rows that are not independent share, such as a document: a function of the row (its ``texts``
                 and ``label``, an index), or the name of a column of a table. Rows with an equal value are a cluster,
                 which is then the unit of intervals and tests. By default, rows are assumed to be independent.
+            subgroups: By what comparisons can divide the rows, such as a domain: the name of a column of a table,
+                several names, or a mapping of names to functions of the row. Saved results have the value of each test
+                row.
 
         Returns:
             The data set; the digest of the rows is part of its card.
@@ -211,6 +223,7 @@ class Dataset(Displayed):
         labelled = _read_labels(records, label_space, check_separator(label_separator))
         table = _table_of(records, labelled.indexes)
         clusters = clusters_of(records, table, cluster)
+        named_subgroups = subgroups_of(records, table, subgroups)
 
         where = f"card {name!r}"
         template_without_names = default_template(table.columns, several_labels=bool(labelled.labels_in_lists))
@@ -244,9 +257,14 @@ class Dataset(Displayed):
             labels_in_lists=labelled.labels_in_lists,
         )
         if pinned is None and records.file is not None:
-            pinned = dataclasses.replace(records.file, values=labelled.name_of_value)
+            pinned = dataclasses.replace(
+                records.file,
+                values=labelled.name_of_value,
+                cluster=column_of(cluster),
+                subgroups=tuple(subgroup_columns(subgroups)),
+            )
         remarks = _remarks(records, table, labelled.indexes, card)
-        return cls(card, table, pinned, remarks=remarks, clusters=clusters)
+        return cls(card, table, pinned, remarks=remarks, clusters=clusters, subgroups=named_subgroups)
 
     @classmethod
     def from_file(
@@ -265,6 +283,7 @@ class Dataset(Displayed):
         columns: Sequence[str] | None = None,
         label_separator: str | None = None,
         cluster: ClusterRule = None,
+        subgroups: SubgroupRule = None,
     ) -> Dataset:
         """Make a data set of a CSV, TSV, JSON Lines, JSON or Parquet file.
 
@@ -287,6 +306,7 @@ class Dataset(Displayed):
             columns: The names of all columns of a CSV or TSV file without a header, in order.
             label_separator: As for :meth:`from_rows`.
             cluster: As for :meth:`from_rows`, such as the name of a column with the document of each row.
+            subgroups: As for :meth:`from_rows`, such as the name of a column with the domain of each row.
 
         Raises:
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
@@ -304,6 +324,7 @@ class Dataset(Displayed):
             "template": template,
             "label_separator": label_separator,
             "cluster": cluster,
+            "subgroups": subgroups,
         }
         facts = read_card(file, card)
         for key, value in arguments.items():  # an argument overrides the card
@@ -313,20 +334,20 @@ class Dataset(Displayed):
 
         check_quoting(facts.get("quoting"))
         header = table_files.column_header(facts.get("columns"), file.name)
-        cluster_column = column_of(facts.get("cluster"))
         if not {"texts", "label"} <= facts.keys() and file.is_file():
             facts = {**_columns_without_names(file, facts, header), **facts}
         text_columns, label_column = records_module.column_names(
             facts.get("texts", ["text"]), facts.get("label", "label"), file.name
         )
+        further = _further_columns(facts, label_column, file.name)
         records = table_files.read_records(
             file,
-            columns=columns_with_cluster(text_columns, label_column, cluster_column, file.name),
+            columns=columns_to_read(text_columns, label_column, further),
             encoding=facts.get("encoding"),
             quoting=facts.get("quoting"),
             header=header,
         )
-        records = read_cluster_column(records, text_columns, cluster_column)
+        records = with_further_columns(records, text_columns, further)
         if not facts.get("name"):
             facts["name"] = _name_of_file(file)
         return cls.from_rows(records, **_arguments(facts))
@@ -340,17 +361,18 @@ class Dataset(Displayed):
             texts: Names of the text columns.
             label: Name of the label column.
             name: Its name in results and signatures.
-            **facts: ``labels``, the ``label_space`` of :meth:`from_rows`; ``template``, ``split``, ``cluster``, ...
+            **facts: ``labels``, the ``label_space`` of :meth:`from_rows`; ``template``, ``split``, ``cluster``,
+                ``subgroups``, ...
 
         Raises:
             StaICCError: The rows cannot be used; the message names the row and what to do.
         """
         where = "the data frame"
         text_columns, label_column = records_module.column_names(texts, label, where)
-        cluster_column = column_of(facts.get("cluster"))
-        wanted = columns_with_cluster(text_columns, label_column, cluster_column, where)
+        further = _further_columns(facts, label_column, where)
+        wanted = columns_to_read(text_columns, label_column, further)
         records = records_module.pandas_records(frame, wanted)
-        records = read_cluster_column(records, text_columns, cluster_column)
+        records = with_further_columns(records, text_columns, further)
         return cls.from_rows(records, **_arguments({"name": name, **facts}))
 
     @classmethod
@@ -369,10 +391,10 @@ class Dataset(Displayed):
         """
         where = "the data set"
         text_columns, label_column = records_module.column_names(texts, label, where)
-        cluster_column = column_of(facts.get("cluster"))
-        wanted = columns_with_cluster(text_columns, label_column, cluster_column, where)
+        further = _further_columns(facts, label_column, where)
+        wanted = columns_to_read(text_columns, label_column, further)
         records, label_names = records_module.huggingface_records(data, wanted)
-        records = read_cluster_column(records, text_columns, cluster_column)
+        records = with_further_columns(records, text_columns, further)
         return cls.from_rows(records, **_arguments({"name": name, "labels": label_names, **facts}))
 
     def strata(self) -> tuple[int, ...]:
@@ -394,6 +416,9 @@ class Dataset(Displayed):
         if self.clusters is not None:
             record["cluster"] = self.source.cluster
             record["clusters"] = list(self.clusters.numbers)
+        if self.subgroups:
+            record["subgroup_columns"] = list(self.source.subgroups)
+            record["subgroups"] = {name: list(groups) for name, groups in self.subgroups.items()}
         return record
 
     @classmethod
@@ -410,7 +435,7 @@ class Dataset(Displayed):
             DataDamagedError: The rows are not those of the record.
         """
         where = "the record of the data file"
-        recorded, card, clusters = _read_file_record(record, where)
+        recorded, card, clusters, subgroups = _read_file_record(record, where)
         file = _find_file(recorded, places)
         name = recorded.path
         source = dataclasses.replace(recorded, path=os.fspath(file), suffix=table_files.format_suffix(Path(name)))
@@ -418,15 +443,19 @@ class Dataset(Displayed):
             records, label_indexes = table_files.labelled_records(source, card.label_space)
             table = MemoryTable(_pairs_of(records, label_indexes))
             clusters_of_file = clusters_of(records, table, recorded.cluster)
+            subgroups_of_file = subgroups_of(records, table, recorded.subgroups)
         except (ArgumentError, SchemaError, UnknownNameError) as error:
             raise SchemaError(f"{where} does not fit the file: {error}") from error
         if card.rows != len(table):
             raise SchemaError(f"{where} names {card.rows} rows, but the file has {len(table)}")
         if clusters_of_file is not None and clusters_of_file != clusters:
             raise SchemaError(f"{where} has other clusters than the column {recorded.cluster!r} of the file")
+        for column, groups in subgroups_of_file.items():
+            if subgroups.get(column) != groups:
+                raise SchemaError(f"{where} has other subgroups than the column {column!r} of the file")
         records = dataclasses.replace(records, source=name)  # remarks name the file as it was called
         remarks = _remarks(records, table, label_indexes, card)
-        return cls(card, table, source, remarks=remarks, clusters=clusters)
+        return cls(card, table, source, remarks=remarks, clusters=clusters, subgroups=subgroups)
 
 
 def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Source | None]:
@@ -491,8 +520,28 @@ def _columns_without_names(file: Path, facts: Mapping[str, Any], header: Sequenc
     return {"texts": [name for name in names if name != "label"], "label": "label"}
 
 
-def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile, Card, Clusters | None]:
-    """Return the file, the card and the clusters of a saved record that is not trusted.
+def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[str]:
+    """Return the columns next to texts and label that the facts about a data set name: of clusters, of subgroups.
+
+    Args:
+        facts: The facts of the card and the arguments.
+        label: The name of the label column.
+        where: The file or the object, for messages.
+
+    Raises:
+        ArgumentError: The arguments are no names, or name the label column.
+    """
+    of_subgroups = subgroup_columns(facts.get("subgroups"))
+    refuse_label("subgroups", of_subgroups, label, where)
+    of_clusters = column_of(facts.get("cluster"))
+    if of_clusters is None:
+        return of_subgroups
+    refuse_label("cluster", [of_clusters], label, where)
+    return [*of_subgroups, of_clusters]
+
+
+def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile, Card, Clusters | None, Subgroups]:
+    """Return the file, the card, the clusters and the subgroups of a saved record that is not trusted.
 
     The path of the file is its name. A record of a file with independent rows has no clusters.
 
@@ -504,6 +553,8 @@ def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile,
         card = Card.from_dict(saved.pop("card", {}))
         name = saved.pop("file", None)
         numbers = read_value(tuple[int, ...] | None, saved.pop("clusters", None), f"{where}, clusters")
+        named = read_value(Mapping[str, tuple[str, ...]], saved.pop("subgroups", {}), f"{where}, subgroups")
+        saved["subgroups"] = saved.pop("subgroup_columns", [])
         source: TableFile = read_value(TableFile, {"path": name, **saved}, where)
     except ArgumentError as error:
         raise SchemaError(f"{where} cannot be read: {error}") from error
@@ -514,7 +565,12 @@ def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile,
         if len(numbers) != card.rows:
             raise SchemaError(f"{where} has clusters of {len(numbers)} rows, but its card names {card.rows} rows")
         clusters = Clusters(source.cluster or FUNCTION, numbers)
-    return source, card, clusters
+    for column, groups in named.items():
+        if len(groups) != card.rows:
+            raise SchemaError(
+                f"{where} has subgroups {column!r:.60} of {len(groups)} rows, but its card names {card.rows} rows"
+            )
+    return source, card, clusters, named
 
 
 def _find_file(recorded: TableFile, places: Sequence[str | os.PathLike[str]]) -> Path:

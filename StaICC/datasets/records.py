@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeGuard
 
 from StaICC.arguments import whole_number
@@ -36,6 +36,16 @@ class TableFile:
     """The names of all columns of a file without a header."""
     cluster: str | None = None
     """The column that rows of a cluster share; ``None`` if there are no clusters, or if a function makes them."""
+    subgroups: tuple[str, ...] = ()
+    """The columns with the subgroup of each row."""
+
+    @property
+    def further_columns(self) -> list[str]:
+        """The columns next to texts and label."""
+        columns = list(self.subgroups)
+        if self.cluster is not None:
+            columns.append(self.cluster)
+        return columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +68,8 @@ class Records:
     """The rows that could not be read."""
     untyped: bool = False
     """Whether the format has texts only, so that a text may be a number or a Boolean."""
-    clusters: Sequence[object] | None = None
-    """The value of the cluster column of each row; ``None`` if there is no such column."""
-    cluster_column: str | None = None
-    """The name of the cluster column; ``None`` if there is none."""
+    further: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """The value of each row in further columns, such as that of the clusters, by the name of the column."""
 
     def place(self, row: int) -> str:
         """Return where a row is, for messages."""

@@ -16,9 +16,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from StaICC.datasets.clusters import columns_with_cluster, read_cluster_column
 from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.delimited_columns import SEPARATORS, read_delimited_columns
+from StaICC.datasets.further_columns import columns_to_read, with_further_columns
 from StaICC.datasets.json_tables import read_json_table
 from StaICC.datasets.label_values import label_text
 from StaICC.datasets.records import Records, TableFile, choose, of_columns
@@ -133,7 +133,7 @@ def labelled_records(source: TableFile, labels: Sequence[str]) -> tuple[Records,
         DataMissingError: The file cannot be read.
         SchemaError: The file is not the pinned one, or has another label.
     """
-    columns = columns_with_cluster(source.texts, source.label, source.cluster, source.path)
+    columns = columns_to_read(source.texts, source.label, source.further_columns)
     records = read_records(
         source.path,
         columns=columns,
@@ -142,7 +142,7 @@ def labelled_records(source: TableFile, labels: Sequence[str]) -> tuple[Records,
         quoting=source.quoting,
         header=source.columns,
     )
-    records = read_cluster_column(records, source.texts, source.cluster)
+    records = with_further_columns(records, source.texts, source.further_columns)
     digest = records.file.sha256 if records.file else None
     if digest != source.sha256:
         raise SchemaError(f"{source.path} has changed: its SHA-256 is {digest}, expected {source.sha256}")

@@ -53,10 +53,16 @@ def load_own(dataset: Dataset) -> LongICLData:
 
     Raises:
         ArgumentError: It has too few labels, a label without demonstrations, labels that responses cannot distinguish,
-            the name of a published data set, rows in both the demonstration set and the test set, or clusters.
+            the name of a published data set, rows in both the demonstration set and the test set, clusters, or
+            subgroups.
     """
     card = dataset.card
     where = f"{card.name} as a task of LongICL"  # the beginning of messages
+    if dataset.subgroups:
+        raise ArgumentError(
+            f"{where}: got subgroups ({', '.join(dataset.subgroups)}), which LongICL does not compare. Read the "
+            "data without subgroups"
+        )
     if dataset.clusters is not None:
         raise ArgumentError(
             f"{where}: got rows in clusters (cluster={dataset.clusters.name!r}), which the intervals of LongICL do not "

@@ -39,7 +39,7 @@ from StaICC.metrics.bisection import least_number_where
 
 LEAST_CLUSTERS = 10
 """Fewest clusters of a data set for an interval or a test: the fewest for which coverage and error rates are measured
-(docs/comparing.md)."""
+(docs/error_rates.md)."""
 
 _LARGEST_SHARE = 0.5
 """Least share of the queries with which a single cluster is too large: the others cannot show how it varies."""

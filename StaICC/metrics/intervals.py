@@ -25,7 +25,7 @@ Words of this module:
   still has a variance, as other samples would have events.
 - A *hidden* variance is the part of an assumed variance that the rows of the sample do not show.
 
-`tests/performance/interval_coverage.py` measures the coverage; docs/metrics.md has its table.
+`tests/performance/interval_coverage.py` measures the coverage; docs/error_rates.md has its table.
 """
 
 from __future__ import annotations

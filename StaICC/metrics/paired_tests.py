@@ -40,7 +40,7 @@ cluster here: for clusters of different sizes, nothing would ever be significant
 
 **Computation.** Nothing is drawn at random: the probabilities are contour integrals (see
 :func:`_probability_not_positive`), in which few values replace the many steps in the middle (:func:`condensed`).
-``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/comparing.md`` has the tables.
+``tests/performance/comparison.py`` measures type I error, power and coverage; ``docs/error_rates.md`` has the tables.
 
 Sources:
     Gaffke 2005, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative variable",

@@ -268,12 +268,15 @@ class DatasetDetails(SavedRecord):
     clusters: tuple[int, ...] | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
     """Number of the cluster of each test row, where rows are not independent: rows with the same number share a
     document, a topic or a duplicate. Without it, rows are assumed to be independent."""
+    subgroups: Mapping[str, tuple[str, ...]] | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
+    """For each column of subgroups of a user's data set the subgroup of each test row: comparisons divide the rows."""
 
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for a condition whose fields contradict each other."""
         for record in self.conditions:
             self._check_condition(record, f"{where}, condition {record.name!r:.60}")
             self._check_clusters(record, f"{where}, condition {record.name!r:.60}")
+            self._check_subgroups(record, f"{where}, condition {record.name!r:.60}")
         self._check_condition_names(where)
         self._check_label_mass(where)
         self._check_dropped(where)
@@ -291,6 +294,15 @@ class DatasetDetails(SavedRecord):
                 raise SchemaError(f"{where} has the label index {label}, expected 0 to {len(self.labels) - 1}")
         if record.scores is not None:
             _numbers(record.scores)
+
+    def _check_subgroups(self, record: ConditionRecord, where: str) -> None:
+        """Raise a SchemaError for a test row that has no subgroup, in a column of subgroups."""
+        for name, groups in (self.subgroups or {}).items():
+            for row in record.rows:
+                if not 0 <= row < len(groups):
+                    raise SchemaError(
+                        f"{where} has the test row {row}, but there are subgroups {name!r:.60} of {len(groups)} rows"
+                    )
 
     def _check_clusters(self, record: ConditionRecord, where: str) -> None:
         """Raise a SchemaError for a test row that has no cluster, in a data set whose rows have clusters."""

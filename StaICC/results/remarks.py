@@ -17,6 +17,7 @@ from StaICC.results.experiment_table import experiment_notes
 from StaICC.results.interval_scope import scope_notes
 from StaICC.results.left_out import LEFT_OUT_NOTE
 from StaICC.results.protocol import ResultLike
+from StaICC.results.score_names import name_in_notes
 
 _MAX_NAMES = 3
 """Largest number of data sets that a remark names; more are counted."""
@@ -77,7 +78,9 @@ def _dropped_demonstrations(details: DatasetDetails) -> str:
 def _dataset_notes(result: ResultLike, dataset: str) -> list[str]:
     """Return the notes about one data set: undefined scores, shortened prompts, and what the checks found."""
     details = result.details[dataset]
-    notes = [f"{metric} is undefined: {reason}" for metric, reason in details.missing.items()]
+    notes = []
+    for key, reason in details.missing.items():
+        notes.append(f"{name_in_notes(key, result.benchmark)} is undefined: {reason}")
     if details.dropped:
         notes.append(_dropped_demonstrations(details))
     for note in details.notes:
@@ -98,8 +101,8 @@ def _notes_by_dataset(result: ResultLike) -> list[str]:
         for note in _dataset_notes(result, dataset):
             datasets_by_note.setdefault(note, []).append(dataset)
     if len(result.details) > 1:
-        for metric, reason in result.means.missing.items():
-            note = f"interval of {metric} is undefined: {reason}"
+        for key, reason in result.means.missing.items():
+            note = f"interval of {name_in_notes(key, result.benchmark)} is undefined: {reason}"
             datasets_by_note.setdefault(note, []).append("mean")
     return [f"{_names_or_count(datasets)}: {note}" for note, datasets in datasets_by_note.items()]
 

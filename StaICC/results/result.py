@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from StaICC.arguments import known_name
+from StaICC.benchmark_names import class_name
 from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import ArgumentError, SchemaError, unknown_key
 from StaICC.files.json_reading import hints_of, read_value
@@ -419,7 +420,7 @@ class ResultGroup(_Saved):
         benchmarks = []
         for result in self.results():
             blocks_of_results.append(result_blocks(result))
-            benchmarks.append(result.benchmark)
+            benchmarks.append(class_name(result.benchmark))
         groups, shared = shared_lines(blocks_of_results, names=benchmarks)
 
         blocks: list[Block] = []

@@ -8,12 +8,13 @@ from typing import Any
 
 from StaICC import benchmark_names
 from StaICC.layout import Block, Line, TextTable
-from StaICC.metrics.scores import BASELINE_KEYS, SCORES
+from StaICC.metrics.scores import BASELINE_KEYS
 from StaICC.numerics import mean
 from StaICC.results.cells import cell_text, figure_text
 from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.protocol import ResultLike
 from StaICC.results.remarks import is_warning, remarks
+from StaICC.results.score_names import column_head, slope_head
 
 _SENSITIVITY = "sensitivity."
 """How the keys of regression lines begin: slopes of metrics over conditions."""
@@ -102,13 +103,10 @@ def _shared_left_out(columns: Sequence[_ScoreColumn]) -> tuple[int, ...] | None:
 def _column_head(column: _ScoreColumn, benchmark: str) -> str:
     """Return the head of the column of a score."""
     metric = column.metric
-    head = metric
-    if metric in SCORES and SCORES[metric].head:
-        head = SCORES[metric].head
     is_slope = metric != column.key
     if is_slope and benchmark == benchmark_names.GLER:
-        return f"slope of {head}"
-    return head
+        return slope_head(metric)
+    return column_head(metric)
 
 
 def _score_cells(column: _ScoreColumn, with_left_out: bool) -> list[str]:
@@ -268,7 +266,7 @@ def result_blocks(result: ResultLike) -> list[Block]:
     if not rows:
         head, rows = result_rows(result)
 
-    blocks: list[Block] = [Line(result.benchmark, "title"), TextTable(head, rows)]
+    blocks: list[Block] = [Line(benchmark_names.class_name(result.benchmark), "title"), TextTable(head, rows)]
     for remark in remarks(result):
         if is_warning(remark):
             blocks.append(Line(remark, "warning"))

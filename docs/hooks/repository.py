@@ -18,7 +18,7 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 from mkdocs.plugins import get_plugin_logger
 
-__all__ = ["TOP", "RepositoryLinks", "draw", "formulas"]
+__all__ = ["TOP", "RepositoryLinks", "draw", "enlarge", "formulas"]
 
 ROOT = Path(__file__).parents[2]
 log = get_plugin_logger("repository")
@@ -33,6 +33,7 @@ TOP = {
 FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<kind>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', flags=re.DOTALL
 )
+PICTURE = re.compile(r'<img alt="[^"]*" src="(?P<path>[^":]+\.webp)"\s*/?>')
 DRAWING = re.compile(r'<img alt="(?P<alt>[^"]*)" src="(?P<path>[^":]+\.svg)"\s*/?>')
 PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
 """How many parts an element of MathML must have; the converter writes what it is given."""
@@ -117,3 +118,8 @@ def draw(page: str, text: str) -> str:
         return drawing.replace("<svg ", f'<svg role="img" aria-label="{found["alt"]}" ', 1)
 
     return DRAWING.sub(drawn, text)
+
+
+def enlarge(text: str) -> str:
+    """Make each screenshot a link to its file, so that a click shows it in full size."""
+    return PICTURE.sub(r'<a href="\g<path>" title="Show in full size">\g<0></a>', text)

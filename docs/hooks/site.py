@@ -7,6 +7,7 @@ and nothing else. In the navigation, ``FOLDER/*`` selects the generated pages of
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Callable
@@ -57,6 +58,29 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
+EXAMPLES = (
+    *("quickstart", "batched_inference", "compare_two_models", "two_real_models", "calibration"),
+    *("demonstration_selection", "adding_a_method", "noisy_channel", "long_icl", "leaderboard", "tiny_model"),
+)
+"""The examples in the order of learning."""
+
+
+def _place_in_order(place: str) -> int:
+    """Return the position of an example in the navigation; one that is not listed comes last."""
+    name = Path(place).stem
+    return EXAMPLES.index(name) if name in EXAMPLES else len(EXAMPLES)
+
+
+def _title_of_example(path: Path) -> str:
+    """Return the title of an example: its first heading, or the first sentence of its docstring."""
+    source = path.read_text(encoding="utf-8")
+    heading = re.search(r"^# # (.+)$", source, flags=re.MULTILINE)
+    if heading:
+        return heading[1]
+    docstring = ast.get_docstring(ast.parse(source)) or path.stem
+    return docstring.split("\n")[0].rstrip(".")
+
+
 def _fenced(source: str, language: str = "python") -> str:
     fence = "`" * (3 + max((len(run) for run in re.findall("`+", source)), default=0))
     return f"{fence}{language}\n{source.strip()}\n{fence}\n"
@@ -70,7 +94,7 @@ def _example(path: Path) -> str:
     if output.exists():
         where += f"\n\n## Output\n\n{_fenced(output.read_text(encoding='utf-8'), 'text')}"
     if "# %%" not in source:
-        return f"# {path.stem}\n\n{_fenced(source)}\n\n{where}"
+        return f"# {_title_of_example(path)}\n\n{_fenced(source)}\n\n{where}"
     parts = []
     for cell in re.split(r"^# %%", source, flags=re.MULTILINE)[1:]:  # before the first is the notebook's header
         kind, _, body = cell.partition("\n")
@@ -83,13 +107,16 @@ def _example(path: Path) -> str:
 
 def _generated() -> dict[str, tuple[str, str]]:
     examples = {
-        path.relative_to(ROOT).with_suffix(".md").as_posix(): (path.stem, _example(path))
+        path.relative_to(ROOT).with_suffix(".md").as_posix(): (_title_of_example(path), _example(path))
         for path in sorted((ROOT / "examples").rglob("*.py"))
     }
-    top = {
-        place: (Path(place).stem, (ROOT / file).read_text(encoding="utf-8")) for file, place in repository.TOP.items()
-    }
-    return {**data_set_pages.pages(), **api_pages.pages(), **examples, **top}
+    top = {}
+    for file, place in repository.TOP.items():
+        content = (ROOT / file).read_text(encoding="utf-8")
+        top[place] = (content.split("\n")[0].removeprefix("# "), content)
+    pages = {**data_set_pages.pages(), **api_pages.pages(), **examples, **top}
+    in_order = sorted((place for place in pages if place.startswith("examples/")), key=_place_in_order)
+    return {place: pages[place] for place in [*in_order, *pages]}
 
 
 PAGES: dict[str, tuple[str, str]] = {}
@@ -144,7 +171,7 @@ def _search_boost(place: str) -> float:
     if place.startswith("api/") or place in ("changelog.md", "contributing.md", "architecture.md"):
         return 0.0002
     # A tutorial has the words of the guides that it leads through.
-    if place.startswith(("examples/", "data_sets/")) or place == "lm_eval_runs.md":
+    if place.startswith(("examples/", "data_sets/")) or place in ("lm_eval_runs.md", "error_rates.md"):
         return 0.2
     return 1.0
 
@@ -166,7 +193,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Called by MkDocs when a page has become HTML: puts formulas and drawings in."""
-    return repository.draw(page.file.src_uri, repository.formulas(page.file.src_uri, html))
+    html = repository.formulas(page.file.src_uri, html)
+    html = repository.draw(page.file.src_uri, html)
+    return repository.enlarge(html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -116,6 +116,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_evaluation(folder / "out" / f"{name}_model", tasks, model=name)
     for name in ("a", "b"):
         (folder / f"{name}.csv").write_text("row,score\n" + "".join(f"{row},{row}\n" for row in range(9)), "utf-8")
+    (folder / "run.toml").write_text('benchmark = "normal"\ndatasets = ["mini"]\n', "utf-8")
     (folder / "logged").mkdir()
     with (folder / "logged" / "samples_staicc_normal_mini_2026.jsonl").open("w", encoding="utf-8") as file:
         for query in asked:

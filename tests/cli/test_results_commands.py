@@ -185,7 +185,7 @@ def test_compare_by_label_and_by_several_metrics(staicc: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--by", "labels"], "labels"),
+        (["--by", "labels"], "there is no column 'labels'. There are: label"),
         (["--by", "label", "--margin", "0.01"], "--margin: it is about all test rows"),
         (["--by", "label", "--format", "csv"], "--format: got csv with --by, expected one of text, markdown, latex"),
         (["--metric", "accuracy", "--metric", "accuracy"], "expected two or more names, each once"),

@@ -83,7 +83,7 @@ def test_the_interval_of_the_mean_brier_score_is_that_of_its_range() -> None:
 def test_nll_has_no_interval_and_the_reason_is_given(results: dict[str, Result]) -> None:
     result = results["ppm"]
     assert "nll" not in result.details["mini"].intervals
-    assert "interval of nll is undefined: it has no largest value" in str(result)
+    assert "interval of NLL is undefined: it has no largest value" in str(result)
     sample = Sample([0, 1], [0, 1], 2, 2)
     withheld = STATISTICS["nll"].interval(sample, [[0.5, 0.5]] * 2, 0.95)
     assert isinstance(withheld, NoInterval)

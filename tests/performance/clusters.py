@@ -3,7 +3,7 @@
 The logit of a correct prediction is a constant plus an effect of the cluster, which is normal with standard deviation
 sd, of each run its own. In half of the rows of a cluster with sd > 0, the true label is that of the cluster. Unequal
 sizes are exponential with the mean that is stated. Run with --all for all cells of accuracy, or --metrics for the other
-metrics (slow), or --rare for clusters of a rare kind; the tables are in docs/comparing.md.
+metrics (slow), or --rare for clusters of a rare kind; the tables are in docs/error_rates.md.
 """
 
 import argparse

@@ -467,7 +467,7 @@ def test_the_other_tables(name: str, first: str, make_model: Any) -> None:
             value, low, high = numbers(cell)
             assert low - 1e-3 <= value <= high + 1e-3
     lines = str(result).split("\n")
-    assert lines[0] == result.benchmark
+    assert lines[0] == name
     printed_warnings = [f"WARNING: {warning}" for warning in result.warnings]
     assert lines[-1 - len(printed_warnings) :] == [str(result.signature), *printed_warnings]
 
@@ -477,7 +477,23 @@ def test_what_is_undefined_is_a_dash_with_its_reason() -> None:
     _, ((*_, likelihood, f1, ece),) = result_rows(result)
     assert (likelihood, ece) == ("-", "-")
     assert re.match(r"0\.\d{4}", f1)
-    assert "mini: averaged_truelabel_likelihood is undefined: the predictions are bare labels" in str(result)
+    assert "mini: likelihood is undefined: the predictions are bare labels" in str(result)
+
+
+def test_notes_have_the_words_of_the_columns() -> None:
+    """Every score that a note is about has a column with that name; conditions and intervals are said in addition."""
+    result = StaICC.GLER(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
+    head, _ = result_rows(result)
+    notes = re.findall(r"^mini: (?:interval of )?(.+?)(?: \(condition \d\))? is undefined", str(result), re.MULTILINE)
+    assert {"likelihood", "slope of likelihood", "slope of macro F1"} <= {*notes}
+    assert {f"slope of {note.removeprefix('slope of ')}" for note in notes} <= {*head}
+
+
+def test_titles_have_the_names_of_the_classes() -> None:
+    parts = StaICC.TripletBias(datasets=["mini"], limit=3)(lambda prompt, label_space: 0)
+    titles = [line for line in str(parts).splitlines() if line.endswith("Bias")]
+    assert titles == ["ContextualBias", "DomainBias", "PosteriorBias"]
+    assert all(hasattr(StaICC, title) for title in titles)
 
 
 @pytest.mark.parametrize(

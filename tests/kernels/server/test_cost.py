@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,6 +190,56 @@ def test_the_command_sends_nothing(server: Server, capsys: pytest.CaptureFixture
     assert server.requests == []
     assert main([*words, "--probe-seconds", "0.1"]) == 0
     assert len(server.requests) > 0
+
+
+MANY_LABELS = "--data many.csv --text text --label label --limit 2"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "normal --datasets mini --limit 2",
+        "normal --datasets mini --limit 2 --k 0,2",
+        "normal --datasets mini --limit 2 --store run.sqlite",
+        "normal --datasets mini --limit 2 --method contextual-calibration",
+        "normal --datasets mini --limit 2 --method batch-calibration",
+        "normal --datasets mini --limit 2 --method all --calibration-number 8",
+        "suite --datasets mini --limit 2",
+        "diagnosis --datasets mini --limit 2 --method domain-calibration",
+        "generalisation --datasets mini --limit 2",
+        f"long-icl {MANY_LABELS} --experiment order --levels 2 --shots 2",
+        f"long-icl {MANY_LABELS} --rounds 1",
+    ],
+)
+@pytest.mark.parametrize("scoring", ["text", "top-logprobs", "prompt-logprobs"])
+@pytest.mark.usefixtures("paid")
+def test_no_command_sends_a_request_to_forecast_its_cost(
+    server: Server,
+    words: str,
+    scoring: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No request, no key, no network: also for methods, groups, several k, a store and LongICL."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    rows = [f"message {number},kind {number % 25:02}" for number in range(500)]
+    (tmp_path / "many.csv").write_text("\n".join(["text,label", *rows]) + "\n", "utf-8")
+    model = f"openai:{server.url}#words;scoring={scoring}"
+    status = main(["run", *words.split(), "--dry-run", "--prices", "0.25", "1", "--currency", "EUR", "--model", model])
+    shown = capsys.readouterr()
+    assert server.requests == []
+    assert not (tmp_path / "run.sqlite").exists()
+    if status == 2 and scoring == "text":
+        assert "--method" in words  # a method needs label scores
+        return
+    assert status == 0, shown.err
+    cost = next(line for line in shown.out.splitlines() if line.startswith("cost "))
+    assert cost.endswith(" EUR")
+    amount = float(cost.split()[-2].replace(",", ""))
+    assert amount > 0
+    assert "tokenizer       estimate of 4 bytes a token" in shown.out
 
 
 def test_a_function_of_the_user_that_declares_its_requests_paid() -> None:

@@ -1,0 +1,1 @@
+"""Run files: the options of ``run`` in a TOML file."""

@@ -1,0 +1,214 @@
+"""Running a run file: options of the command line replace those of the file; a sweep is one run after the other."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from StaICC.cli.output import STDOUT
+from StaICC.cli.parser import Parser
+from StaICC.cli.run import check_arguments, run
+from StaICC.cli.run_files.keys import SWEEP, RunFileKey, run_file_keys
+from StaICC.cli.run_files.reading import RunFile, read_run_file
+from StaICC.errors import ArgumentError
+from StaICC.safe_text import one_line
+
+_OUTPUT_FILES = ("json", "records")
+"""Arguments that name a file; each run of a sweep has its own."""
+
+_NAME_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A run of a run file."""
+
+    args: argparse.Namespace
+    """Its arguments."""
+    setting: Mapping[str, Any]
+    """The values of the sweep; empty without one."""
+
+
+def run_of_file(words: Sequence[str], make_parser: Callable[[], Parser]) -> int:
+    """Run what a run file says.
+
+    Args:
+        words: The words after ``run``, with ``--config FILE``.
+        make_parser: Makes a new parser of ``run``.
+
+    Returns:
+        The exit status: the largest of those of the runs.
+
+    Raises:
+        StaICCError: The file or an option is invalid, or a run failed. The results of the runs before it are saved.
+    """
+    runs = plan_runs(words, make_parser)
+    status = 0
+    for number, planned in enumerate(runs, start=1):
+        if len(runs) > 1:
+            setting = ", ".join(f"{name} = {_value_text(value)}" for name, value in planned.setting.items())
+            print(one_line(f"run {number} of {len(runs)}: {setting}"), file=sys.stderr)
+        status = max(status, run(planned.args) or 0)
+    return status
+
+
+def plan_runs(words: Sequence[str], make_parser: Callable[[], Parser]) -> list[PlannedRun]:
+    """Return the runs of a run file, all of them checked; arguments as for :func:`run_of_file`."""
+    parser = make_parser()
+    path, other_words = _take_config(words, parser)
+    given = make_parser().parse_given(other_words)
+    file = read_run_file(path, parser)
+    file, replaced = _without_given(file, given, run_file_keys(parser))
+    for name in replaced:
+        print(one_line(f"{path}: {name} is replaced by the command line"), file=sys.stderr)
+
+    combinations = file.combinations()
+    names = _distinct_names(combinations)
+    runs = []
+    for setting, name in zip(combinations, names, strict=True):
+        args = _arguments(file, setting, given, parser)
+        try:
+            if file.sweep:
+                _name_outputs(args, name)
+            check_arguments(args)
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: {error}") from None
+        runs.append(PlannedRun(args, setting))
+    return runs
+
+
+def names_run_file(words: Sequence[str]) -> bool:
+    """Return whether words of the command line have the option ``--config``."""
+    return any(word == "--config" or word.startswith("--config=") for word in words)
+
+
+def _take_config(words: Sequence[str], parser: Parser) -> tuple[str, list[str]]:
+    """Return the value of ``--config``, and the other words."""
+    paths = []
+    other_words = []
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
+        option, equals, value = word.partition("=")
+        if option != "--config":
+            other_words.append(word)
+            continue
+        if not equals and remaining and not remaining[0].startswith("--"):
+            value = remaining.pop(0)
+        if not value:
+            parser.error("argument --config: got no value, expected a file such as run.toml")
+        paths.append(value)
+    if len(paths) > 1:
+        parser.error(f"argument --config: got {' and '.join(paths)}, expected one file. Run each by itself")
+    return paths[0], other_words
+
+
+def _without_given(
+    file: RunFile, given: Mapping[str, Any], keys: Mapping[str, RunFileKey]
+) -> tuple[RunFile, list[str]]:
+    """Return a run file without the keys that the command line replaces, and their names.
+
+    Options of a model or method are replaced one by one; all of them if the command line names the model or method.
+
+    Args:
+        file: The run file.
+        given: The arguments of the command line.
+        keys: The keys of run files.
+    """
+    values = dict(file.values)
+    replaced = []
+    for name, key in keys.items():
+        if name not in file.values and name not in file.sweep:
+            continue
+        is_given = key.action.dest in given
+        if key.is_table and key.table_of not in given:
+            if is_given and isinstance(values.get(name), Mapping):
+                given_names = {text.partition("=")[0].replace("-", "_") for text in given[key.action.dest]}
+                kept = {option: value for option, value in values[name].items() if option not in given_names}
+                replaced += [f"{name}.{option}" for option in values[name] if option not in kept]
+                values[name] = kept
+            elif is_given:
+                replaced.append(name)
+        elif is_given or key.table_of in given:
+            replaced.append(name)
+    return RunFile(file.path, values, file.sweep).without(replaced), replaced
+
+
+def _arguments(
+    file: RunFile, setting: Mapping[str, Any], given: Mapping[str, Any], parser: Parser
+) -> argparse.Namespace:
+    """Return the arguments of a run: those of the command line, then of the sweep and of the file, then the defaults.
+
+    Args:
+        file: The run file, without what the command line replaces.
+        setting: The values of the sweep.
+        given: The arguments of the command line.
+        parser: The parser of ``run``.
+    """
+    args = parser.parse_args([_any_benchmark(parser)])  # the defaults
+    args.benchmark = None
+    file.apply({**file.values, **setting}, parser, args)
+    for name, value in given.items():
+        is_table_with_rest = name in ("model_option", "method_option")
+        if is_table_with_rest:
+            value = [*getattr(args, name), *value]
+        setattr(args, name, value)
+    if args.benchmark is None:
+        raise ArgumentError(f'{file.path}: the benchmark is missing. Write a line such as: benchmark = "normal"')
+    return args
+
+
+def _any_benchmark(parser: Parser) -> str:
+    """Return the name of a benchmark, with which the parser returns its defaults."""
+    for action in parser.arguments():
+        if action.dest == "benchmark" and action.choices is not None:
+            return str(next(iter(action.choices)))
+    raise ValueError("the command has no benchmark")
+
+
+# The names of the results of a sweep.
+
+
+def _distinct_names(combinations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a name for each setting of a sweep, as a part of file names; no two are equal if case is ignored."""
+    names: list[str] = []
+    for setting in combinations:
+        words = [f"{name}-{_value_text(value)}" for name, value in setting.items()]
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", "_".join(words))[:_NAME_LENGTH].strip(".-")
+        name = stem
+        number = 2
+        while name.casefold() in [other.casefold() for other in names]:
+            name = f"{stem}_{number}"
+            number += 1
+        names.append(name)
+    return names
+
+
+def _value_text(value: object) -> str:
+    """Return a value of a sweep as it is shown, and as it is in file names."""
+    if isinstance(value, list):
+        return "+".join(map(_value_text, value))
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={_value_text(option)}" for name, option in value.items())
+    return str(value)
+
+
+def _name_outputs(args: argparse.Namespace, name: str) -> None:
+    """Add the name of a setting to the names of the files that a run writes.
+
+    Raises:
+        ArgumentError: Results of a sweep cannot be printed as JSON, since they would follow each other.
+    """
+    args.setting = name
+    for argument in _OUTPUT_FILES:
+        path: Path | None = getattr(args, argument)
+        if path is None:
+            continue
+        if str(path) == STDOUT:
+            raise ArgumentError(f"--{argument}: got {STDOUT} with a [{SWEEP}], expected a file: each run has its own")
+        setattr(args, argument, path.with_name(f"{path.stem}_{name}{path.suffix}"))

@@ -1,0 +1,131 @@
+"""The model of a saved result as settings of a run file: its name, its options, the form of its replies."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from StaICC.cli.model_options import shown_model
+from StaICC.cli.run_files.keys import FILL_IN
+from StaICC.cli.run_files.settings import Settings
+from StaICC.errors import ArgumentError
+from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
+from StaICC.results.predictor import GIVEN, Predictor
+from StaICC.results.result import Result
+
+_KINDS_WITH_FILES = ("hf", "vllm", "llama")
+"""The kinds of models whose name may be a folder or file; results have it without the folders above it."""
+
+_TEXT_PREFIX = "text "
+"""How the settings of a local model that generates text begin in the provenance."""
+
+
+def model_settings(result: Result) -> Settings:
+    """Return the settings of the model that predicted a result.
+
+    Args:
+        result: The result.
+
+    Raises:
+        ArgumentError: Its predictions are those of several models, or were given instead of a model.
+    """
+    predictors = result.provenance.predictors
+    if not predictors:
+        raise ArgumentError(f"{result.benchmark}: the result does not record its model, so no run file repeats it")
+    if any(GIVEN in predictor.who for predictor in predictors):
+        raise ArgumentError(
+            f"{result.benchmark}: the predictions were given, so no run repeats them. Score them again with: "
+            "python -m StaICC score"
+        )
+    if len(predictors) > 1:
+        raise ArgumentError(
+            f"{result.benchmark}: {len(predictors)} models predicted the data sets, and run takes one. Repeat the "
+            "result in Python"
+        )
+    predictor = predictors[0]
+    settings = Settings()
+    model = _model_of(predictor, settings)
+    settings.values["model"] = model
+    if predictor.name is not None and predictor.name != shown_model(model):
+        settings.values["model_name"] = predictor.name
+    settings.values["model_option"] = _options_of(model, predictor)
+    _add_reply_settings(predictor, settings)
+    return settings
+
+
+def _model_of(predictor: Predictor, settings: Settings) -> str:
+    """Return the value of ``model`` in a run file.
+
+    Args:
+        predictor: The model in the provenance.
+        settings: Gets a remark about what is to be filled in.
+    """
+    kernel = predictor.who.get("kernel", "")
+    if kernel.startswith("endpoint") and "server" in predictor.who:
+        return f"openai:{predictor.who['server']}#{predictor.who['model']}"
+    if predictor.who.get("model") == "ppm":
+        return "ppm"
+
+    name = predictor.name or ""
+    kind, _, argument = name.partition(":")
+    if kind not in KERNELS:
+        what = f"the function {predictor.who['function']}" if "function" in predictor.who else predictor.label
+        settings.remarks.append(
+            f"Fill in the model, as after --model: {what}. A function is named as package.module:name"
+        )
+        return FILL_IN
+    if kind in _KINDS_WITH_FILES and "/" not in argument:
+        settings.remarks.append(
+            f"If the model {name} is a folder or file, write its path: results have the last part of a path only"
+        )
+    return name
+
+
+def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
+    """Return the options of a model that its provenance records and that are not the default.
+
+    Args:
+        model: The value of ``model``.
+        predictor: The model in the provenance.
+    """
+    kind = model.partition(":")[0]
+    if kind not in KERNELS:
+        return {}
+    recorded = {**predictor.who, **predictor.how}
+    options = {}
+    for option in declared_options(KERNELS.find(kind).value):
+        text = recorded.get(option.name)
+        if text is None:
+            continue
+        if option.type.removesuffix(" | None") in ("int", "float"):
+            text = text.partition(" (")[0]  # what the kernel derives from the number follows in brackets
+        if text != str(option.default):
+            options[option.name] = _option_value(option, text)
+    return options
+
+
+def _option_value(option: OptionFact, text: str) -> Any:
+    """Return the value of an option in the type that TOML has for it; the provenance has it as text."""
+    value_type = option.type.removesuffix(" | None")
+    try:
+        if value_type == "bool":
+            return {"True": True, "False": False}[text]
+        if value_type == "int":
+            return int(text)
+        if value_type == "float":
+            return float(text)
+    except (KeyError, ValueError):
+        pass  # such as None, which is a text in a run file as well
+    return text
+
+
+def _add_reply_settings(predictor: Predictor, settings: Settings) -> None:
+    """Add how a local model generates text; nothing if it scores labels."""
+    max_tokens = predictor.how.get(f"{_TEXT_PREFIX}max_new_tokens")
+    if max_tokens is None:
+        return
+    settings.values["answers"] = "text"
+    settings.values["max_tokens"] = int(max_tokens)
+    stop = ast.literal_eval(predictor.how.get(f"{_TEXT_PREFIX}stop", "[]"))
+    if stop:
+        settings.values["stop"] = list(stop)

@@ -1,0 +1,346 @@
+"""The run file that repeats a saved result, from the settings that the result records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from StaICC import benchmark_names
+from StaICC.benchmarks.builtin import BENCHMARKS
+from StaICC.benchmarks.race import LIKELIHOOD, RACE
+from StaICC.cli.parser import Parser
+from StaICC.cli.run_files.keys import FILL_IN, run_file_keys
+from StaICC.cli.run_files.recorded_model import model_settings
+from StaICC.cli.run_files.settings import Settings
+from StaICC.datasets.catalogue import names
+from StaICC.errors import ArgumentError
+from StaICC.files.output import StrPath
+from StaICC.kernels.registry import read_json_or_text
+from StaICC.long_icl.experiments import Experiment
+from StaICC.long_icl.options import ALL_ROUNDS, default_limit, default_parsing
+from StaICC.methods.catalogue import TABLE_2
+from StaICC.methods.table import OF_METHODS, OF_SHOTS
+from StaICC.registry import fold
+from StaICC.results.files import read_result_file
+from StaICC.results.result import Result, ResultGroup, load
+from StaICC.version import __version__
+
+_DIGEST = re.compile("[0-9a-f]{12}")
+"""What a method has in the place of an option that is no number and no word."""
+
+_HELMET_LIMIT = 500
+_HELMET_LENGTHS = [8192, 16384, 32768, 65536, 131072]
+_HELMET_SHARE = 0.85
+
+
+def settings_of_file(path: StrPath, parser: Parser) -> Settings:
+    """Return the settings that repeat a saved result, without defaults, in the order of the options.
+
+    Args:
+        path: The file of the result.
+        parser: The parser of ``run``.
+
+    Raises:
+        ArgumentError: No run file repeats the result; the message says why.
+        SchemaError: The file is no saved result.
+    """
+    result = load(path)
+    parts = list(result.results())
+    if not parts:
+        raise ArgumentError(f"{path}: the group has no results, so there is nothing to repeat")
+    if isinstance(result, ResultGroup):
+        skipped = list(read_result_file(path).get("skipped") or ())
+        settings = _settings_of_group(result, skipped)
+    else:
+        settings = _settings_of_result(result, [result])
+    return _in_order(settings, parser)
+
+
+def _in_order(settings: Settings, parser: Parser) -> Settings:
+    """Return settings without defaults, in the order of the options, with the remarks of every run file first."""
+    defaults = {}
+    for name, key in run_file_keys(parser).items():
+        defaults[name] = False if key.is_switch else parser.get_default(key.action.dest)
+    defaults["model"] = None
+    values = settings.without_defaults(defaults)
+    ordered = {name: values[name] for name in defaults if name in values}
+    remarks = [f"Repeats a result, as StaICC {__version__} reads it: python -m StaICC run --config FILE"]
+    return Settings(ordered, [*remarks, *settings.remarks])
+
+
+# Groups.
+
+
+def _settings_of_group(group: ResultGroup, skipped: Sequence[str]) -> Settings:
+    """Return the settings of a group: of benchmarks, of methods, or of several k.
+
+    Args:
+        group: The group.
+        skipped: The parts that the run left out.
+    """
+    parts = list(group.results())
+    if group.name == RACE.name:
+        raise ArgumentError("the result is a race of two models. Repeat it with: python -m StaICC race")
+    if group.name == OF_SHOTS.name:
+        settings = _settings_of_result(parts[0], parts)
+        names_of_parts = [*group, *skipped]
+        settings.values["k"] = ",".join(name.removeprefix("k=") for name in names_of_parts)
+        return settings
+    if group.name == OF_METHODS.name:
+        return _settings_of_methods(group, skipped)
+    return _settings_of_result(parts[0], parts, group_name=group.name)
+
+
+def _settings_of_methods(group: ResultGroup, skipped: Sequence[str]) -> Settings:
+    """Return the settings of a run with several methods.
+
+    Raises:
+        ArgumentError: They are not those of ``--method all``.
+    """
+    first_part = next(iter(group.values()))
+    group_name = first_part.name if isinstance(first_part, ResultGroup) else ""
+    methods_of_all = {name.removesuffix("_centroid") for name in TABLE_2}
+    methods = {name.partition("@")[0].removesuffix("_centroid") for name in [*group, *skipped]}
+    if methods != methods_of_all:
+        listed = ", ".join(group)
+        raise ArgumentError(
+            f"the group has the methods {listed}, and a run has one method, or all of Table 2. Run each, with "
+            "method = [...] under [sweep]"
+        )
+    parts = list(group.results())
+    settings = _settings_of_result(parts[0], list(first_part.results()), group_name)
+    settings.values["method"] = "all"
+    method_options: dict[str, Any] = {}
+    for part in parts:
+        of_method = _method_settings(part)
+        for name in ("method_variant", "calibration_number"):
+            if name in of_method:
+                settings.values[name] = of_method[name]
+        method_options |= of_method.get("method_option", {})
+    settings.values["method_option"] = method_options
+    return settings
+
+
+# One result.
+
+
+def _settings_of_result(result: Result, parts: Sequence[Result], group_name: str = "") -> Settings:
+    """Return the settings of a result.
+
+    Args:
+        result: The result, or the first part of a group.
+        parts: All results that have these settings, with the options of their benchmarks.
+        group_name: The name of the group of benchmarks; empty for a benchmark.
+    """
+    if result.samples:
+        raise ArgumentError("the result was read from logs of another harness, so no run of StaICC repeats it")
+    if not result.arguments:
+        raise ArgumentError(f"{result.benchmark}: the result does not record the arguments of its benchmark")
+    _refuse_other_changes(parts)
+    settings = model_settings(result)
+    settings.values["benchmark"] = _benchmark_name(group_name or result.benchmark, result)
+    settings.values |= _method_settings(result)
+    if not result.complete:
+        settings.values["on_error"] = "collect"
+    _add_data(result, settings)
+    if result.benchmark == benchmark_names.LONG_ICL:
+        settings.values |= _long_icl_settings(result)
+    elif result.benchmark == benchmark_names.HELMET:
+        settings.values |= _helmet_settings(result)
+    else:
+        settings.values |= _classification_settings(parts)
+        _add_metrics(result, settings)
+    settings.values |= _statistics_settings(result)
+    return settings
+
+
+def _refuse_other_changes(parts: Sequence[Result]) -> None:
+    """Refuse results with settings that are no options of ``run``.
+
+    Raises:
+        ArgumentError: There is such a setting.
+    """
+    for part in parts:
+        changed = list(part.arguments.get("changed", ()))
+        demonstrations = part.arguments.get("demonstrations", "default")
+        if demonstrations not in ("default", part.arguments.get("sampler")):
+            changed.append(f"demonstrations ({demonstrations})")
+        if changed:
+            raise ArgumentError(
+                f"{part.benchmark}: changed in Python: {', '.join(changed)}. Run has no option for it, so repeat the "
+                "result in Python"
+            )
+        if part.stopping is not None and part.stopping.rule != "precision":
+            raise ArgumentError("the result is a part of a race of two models. Repeat it with: python -m StaICC race")
+
+
+def _benchmark_name(name: str, result: Result) -> str:
+    """Return the name of a benchmark on the command line.
+
+    Raises:
+        ArgumentError: The benchmark is the user's own.
+    """
+    if fold(name) in BENCHMARKS.folded:
+        return BENCHMARKS.folded[fold(name)]
+    if BENCHMARKS.knows(name):
+        return name
+    recorded = result.signature.fields.get("benchmark") or name
+    raise ArgumentError(f"there is no benchmark {recorded!r} here. Install its plug-in, or repeat the result in Python")
+
+
+def _method_settings(result: Result) -> dict[str, Any]:
+    """Return the method with its variant and options, as the provenance records them: words divided by blanks."""
+    if result.provenance.method is None:
+        return {}
+    name, variant, *words = result.provenance.method.split(" ")
+    settings: dict[str, Any] = {"method": name.partition("@")[0], "method_variant": variant}
+    options = {}
+    for word in words:
+        option, _, value = word.partition("=")
+        if option == "n":
+            settings["calibration_number"] = int(value)
+        elif _DIGEST.fullmatch(value):
+            options[option] = FILL_IN  # the value is not recorded, only its digest
+        else:
+            options[option] = _word_value(value)
+    settings["method_option"] = options
+    return settings
+
+
+def _word_value(word: str) -> Any:
+    """Return the value of an option of a method in the type that TOML has for it: a number, a truth value or a text."""
+    if word in ("True", "False"):
+        return word == "True"
+    value = read_json_or_text(word)
+    return value if isinstance(value, (int, float)) else word
+
+
+def _add_data(result: Result, settings: Settings) -> None:
+    """Add the data sets, and the file of own data.
+
+    Raises:
+        ArgumentError: There are several files of own data, and run takes one.
+    """
+    recorded_names = list(result.arguments["datasets"])
+    if len(result.files) > 1:
+        raise ArgumentError(
+            f"{result.benchmark}: {len(result.files)} files of own data, and run takes one. Repeat the result in Python"
+        )
+    other_names = [name for name in recorded_names if name not in result.files]
+    if other_names and tuple(recorded_names) != tuple(names()):
+        settings.values["datasets"] = other_names
+    for record in result.files.values():
+        settings.values["data"] = record["file"]
+        settings.values["text"] = list(record["texts"])
+        settings.values["label"] = record["label"]
+        for name in ("encoding", "quoting", "columns", "cluster"):
+            value = record.get(name)
+            settings.values[name] = list(value) if isinstance(value, (list, tuple)) else value
+        settings.remarks.append(
+            f"Write the path of {record['file']}: results have the name of a file only. If its card is not next to it, "
+            "add card"
+        )
+
+
+def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:
+    """Return the arguments of a classification benchmark, with the options of all parts of a group."""
+    arguments = parts[0].arguments
+    settings = {name: arguments[name] for name in ("k", "noisy_channel", "limit", "outputs", "sampler")}
+    if arguments["unparsed"] != "error":
+        settings["unparsed"] = arguments["unparsed"]
+    if len(parts) == 1:
+        settings |= _own_settings(parts[0])
+    stopping = parts[0].stopping
+    if stopping is not None:
+        settings["precision"] = stopping.target
+        settings["score"] = "likelihood" if stopping.score == LIKELIHOOD else None
+    return settings
+
+
+def _own_settings(result: Result) -> dict[str, Any]:
+    """Return the sampler and the options of the task, without those that are the default of the benchmark."""
+    benchmark = BENCHMARKS[_benchmark_name(result.benchmark, result)](datasets=["mini"])
+    defaults = benchmark.arguments()
+    settings: dict[str, Any] = {}
+    for name, value in result.arguments["options"].items():
+        if value != defaults["options"][name]:
+            settings[name] = value
+    sampler = result.arguments["sampler"]
+    settings["sampler"] = None if sampler == defaults["sampler"] else sampler
+    return settings
+
+
+def _add_metrics(result: Result, settings: Settings) -> None:
+    """Add the metrics; functions of the user's own are to be filled in."""
+    recorded = result.arguments["metrics"]
+    settings.values["metrics"] = recorded["set"]
+    own = [name for name in recorded["own"] if name not in recorded["set"].split("+")]
+    if own:
+        settings.values["metrics"] = f"{recorded['set']}+{FILL_IN}"
+        settings.remarks.append(f"Fill in the metrics of your own as package.module:name: {', '.join(own)}")
+
+
+def _statistics_settings(result: Result) -> dict[str, Any]:
+    """Return the options of intervals and baselines; a run that stops early has no other intervals."""
+    statistics = dict(result.arguments["statistics"])
+    settings: dict[str, Any] = {"tried": statistics["tried"], "level": statistics["level"]}
+    if not statistics["intervals"] and result.stopping is None:
+        settings["no_intervals"] = True
+    return settings
+
+
+# Benchmarks with long contexts.
+
+
+def _long_icl_settings(result: Result) -> dict[str, Any]:
+    """Return the arguments of LongICL that are not the default."""
+    arguments = result.arguments
+    recorded_experiment = arguments["experiment"]
+    experiment = None
+    settings: dict[str, Any] = {}
+    if recorded_experiment is not None:
+        experiment = Experiment(**recorded_experiment)
+        settings |= _experiment_settings(experiment, recorded_experiment)
+    elif tuple(arguments["rounds"]) != ALL_ROUNDS:
+        settings["rounds"] = list(arguments["rounds"])
+    settings["limit"] = _limit_setting(arguments["limit"], default_limit(experiment))
+    settings["instruct"] = arguments["instruct"] or None
+    if arguments["parsing"] != default_parsing(experiment, has_own_data=bool(result.files)):
+        settings["parsing"] = arguments["parsing"]
+    if arguments["unparsed"] != "wrong":
+        settings["unparsed"] = arguments["unparsed"]
+    return settings
+
+
+def _experiment_settings(experiment: Experiment, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment with its options that are not the default."""
+    default = Experiment(experiment.name)
+    settings: dict[str, Any] = {"experiment": experiment.name}
+    for name in ("levels", "shots", "seed", "share"):
+        if getattr(experiment, name) != getattr(default, name):
+            value = recorded[name]
+            settings[name] = list(value) if isinstance(value, (list, tuple)) else value
+    return settings
+
+
+def _helmet_settings(result: Result) -> dict[str, Any]:
+    """Return the arguments of HELMET that are not the default."""
+    arguments = result.arguments
+    settings: dict[str, Any] = {"limit": _limit_setting(arguments["limit"], _HELMET_LIMIT)}
+    if list(arguments["lengths"]) != _HELMET_LENGTHS:
+        settings["lengths"] = list(arguments["lengths"])
+    if arguments["share"] != _HELMET_SHARE:
+        settings["share"] = arguments["share"]
+    if arguments["parsing"] != "published":
+        settings["parsing"] = arguments["parsing"]
+    if arguments["unparsed"] != "wrong":
+        settings["unparsed"] = arguments["unparsed"]
+    return settings
+
+
+def _limit_setting(limit: int | None, default: int) -> int | str | None:
+    """Return the value of ``limit``: ``None`` for the default, ``"all"`` for all test rows."""
+    if limit == default:
+        return None
+    return "all" if limit is None else limit

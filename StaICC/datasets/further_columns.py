@@ -1,0 +1,81 @@
+"""Columns of a user's data set that say what its rows share, such as a document or a domain."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from StaICC.datasets.label_values import elements_of, label_text
+from StaICC.datasets.records import Records
+from StaICC.errors import ArgumentError
+
+
+def refuse_label(argument: str, columns: Sequence[str], label: str, where: str) -> None:
+    """Raise an ArgumentError if the label column is among the further columns of an argument.
+
+    Args:
+        argument: The argument, for the message.
+        columns: The columns that it names.
+        label: The name of the label column.
+        where: The file or the object, for the message.
+    """
+    if label not in columns:
+        return
+    if argument == "subgroups":
+        advice = "Subgroups by label need no column"
+    else:
+        advice = (
+            "Name the column that says which rows belong together, such as a document: rows of the same label need not"
+        )
+    raise ArgumentError(f"{where}: {argument}: got the label column {label!r}. {advice}")
+
+
+def columns_to_read(texts: Sequence[str], label: str, further: Sequence[str]) -> list[str]:
+    """Return the columns to read: the texts, the further columns that are no texts, and the label last.
+
+    Args:
+        texts: The names of the text columns.
+        label: The name of the label column.
+        further: The names of the further columns; one that is a text is read once.
+    """
+    other_columns = [name for name in dict.fromkeys(further) if name not in texts]
+    return [*texts, *other_columns, label]
+
+
+def with_further_columns(records: Records, texts: Sequence[str], further: Sequence[str]) -> Records:
+    """Return records with the values of the further columns, which are taken out of the texts.
+
+    Columns are read as texts and label (:func:`columns_to_read`), so the values are behind the texts first.
+
+    Args:
+        records: The records as they were read.
+        texts: The names of the text columns.
+        further: The names of the further columns.
+    """
+    if not further:
+        return records
+    names_read = [*texts, *[name for name in dict.fromkeys(further) if name not in texts]]
+    values_by_column = {}
+    for name in dict.fromkeys(further):
+        position = names_read.index(name)
+        values_by_column[name] = [values[position] for values, _ in records.rows]
+    rows = [(tuple(values[: len(texts)]), label) for values, label in records.rows]
+    columns = [name for name in records.columns if name in texts or name not in further]
+    file = records.file
+    if file is not None:
+        file = dataclasses.replace(file, texts=tuple(texts))
+    return dataclasses.replace(records, rows=rows, columns=columns, file=file, further=values_by_column)
+
+
+def text_of_value(value: object) -> str:
+    """Return what rows share as a text; empty if it is missing, or neither a text nor a number.
+
+    Values are equal if they are equal as labels, so that they are the same in every file format: 7, 7.0, ``"7"`` and
+    ``"7 "`` are one value, and blanks are a missing one.
+    """
+    if elements_of(value) is not None:  # a list of labels is a label, but no single value
+        return ""
+    try:
+        return label_text(value)
+    except ArgumentError:
+        return ""

@@ -1,0 +1,110 @@
+"""Subgroups of rows: in which group of a column each row of a user's data set is.
+
+A subgroup has a name, such as the domain of a text, because comparisons print it. So the values of these columns are
+part of saved results, unlike those of clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from StaICC.datasets.further_columns import text_of_value
+from StaICC.datasets.records import Records
+from StaICC.datasets.table import Row
+from StaICC.errors import ArgumentError
+
+SubgroupRule = str | Sequence[str] | Mapping[str, Callable[[Row], object]] | None
+"""What the rows of a subgroup share: a column, several columns, or functions of the row by a name for each."""
+
+Subgroups = Mapping[str, tuple[str, ...]]
+"""For each column the subgroup of each row, in the order of the table."""
+
+MOST_SUBGROUPS = 100
+"""The largest number of subgroups of a column. A column with more values, such as an id, has too few rows of each."""
+_BY_LABEL = "label"
+"""The name of the subgroups by true label, which need no column."""
+
+
+def subgroup_columns(rule: Any) -> list[str]:
+    """Return the names of the columns that a rule is; empty for functions, and without a rule.
+
+    Raises:
+        ArgumentError: The rule is none of the kinds of :data:`SubgroupRule`.
+    """
+    if rule is None:
+        return []
+    if isinstance(rule, Mapping):
+        for name, function in rule.items():
+            if not isinstance(name, str) or not name or not callable(function):
+                raise ArgumentError(f"subgroups: got {name!r:.60}: {function!r:.60}, expected a name and a function")
+        return []
+    names = [rule] if isinstance(rule, str) else rule
+    is_list = isinstance(names, (list, tuple))
+    if not is_list or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise ArgumentError(
+            f"subgroups: got {rule!r:.60}, expected the name of a column, several names, or functions of the row by "
+            "name"
+        )
+    return [str(name) for name in names]
+
+
+def subgroups_of(records: Records, table: Iterable[Row], rule: SubgroupRule) -> Subgroups:
+    """Return the subgroups of the rows of a data set.
+
+    Args:
+        records: The rows as they were read, with the values of the columns.
+        table: The rows, checked.
+        rule: What the rows of a subgroup share.
+
+    Raises:
+        ArgumentError: A row has no value, a value is no text and no number, the rows have no such column, or a column
+            has too many values.
+    """
+    columns = subgroup_columns(rule)
+    values_by_name: dict[str, Sequence[object]] = {}
+    for column in columns:
+        if column not in records.further:
+            raise ArgumentError(
+                f"subgroups: got {column!r}, but (text, label) pairs have no columns. Give a function of the row, such "
+                "as subgroups={'length': lambda row: 'long' if len(row.texts[0]) > 99 else 'short'}"
+            )
+        values_by_name[column] = records.further[column]
+    if isinstance(rule, Mapping):
+        for name, function in rule.items():
+            values_by_name[name] = [function(row) for row in table]
+    return {name: _named(name, values, records) for name, values in values_by_name.items()}
+
+
+def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, ...]:
+    """Return the subgroup of each row as a text.
+
+    Args:
+        name: The column, or the name of the function.
+        values: Its value for each row.
+        records: The rows, for messages.
+
+    Raises:
+        ArgumentError: A value is missing, or is no text and no number; or there are too many values; or the name is
+            that of the subgroups by label.
+    """
+    if name == _BY_LABEL:
+        raise ArgumentError(
+            f"subgroups: got {name!r}, which is the name of the subgroups by true label. Rename the column"
+        )
+    groups = []
+    for row_index, value in enumerate(values):
+        text = text_of_value(value)
+        if not text:
+            raise ArgumentError(
+                f"{records.place(row_index)}: the subgroup {name!r} is {value!r:.60}, expected a text or a number. "
+                "Rows that belong to no group need a name, such as 'other'"
+            )
+        groups.append(text)
+    count = len(set(groups))
+    if count > MOST_SUBGROUPS:
+        raise ArgumentError(
+            f"subgroups: {name!r} has {count} values, expected at most {MOST_SUBGROUPS}: a subgroup needs several "
+            "rows. Join values before you read the data"
+        )
+    return tuple(groups)

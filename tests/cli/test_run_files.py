@@ -1,0 +1,404 @@
+"""Run files: what a command line says, a file says, and a result repeats."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import StaICC
+from StaICC import load, load_kernel
+from StaICC.cli import _parser
+from StaICC.cli.run_files.keys import run_file_keys
+from StaICC.cli.run_files.toml_text import toml_text
+from StaICC.inference.identity import identity_of
+from tests.cli.run_file_cases import RUN_FILES, defaults_left_out
+
+tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
+Run = Callable[..., tuple[int, str, str]]
+
+
+def write_own_data() -> None:
+    """Write a file of own data with two labels and a column that rows share, and one with the labels of LongICL."""
+    words = ["calm", "bright", "dull", "grim", "warm", "cold", "quick", "slow"]
+    draw = random.Random(1)
+    rows = ["review,mood,who"]
+    for number in range(120):
+        text = " ".join(draw.choices(words, k=5))
+        rows.append(f"{text} {number},{('good', 'bad')[number % 2]},{number // 3}")
+    Path("own.csv").write_text("\n".join(rows) + "\n", "utf-8")
+    many = [f"message {number},kind {number % 25:02}" for number in range(500)]
+    Path("many.csv").write_text("\n".join(["text,label", *many]) + "\n", "utf-8")
+
+
+def write_run_file(text: str, name: str = "run.toml") -> dict[str, Any]:
+    """Write a run file, and return its values."""
+    Path(name).write_text(textwrap.dedent(text), "utf-8")
+    return tomllib.loads(textwrap.dedent(text))
+
+
+def saved(staicc: Run, name: str, *words: str) -> Any:
+    """Run a command that saves its result, and return the result."""
+    status, _, stderr = staicc("run", *words, "--json", name, "--quiet")
+    assert status == 0, stderr
+    return load(name)
+
+
+@pytest.mark.parametrize("command", RUN_FILES)
+def test_a_run_file_is_its_command_line_and_its_result_repeats_it(staicc: Run, command: str) -> None:
+    write_own_data()
+    of_command = saved(staicc, "command.json", *command.split())
+    values = write_run_file(RUN_FILES[command])
+    of_file = saved(staicc, "file.json", "--config", "run.toml")
+    assert of_file == of_command
+
+    status, shown, stderr = staicc("show", "run", "file.json")
+    assert status == 0, stderr
+    assert defaults_left_out(tomllib.loads(shown)) == values
+    Path("again.toml").write_text(shown, "utf-8")
+    assert saved(staicc, "again.json", "--config", "again.toml") == of_file
+    assert staicc("show", "run", "again.json")[1] == shown
+
+
+SMALL = 'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("limt = 3", "no key of a run file 'limt'; did you mean 'limit'", id="misspelt"),
+        pytest.param("datsets = []", "did you mean 'datasets'", id="misspelt list"),
+        pytest.param("num_fewshot = 3", "use k", id="of another tool"),
+        pytest.param('dtype = "float32"', "Write it under [model_option]", id="of a model"),
+        pytest.param('api_key = "sk-secret"', "set the environment variable OPENAI_API_KEY", id="key"),
+        pytest.param('config = "x.toml"', "no key of a run file 'config'", id="run file in a run file"),
+        pytest.param('"k\u2010shot" = 3', "no key of a run file", id="other hyphen"),
+        pytest.param('k = "4,x"', "k: got the text '4,x', expected a number, or several such as 4,16,64", id="text"),
+        pytest.param('tried = "4"', "tried: got the text '4', expected an integer", id="number in quotes"),
+        pytest.param("tried = 1.0", "tried: got 1.0, expected an integer", id="float for an integer"),
+        pytest.param("tried = true", "tried: got true, expected an integer", id="true for an integer"),
+        pytest.param("model = 4", "model: got 4, expected a text in quotes", id="number for a text"),
+        pytest.param("noisy_channel = 1", "noisy_channel: got 1, expected true or false", id="number for a switch"),
+        pytest.param('quiet = "yes"', "quiet: got the text 'yes', expected true or false", id="text for a switch"),
+        pytest.param("precision = nan", "precision: got nan, expected a finite number", id="nan"),
+        pytest.param("precision = inf", "precision: got inf, expected a finite number", id="infinity"),
+        pytest.param("tried = 1979-05-27", "tried: got the date 1979-05-27, expected an integer", id="date"),
+        pytest.param("model = 07:32:00", "model: got the time 07:32:00, expected a text", id="time"),
+        pytest.param("k = [4, 16]", "k: got the list [4, 16]", id="list for one value"),
+        pytest.param("datasets = []", "datasets: got [], expected a list of values", id="empty list"),
+        pytest.param("datasets = [1]", "datasets: got 1, expected", id="number in a list of texts"),
+        pytest.param('datasets = [["mini"]]', "datasets: got ['mini'], expected a list", id="list in a list"),
+        pytest.param("prices = [1.0]", "prices: got [1.0], expected a list of 2 values", id="short list"),
+        pytest.param('[store]\nfile = "x"', "store: got a table with file, expected a text", id="table"),
+        pytest.param('model_option = "order=5"', "model_option: got the text 'order=5'", id="text for a table"),
+        pytest.param("[model_option]\norder = [5]", "model_option.order: got [5]", id="list for an option"),
+        pytest.param('[model_option]\nescape = "C;order=2"', "model_option: got", id="two options in one"),
+        pytest.param('sampler = "nestd"', "did you mean 'nested'", id="misspelt choice"),
+        pytest.param('benchmark = "nrmal"', "did you mean 'normal'", id="misspelt benchmark"),
+        pytest.param("max-tokens = 1\nmax_tokens = 2", "max_tokens is given twice", id="two spellings"),
+        pytest.param("k = 1\nk = 2", "is not TOML", id="twice"),
+        pytest.param("k 3", "is not TOML", id="no equals sign"),
+        pytest.param('model = "hf:FILL-IN"', "model: got the text 'hf:FILL-IN', which is to be", id="unfilled"),
+        pytest.param("[sweep]\nk = 3", "sweep.k: got 3, expected a list", id="sweep without a list"),
+        pytest.param("[sweep]\nk = []", "sweep.k: got [], expected a list", id="empty sweep"),
+        pytest.param("[sweep]\nk = [3, 4, 3]", "sweep.k: got 3 twice", id="equal settings"),
+        pytest.param("k = 1\n[sweep]\nk = [3]", "k is given in the file and in its [sweep]", id="fixed and swept"),
+        pytest.param("[[sweep]]\nk = [3]", "expected one table of lists", id="list of sweeps"),
+        pytest.param("[sweep]\nkk = [3]", "no key of a run file 'kk'", id="misspelt in a sweep"),
+        pytest.param('[sweep]\nk = [1, "x"]', "k: got the text 'x'", id="wrong type in a sweep"),
+        pytest.param('score = "accuracy"\nk = "1,2"', "--score is for the benchmark normal", id="contradiction"),
+    ],
+)
+def test_a_mistake_in_a_run_file_is_one_sentence(staicc: Run, text: str, message: str) -> None:
+    if "benchmark" not in text:
+        text = f'benchmark = "normal"\n{text}'
+    Path("run.toml").write_text(text, "utf-8")
+    status, stdout, stderr = staicc("run", "--config", "run.toml")
+    assert (status, stdout) == (2, "")
+    assert message in stderr
+    assert "sk-secret" not in stderr
+    assert stderr.count("\n") == 1
+    assert "run.toml" in stderr
+
+
+def test_files_that_are_no_run_files_are_refused(staicc: Run) -> None:
+    Path("folder").mkdir()
+    Path("run.yaml").write_text("benchmark: normal\n", "utf-8")
+    Path("latin.toml").write_bytes('model = "é"'.encode("latin-1"))
+    Path("deep.toml").write_text(f"k = {'[' * 100_000}", "utf-8")
+    Path("digits.toml").write_text(f"k = {'9' * 10_000}", "utf-8")
+    Path("large.toml").write_text("#" * 2_000_000, "utf-8")
+    Path("none.toml").write_text("", "utf-8")
+    messages = {
+        "missing.toml": "No such file",
+        "folder": "got the folder folder, expected a file such as",
+        "run.yaml": "write 'key: value' as 'key = value'",
+        "latin.toml": "latin.toml is not UTF-8",
+        "deep.toml": "deep.toml",
+        "digits.toml": "digits.toml",
+        "large.toml": "more than a megabyte",
+        "none.toml": "the benchmark is missing",
+    }
+    for name, message in messages.items():
+        status, _, stderr = staicc("run", "--config", name)
+        assert (status, stderr.count("\n")) == (2, 1), stderr
+        assert message in stderr
+
+
+def test_a_run_file_of_a_windows_editor_is_read(staicc: Run) -> None:
+    Path("run.toml").write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+    assert len(saved(staicc, "r.json", "--config", "run.toml").queries()) == 4
+
+
+def test_without_a_reader_of_toml_the_error_says_what_to_install(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("run.toml").write_text(SMALL, "utf-8")
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setitem(sys.modules, "tomli", tomllib)
+    assert staicc("run", "--config", "run.toml", "--no-save", "--quiet")[0] == 0
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    status, _, stderr = staicc("run", "--config", "run.toml")
+    assert status == 3
+    assert "a run file on Python 3.10 needs the package 'tomli'" in stderr
+    assert "[toml]" in stderr
+
+
+# The command line and the file.
+
+
+def test_the_command_line_replaces_the_file_and_says_so(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL + 'k = 2\n[model_option]\norder = 5\nescape = "D"\n', "utf-8")
+    _, _, stderr = staicc("run", "suite", "--config=run.toml", "--k", "1", "--model-option", "order=3", "--dry-run")
+    for name in ("benchmark", "k", "model_option.order"):
+        assert f"run.toml: {name} is replaced by the command line\n" in stderr
+    assert "escape" not in stderr
+    assert "limit" not in stderr
+
+    both = saved(staicc, "both.json", "--k", "1", "--config", "run.toml", "--model-option", "order=3")
+    words = "normal --datasets mini --limit 2 --k 1 --model-option order=3 --model-option escape=D"
+    assert both == saved(staicc, "words.json", *words.split())
+
+
+def test_another_model_or_method_of_the_command_line_replaces_its_options_too(staicc: Run) -> None:
+    options = 'method = "batch_calibration"\n[method_option]\nbatch_size = 4\n[model_option]\norder = 5\n'
+    Path("run.toml").write_text(SMALL + options, "utf-8")
+    result = saved(staicc, "r.json", "--config", "run.toml", "--model", "ppm", "--method", "vanilla")
+    assert result == saved(staicc, "words.json", "normal", "--datasets", "mini", "--limit", "2")
+
+
+def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL.replace('["mini"]', '["TREC", "SST2"]'), "utf-8")
+    assert list(saved(staicc, "r.json", "--config", "run.toml", "--datasets", "mini").details) == ["mini"]
+
+
+def test_two_run_files_and_abbreviations_of_the_option_are_refused(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL, "utf-8")
+    for words in (["--config", "run.toml", "--config=b.toml"], ["--conf", "run.toml", "normal"], ["--config"]):
+        status, _, stderr = staicc("run", *words)
+        assert status == 2
+        assert "argument --config: got" in stderr
+
+
+def test_every_option_of_run_is_a_key_of_run_files() -> None:
+    """A new option is in run files without further code."""
+    parser = _parser("run").command("run")
+    keys = run_file_keys(parser)
+    options = {action.dest for action in parser.arguments()} - {"help", "config"}
+    assert {key.action.dest for key in keys.values()} == options
+    parser.add_argument("--new-option", type=int)
+    assert run_file_keys(parser)["new_option"].expected == "an integer"
+
+
+# Sweeps.
+
+
+def test_a_sweep_is_a_run_for_each_combination_with_names_that_say_which(staicc: Run) -> None:
+    sweep = '[sweep]\nk = [0, 2]\ndatasets = [["mini"]]\nmodel_option = [{order = 3}, {order = 5}]\n'
+    Path("run.toml").write_text('benchmark = "normal"\nlimit = 2\n' + sweep, "utf-8")
+    status, stdout, stderr = staicc("run", "--config", "run.toml", "--json", "r.json", "--records", "r.jsonl")
+    assert status == 0
+    assert stdout.count("StaICC|benchmark:Normal") == 4
+    assert "run 2 of 4: k = 0, datasets = mini, model_option = order=5\n" in stderr
+    names = [f"r_k-{k}_datasets-mini_model_option-order-{order}" for k in (0, 2) for order in (3, 5)]
+    written = {path.name for path in Path().iterdir()}
+    assert written == {"run.toml", *(f"{name}.json" for name in names), *(f"{name}.jsonl" for name in names)}
+    last = saved(
+        staicc, "last.json", *["normal", "--datasets", "mini", "--limit", "2", "--k", "2", "--model", "ppm;order=5"]
+    )
+    assert load(f"{names[-1]}.json") == last
+
+
+def test_results_of_a_sweep_in_a_folder_have_the_setting_in_their_names(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL + 'output = "out"\n[sweep]\nk = [0, 1]\n', "utf-8")
+    assert staicc("run", "--config", "run.toml")[0] == 0
+    assert [path.name.rpartition("_")[0] for path in sorted(Path("out").iterdir())] == [
+        "Normal_ppm_k-0",
+        "Normal_ppm_k-1",
+    ]
+
+
+def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL + '[sweep]\nmodel_name = ["a b", "a-b", "A b"]\n', "utf-8")
+    assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
+    assert {load(path).model.partition(" [")[0] for path in Path().glob("r_*.json")} == {"a b", "a-b", "A b"}
+
+
+def test_a_sweep_is_checked_before_its_first_run(staicc: Run) -> None:
+    for text in ('[sweep]\nmethod_variant = ["paper", "staicc"]\n', '[sweep]\nk = [0, "x"]\n'):
+        Path("run.toml").write_text(SMALL + text, "utf-8")
+        status, stdout, _ = staicc("run", "--config", "run.toml")
+        assert (status, stdout) == (2, "")
+    Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
+    status, stdout, stderr = staicc("run", "--config", "run.toml", "--json")
+    assert (status, stdout) == (2, "")
+    assert "each run has its own" in stderr
+
+
+def test_an_option_of_the_command_line_ends_the_sweep_over_it(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
+    result = saved(staicc, "r.json", "--config", "run.toml", "--k", "2")
+    assert result.signature.fields["k"] == "2"
+
+
+# Results that no run file repeats as they are.
+
+
+def length(prompt: str, label_space: list[str]) -> int:
+    """Return a label by the length of the prompt."""
+    return len(prompt) % len(label_space)
+
+
+def test_a_result_from_python_is_repeated(staicc: Run) -> None:
+    in_python = StaICC.GLER(2, datasets=["mini"], limit=2, interpolations=3)(load_kernel("ppm;order=4"))
+    in_python.save("python.json")
+    Path("run.toml").write_text(staicc("show", "run", "python.json")[1], "utf-8")
+    repeated = saved(staicc, "r.json", "--config", "run.toml")
+    assert repeated.signature == in_python.signature
+    assert repeated.divided == in_python.divided
+    assert repeated.queries() == in_python.queries()
+
+
+def test_a_function_is_to_be_filled_in(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    StaICC.Normal(datasets=["mini"], limit=2)(length).save("python.json")
+    status, shown, _ = staicc("show", "run", "python.json")
+    assert status == 0
+    assert "# Fill in the model, as after --model: the function length" in shown
+    Path("run.toml").write_text(shown, "utf-8")
+    status, _, stderr = staicc("run", "--config", "run.toml")
+    assert status == 2
+    assert "model: got the text 'FILL-IN', which is to be filled in" in stderr
+    Path("lengths.py").write_text(
+        "def length(prompt, label_space):\n    return len(prompt) % len(label_space)\n", "utf-8"
+    )
+    Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
+    monkeypatch.syspath_prepend(".")
+    assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
+
+
+def test_what_no_run_file_repeats_says_why(staicc: Run) -> None:
+    changed = StaICC.Normal(datasets=["mini"], limit=2)
+    for experimentor in changed:
+        experimentor.set_in_domain_mode()
+    changed(length).save("changed.json")
+    race = "race --model ppm --model ppm;order=3 --datasets mini --margin 0.3 --quiet --json race.json"
+    assert staicc(*race.split())[0] == 0
+    prompts = "prompts normal --datasets mini --limit 2 -o prompts.jsonl"
+    assert staicc(*prompts.split())[0] == 0
+    lines = Path("prompts.jsonl").read_text("utf-8").splitlines()
+    ids = [json.loads(line)["id"] for line in lines]
+    predictions = [json.dumps({"id": query_id, "index": 0}) for query_id in ids]
+    Path("predictions.jsonl").write_text("\n".join(predictions), "utf-8")
+    score = "score normal predictions.jsonl --datasets mini --limit 2 --json given.json"
+    assert staicc(*score.split())[0] == 0
+    messages = {
+        "changed.json": "demonstrations (in-domain). Run has no option for it",
+        "race.json": "python -m StaICC race",
+        "given.json": "the predictions were given",
+        "prompts.jsonl": "prompts.jsonl",
+    }
+    for name, message in messages.items():
+        status, stdout, stderr = staicc("show", "run", name)
+        assert (status, stdout) == (2, ""), name
+        assert message in stderr
+
+
+def test_a_run_file_has_no_key_of_a_server(staicc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    kernel = load_kernel("openai:http://localhost:9/v1#my-model", scoring="text", temperature=0.5)
+    identity = identity_of(kernel)
+    predictor = dataclasses.replace(
+        result.provenance.predictors[0], name="openai:my-model", who=identity.who, how=identity.settings
+    )
+    result.provenance = dataclasses.replace(result.provenance, predictors=(predictor,))
+    result.save("served.json")
+    _, shown, _ = staicc("show", "run", "served.json")
+    assert "sk-secret" not in shown
+    values = tomllib.loads(shown)
+    assert values["model"] == "openai:http://localhost:9/v1#my-model"
+    options = ";".join(f"{name}={value}" for name, value in values["model_option"].items())
+    assert identity_of(load_kernel(f"{values['model']};{options}")) == identity
+
+
+def test_show_run_needs_a_result_and_other_kinds_none(staicc: Run) -> None:
+    assert "Name it, such as" in staicc("show", "run")[2]
+    assert "got r.json as well" in staicc("show", "methods", "r.json")[2]
+    StaICC.Normal(datasets=["mini"], limit=2)(length).save("r.json")
+    assert json.loads(staicc("show", "run", "r.json", "--json")[1])["limit"] == 2
+
+
+@given(text=st.text(), number=st.floats(allow_nan=False, allow_infinity=False), whole=st.integers(-(10**30), 10**30))
+def test_written_toml_is_read_as_the_same_values(text: str, number: float, whole: int) -> None:
+    values: dict[str, Any] = {"a": text, "b": [text, text], "c": number, "d": whole, "e": True, "t": {text: text}}
+    assert tomllib.loads(toml_text(values, [text])) == values
+
+
+# The page.
+
+PAGE = (Path(__file__).parents[2] / "docs" / "run_files.md").read_text("utf-8")
+
+
+def blocks_of_page(language: str) -> list[str]:
+    """Return the code blocks of the page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_sessions_of_the_page_are_as_shown(staicc: Run) -> None:
+    for block in blocks_of_page("toml"):
+        name = re.match(r"# (\S+\.toml)\n", block)
+        assert name is not None
+        Path(name[1]).write_text(block, "utf-8")
+    for session in blocks_of_page("text"):
+        line, _, shown = session.partition("\n")
+        command, to_file, _ = line.removeprefix("$ python -m StaICC ").partition(" > ")
+        _, stdout, stderr = staicc(*command.split())
+        assert (stderr if to_file else stdout + stderr) == shown
+
+
+def test_the_command_that_the_page_calls_equal_is(staicc: Run) -> None:
+    (command,) = blocks_of_page("console")
+    Path("run.toml").write_text(blocks_of_page("toml")[0], "utf-8")
+    words = command.removeprefix("python -m StaICC run ").split()
+    assert saved(staicc, "file.json", "--config", "run.toml") == saved(staicc, "words.json", *words)
+
+
+def test_the_names_of_results_on_the_page_are_those_of_its_sweep(staicc: Run) -> None:
+    Path("sweep.toml").write_text(blocks_of_page("toml")[-1], "utf-8")
+    assert staicc("run", "--config", "sweep.toml", "--json", "sweep.json", "--quiet")[0] == 0
+    assert {path.name for path in Path().glob("*.json")} == set(re.findall(r"`(sweep_\S+\.json)`", PAGE))
+
+
+def test_the_keys_of_the_page_exist() -> None:
+    keys = run_file_keys(_parser("run").command("run"))
+    shown = re.findall(r"`(\w+) = [^`]+`", PAGE)
+    assert len(shown) > 15
+    assert set(shown) <= {*keys, "dtype", "knn_k", "key"}
