@@ -177,6 +177,54 @@ RUN_FILES: dict[str, str] = {
         cluster = "who"
         limit = 4
     """,
+    "normal --data bare.tsv --columns words mood who --text words --label mood --quoting none --limit 4 "
+    "--subgroups who": """
+        benchmark = "normal"
+        data = "bare.tsv"
+        columns = ["words", "mood", "who"]
+        text = ["words"]
+        label = "mood"
+        quoting = "none"
+        subgroups = ["who"]
+        limit = 4
+    """,
+    "normal --data latin.csv --text review --label mood --encoding latin-1 --limit 4": """
+        benchmark = "normal"
+        data = "latin.csv"
+        text = ["review"]
+        label = "mood"
+        encoding = "latin-1"
+        limit = 4
+    """,
+    "long-icl --data many.csv --text text --label label --experiment context --levels 1K 2K --share 0.5 --limit 4": """
+        benchmark = "long-icl"
+        data = "many.csv"
+        text = ["text"]
+        label = "label"
+        experiment = "context"
+        levels = [1024, 2048]
+        share = 0.5
+        limit = 4
+    """,
+    "long-icl --data many.csv --text text --label label --experiment order --seed 7 --unparsed excluded --limit 4": """
+        benchmark = "long-icl"
+        data = "many.csv"
+        text = ["text"]
+        label = "label"
+        experiment = "order"
+        seed = 7
+        unparsed = "excluded"
+        limit = 4
+    """,
+    "long-icl --data many.csv --text text --label label --rounds 1 --parsing published --limit all": """
+        benchmark = "long-icl"
+        data = "many.csv"
+        text = ["text"]
+        label = "label"
+        rounds = [1]
+        parsing = "published"
+        limit = "all"
+    """,
     "long-icl --data many.csv --text text --label label --experiment order --levels 2 --shots 2 --limit 4": """
         benchmark = "long-icl"
         data = "many.csv"

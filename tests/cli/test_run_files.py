@@ -37,6 +37,9 @@ def write_own_data() -> None:
         text = " ".join(draw.choices(words, k=5))
         rows.append(f"{text} {number},{('good', 'bad')[number % 2]},{number // 3}")
     Path("own.csv").write_text("\n".join(rows) + "\n", "utf-8")
+    bare = [row.replace(",", "\t") for row in rows[1:]]
+    Path("bare.tsv").write_text("\n".join(bare) + "\n", "utf-8")
+    Path("latin.csv").write_text("\n".join(rows).replace("calm", "café") + "\n", "latin-1")
     many = [f"message {number},kind {number % 25:02}" for number in range(500)]
     Path("many.csv").write_text("\n".join(["text,label", *many]) + "\n", "utf-8")
 
@@ -216,6 +219,26 @@ def test_every_option_of_run_is_a_key_of_run_files() -> None:
     assert {key.action.dest for key in keys.values()} == options
     parser.add_argument("--new-option", type=int)
     assert run_file_keys(parser)["new_option"].expected == "an integer"
+
+
+NOT_RECORDED = {
+    *("store", "workers", "chunk_size", "recheck", "quiet", "on_error"),
+    *("json", "records", "output", "overwrite", "no_save", "published"),
+    *("dry_run", "probe_seconds", "tokenizer", "prices", "cached_price", "currency"),
+    *("card", "data_dir", "label_separator"),
+}
+"""Keys that change no result, and files that a result does not name."""
+
+NEED_OTHER_MODELS_OR_DATA = {"answers", "max_tokens", "stop", "lengths"}
+
+
+def test_every_option_that_changes_a_result_is_in_a_case_above() -> None:
+    """A new option needs a case, which fails until ``show run`` writes it."""
+    in_cases: set[str] = set()
+    for text in RUN_FILES.values():
+        in_cases |= set(tomllib.loads(textwrap.dedent(text)))
+    keys = set(run_file_keys(_parser("run").command("run")))
+    assert keys - NOT_RECORDED - NEED_OTHER_MODELS_OR_DATA - {"model"} == in_cases
 
 
 # Sweeps.

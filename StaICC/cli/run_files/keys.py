@@ -268,6 +268,10 @@ def find_key(name: str, keys: Mapping[str, RunFileKey]) -> RunFileKey:
     if key_name in keys:
         return keys[key_name]
     option = flag(key_name)
+    for key in keys.values():
+        # A switch may have an option that switches it off, which is no key.
+        if option in key.action.option_strings and not key.is_switch:
+            return key
     if option in ADVICE:
         raise ArgumentError(f"there is no key {name!r}: {ADVICE[option]}")
     equivalent = EQUIVALENTS.get(option, "").removeprefix("--").replace("-", "_")

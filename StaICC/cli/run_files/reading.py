@@ -112,7 +112,7 @@ def _by_key(content: Mapping[str, Any], keys: Mapping[str, RunFileKey]) -> dict[
     for name, value in content.items():
         key = find_key(name, keys)
         if key.name in values:
-            raise ArgumentError(f"{key.name} is given twice, with hyphens and with underscores. Remove one of them")
+            raise ArgumentError(f"{key.name} is given twice, in two spellings. Remove one of them")
         values[key.name] = value
     return values
 

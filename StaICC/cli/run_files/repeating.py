@@ -29,6 +29,15 @@ from StaICC.version import __version__
 _DIGEST = re.compile("[0-9a-f]{12}")
 """What a method has in the place of an option that is no number and no word."""
 
+_DATA_KEYS = {
+    "encoding": "encoding",
+    "quoting": "quoting",
+    "columns": "columns",
+    "cluster": "cluster",
+    "subgroups": "subgroup_columns",
+}
+"""The keys of a run file about own data, each with its name in a result; text and label are always there."""
+
 _HELMET_LIMIT = 500
 _HELMET_LENGTHS = [8192, 16384, 32768, 65536, 131072]
 _HELMET_SHARE = 0.85
@@ -234,13 +243,15 @@ def _add_data(result: Result, settings: Settings) -> None:
         settings.values["data"] = record["file"]
         settings.values["text"] = list(record["texts"])
         settings.values["label"] = record["label"]
-        for name in ("encoding", "quoting", "columns", "cluster"):
-            value = record.get(name)
+        for name, recorded_name in _DATA_KEYS.items():
+            value = record.get(recorded_name)
             settings.values[name] = list(value) if isinstance(value, (list, tuple)) else value
         settings.remarks.append(
             f"Write the path of {record['file']}: results have the name of a file only. If its card is not next to it, "
             "add card"
         )
+        if result.benchmark == benchmark_names.LONG_ICL:
+            settings.remarks.append("If rows have several labels, add label_separator: results do not have it")
 
 
 def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:

@@ -474,13 +474,16 @@ def _compare_at_end(request: SendRequest, text: str) -> _ComparedToken | None:
     body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     match body.get("choices"):
         case [{"text": generated_text, "logprobs": {"tokens": [str(token)], "token_logprobs": [float(generated)]}}]:
-            if not token.strip() or token != generated_text:
-                return None
-            last_token = echo(request, text + token)[-1]
-            echoed = last_token.log_probability
-            if last_token.text == token and isinstance(echoed, float):
-                return _ComparedToken(token, generated, echoed)
-    return None
+            pass
+        case _:
+            return None
+    if not token.strip() or token != generated_text:
+        return None
+    last_token = echo(request, text + token)[-1]
+    echoed = last_token.log_probability
+    if last_token.text != token or not isinstance(echoed, float):
+        return None
+    return _ComparedToken(token, generated, echoed)
 
 
 def _echo_fault(request: SendRequest, prompt: str) -> str | None:
