@@ -214,6 +214,8 @@ def _table_text(table: TextTable, width: int, style: _Style) -> str:
 def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False, style: _Style = _plain) -> str:
     """Return blocks as text. A table that is too wide is wrapped, then split: each part begins with the first column.
 
+    There is an empty line between a table and a line of text below it.
+
     Args:
         blocks: Tables and lines.
         width: Characters per line (default: those of the terminal; 80 without one).
@@ -231,11 +233,16 @@ def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False
         import shutil  # with many modules, which few programs need
 
         width = shutil.get_terminal_size().columns
-    shown = []
+    shown: list[str] = []
+    is_below_table = False
     for block in blocks:
         if isinstance(block, TextTable):
             shown.append(_table_text(block, width, style))
+            is_below_table = True
             continue
+        if is_below_table and block.text:
+            shown.append("")
+        is_below_table = False
         text = one_line(block.text)
         if wrap and block.kind != "code":
             text = textwrap.fill(text, width, subsequent_indent=_GAP, break_long_words=False, break_on_hyphens=False)

@@ -7,13 +7,15 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
 from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import model_options, options, output, saved_results
+from StaICC.cli.cite import long_icl_works
 from StaICC.cli.parser import add_command
+from StaICC.comparing.paper import TableRows, paper_text
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
 from StaICC.results.eval_results import eval_results, eval_results_yaml
@@ -32,7 +34,8 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. openai-batch and anthropic-batch
     write one request for each distinct prompt; 'python -m StaICC score' reads what the provider returns. scores and
     queries write saved results as tables with one score or one query in each row, for data frames. latex writes the
-    mean scores of runs in the layout of the paper, a table for each group of comparable runs. model-card writes scores
+    mean scores of runs in the layout of the paper, a table for each group of comparable runs. paper writes a paragraph
+    (setting, scores with intervals, tests, signatures, citations) and a table in booktabs. model-card writes scores
     as the metadata at the head of a model card on the model hub, in YAML. eval-results writes the accuracies on data
     sets of the hub as a file for the folder .eval_results of a model's repository. every-eval-ever writes scores with
     intervals, and each sample, in the schema of the EvalEval coalition. schema writes the JSON Schema of files of
@@ -45,6 +48,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
       python -m StaICC export scores a.json b.json -o scores.csv
       python -m StaICC export queries result.json -o queries.jsonl
       python -m StaICC export latex a.json b.json -o scores.tex
+      python -m StaICC export paper a.json b.json -o paper.tex
       python -m StaICC export every-eval-ever result.json -o datastore --model-id EleutherAI/pythia-70m
       python -m StaICC export schema -o result.schema.json
       python -m StaICC export model-card result.json -o card.md
@@ -86,6 +90,17 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked",
     )
     _add_results_and_output(latex, "output file")
+    paper = add_command(
+        actions, "paper", _export_paper, "write the paragraph and the table for a paper as LaTeX, with citations"
+    )
+    _add_results_and_output(paper, "output file (default: stdout)")
+    paper.add_argument("--metric", help="a score, such as macro_F1 (default: the main one of the benchmark)")
+    paper.add_argument(
+        "--rows",
+        choices=get_args(TableRows),
+        help="a row of the table is a data set, with a column for each run, or the mean of a run (default: datasets "
+        "for one or two runs, else means)",
+    )
 
 
 def _add_results_and_output(parser: argparse.ArgumentParser, text: str) -> None:
@@ -297,6 +312,13 @@ def _export_latex(args: argparse.Namespace) -> None:
     from StaICC.report.page import latex_scores  # with figures, which the tables do not need
 
     text = latex_scores(_load_results(args))
+    if args.json:
+        text = json.dumps({"latex": text})
+    output.write_text(args.output, [text, "\n"], args.json)
+
+
+def _export_paper(args: argparse.Namespace) -> None:
+    text = paper_text(_load_results(args), args.metric, args.rows, long_icl_works())
     if args.json:
         text = json.dumps({"latex": text})
     output.write_text(args.output, [text, "\n"], args.json)

@@ -113,3 +113,15 @@ def describe(verdict: Verdict) -> str:
     if isinstance(verdict, Untested):
         return f"{verdict.case} ({verdict.reason})"
     return f"{verdict.case} ({p_text(verdict.p_value)})"
+
+
+def describe_briefly(verdict: Verdict) -> str:
+    """Return the verdict with its p-value, without the reason of an untested one.
+
+    Example:
+        >>> describe_briefly(Tied(0.5)), describe_briefly(Untested("one row"))
+        ('tied (p = 0.5)', 'untested')
+    """
+    if isinstance(verdict, Untested):
+        return verdict.case
+    return describe(verdict)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -30,22 +31,26 @@ MAX_DEPTH = 100
 MEGABYTE = 1 << 20
 LARGE = 16 * MEGABYTE
 """Bytes of a file from which on its beginning is looked at before all of it is parsed."""
-_MAX_DIGITS = 300  # a longer integer cannot be converted to a float
-_BOM = "\ufeff"
+_MAX_DIGITS = 300
+"""Digits of an integer; a longer one cannot be converted to a float."""
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def _refuse_constant(name: str) -> NoReturn:
+    """Refuse ``NaN``, ``Infinity`` and ``-Infinity``, which Python's decoder accepts."""
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _finite(text: str) -> float:
+def _finite_number(text: str) -> float:
+    """Return the number that a text is; refuse one that a float cannot hold."""
     number = float(text)
-    if number in (float("inf"), float("-inf")):
+    if math.isinf(number):
         raise ValueError(f"the number {text[:20]} is too large")
     return number
 
 
-def _short(text: str) -> int:
+def _short_integer(text: str) -> int:
+    """Return the integer that a text is; refuse one with more digits than any float."""
     if len(text) > _MAX_DIGITS:
         raise ValueError(f"an integer of {len(text)} digits is too large")
     return int(text)
@@ -68,18 +73,33 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _BOUNDED = json.JSONDecoder(
-    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_short
+    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite_number, parse_int=_short_integer
 )
-_WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=unique_keys, parse_int=_short)
+_WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=unique_keys, parse_int=_short_integer)
 
 
 def _check_depth(value: Any) -> None:
-    level, depth = [value], 0
-    while level := [item for item in level if isinstance(item, (list, dict))]:
+    """Refuse a value that is nested more than :data:`MAX_DEPTH` deep.
+
+    Raises:
+        RecursionError: It is, as the decoder itself raises for a still deeper one.
+    """
+    depth = 0
+    containers = _containers_among([value])
+    while containers:
         depth += 1
         if depth > MAX_DEPTH:
             raise RecursionError
-        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
+        inner_containers = []
+        for container in containers:
+            items = container.values() if isinstance(container, dict) else container
+            inner_containers += _containers_among(items)
+        containers = inner_containers
+
+
+def _containers_among(values: Iterable[Any]) -> list[list[Any] | dict[str, Any]]:
+    """Return the lists and objects among JSON values."""
+    return [value for value in values if isinstance(value, (list, dict))]
 
 
 def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = False) -> Any:
@@ -101,16 +121,21 @@ def parse_json(data: str | bytes | bytearray, where: str, *, constants: bool = F
         >>> parse_json(b'{"k": [1, 2.5]}', "result.json")
         {'k': [1, 2.5]}
     """
-    try:
-        text = data if isinstance(data, str) else bytes(data).decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as error:
-        raise SchemaError(f"{where}: this is not text in UTF-8 ({error.reason} at byte {error.start})") from error
-    text = text.removeprefix(_BOM)
+    if isinstance(data, str):
+        text = data
+    else:
+        try:
+            text = bytes(data).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"{where}: this is not text in UTF-8 ({error.reason} at byte {error.start})") from error
+    text = text.removeprefix(_BYTE_ORDER_MARK)
     if not text.strip():
         raise SchemaError(f"{where}: expected JSON, found nothing")
+    decoder = _WITH_CONSTANTS if constants else _BOUNDED
+    may_be_deep = text.count("[") + text.count("{") > MAX_DEPTH
     try:
-        value = (_WITH_CONSTANTS if constants else _BOUNDED).decode(text)
-        if text.count("[") + text.count("{") > MAX_DEPTH:
+        value = decoder.decode(text)
+        if may_be_deep:
             _check_depth(value)
     except (RecursionError, MemoryError) as error:
         raise SchemaError(f"{where}: the JSON is nested more than {MAX_DEPTH} deep, or too large") from error
@@ -181,17 +206,23 @@ hints_of: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 """Returns the annotations of the fields of a record."""
 
 
-def _words(hint: Any) -> str:
+def _expected_words(hint: Any) -> str:
+    """Return what a value of a type is, for messages: "a number or null"."""
+    origin = get_origin(hint)
     parts = get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return " or ".join(map(_words, parts))
-    if get_origin(hint) is tuple and parts[-1] is Ellipsis:
-        return f"a list, each item {_words(parts[0])}"
-    if get_origin(hint) is tuple:
-        return f"a list of {len(parts)} items ({', '.join(map(_words, parts))})"
-    if get_origin(hint) in (Mapping, dict):
-        return f"an object, each value {_words(parts[1])}"
-    return _WORDS.get(hint, "a list" if hasattr(hint, "_fields") else "an object")
+    if origin in (Union, UnionType):
+        return " or ".join(_expected_words(part) for part in parts)
+    if origin is tuple and parts[-1] is Ellipsis:
+        return f"a list, each item {_expected_words(parts[0])}"
+    if origin is tuple:
+        items = ", ".join(_expected_words(part) for part in parts)
+        return f"a list of {len(parts)} items ({items})"
+    if origin in (Mapping, dict):
+        return f"an object, each value {_expected_words(parts[1])}"
+    if hint in _WORDS:
+        return _WORDS[hint]
+    is_named_tuple = hasattr(hint, "_fields")
+    return "a list" if is_named_tuple else "an object"
 
 
 def read_value(hint: Any, value: Any, where: str) -> Any:
@@ -237,7 +268,8 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
 
 
 def _type_error(hint: Any, value: Any, where: str) -> SchemaError:
-    return SchemaError(f"{where} must be {_words(hint)}, not {value!r:.60}")
+    """Return the error for a value of another type."""
+    return SchemaError(f"{where} must be {_expected_words(hint)}, not {value!r:.60}")
 
 
 def _read_union(hint: Any, value: Any, where: str) -> Any:
@@ -325,4 +357,5 @@ def is_optional_field(kind: Any, field: dataclasses.Field[Any]) -> bool:
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field has a default value, or a function that makes one."""
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING

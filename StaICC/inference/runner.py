@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from StaICC.arguments import set_integers
 from StaICC.errors import ArgumentError, MissingDependencyError, StaICCError
@@ -55,7 +55,7 @@ from StaICC.inference.pending import (
     divided,
 )
 from StaICC.inference.prompt_key import PromptKey, characters, refuse_other_parts
-from StaICC.inference.recheck import RunCounter
+from StaICC.inference.recheck import ReusedPrediction, RunCounter
 from StaICC.inference.replies import (
     Failure,
     OnError,
@@ -163,9 +163,18 @@ class Part:
 def distinct_keys(queries: Iterable[Query], group_prefixes: bool) -> list[PromptKey]:
     """Return the distinct pairs of prompt and label space, in order or so that common prefixes follow each other."""
     keys = list(dict.fromkeys((query.prompt, query.label_space) for query in queries))
-    if group_prefixes:  # the channels may differ from part to part, and texts do not compare with tuples
-        keys.sort(key=lambda key: (isinstance(key[0], str), *key))
+    if group_prefixes:
+        keys.sort(key=_prefix_order)
     return keys
+
+
+def _prefix_order(key: PromptKey) -> tuple[Any, ...]:
+    """Return by what queries are sorted so that prompts with a common prefix follow each other.
+
+    Prompts of the noisy channel, which are tuples of texts, come first: texts do not compare with tuples.
+    """
+    prompt, label_space = key
+    return isinstance(prompt, str), prompt, label_space
 
 
 def predict_queries(
@@ -187,8 +196,10 @@ def predict_queries(
     """
     if not callable(function):
         raise ArgumentError(f"the inference function must be callable, not {type(function).__name__}")
-    part = Part(part) if isinstance(part, str) else part
-    options = options or RunOptions()
+    if isinstance(part, str):
+        part = Part(part)
+    if options is None:
+        options = RunOptions()
     if options.batched:
         return _evaluate_in_one_call(function, queries, part, options)
     if reads_parts(function):
@@ -258,34 +269,41 @@ class _Evaluation:
         return min(self._options.chunk_size or _COMMIT_ANSWERS, _COMMIT_ANSWERS)
 
     def _evaluate(self) -> None:
-        function, options = self._function, self._options
+        """Compute some of the reused predictions again, then the predictions that are not stored."""
+        options = self._options
         computes = len(self._reused) < len(self._keys) and not self._collector.ended
         if computes and options.store is not None:
             options.store.refuse_read_only()
-        rechecked = options.counter.due(self._part.parts - self._part.number, computes)
+        rechecked = options.counter.due(self._parts_left, computes)
         if not computes and not rechecked:
             return
+
         if options.before_computing is not None:
             options.before_computing()
         if options.executor is None:
-            _load_model(function, self._part, options, self._collector)
+            _load_model(self._function, self._part, options, self._collector)
         if computes:
-            announce_prompts(function, [key[0] for key in self._keys if key not in self._reused])
+            announce_prompts(self._function, [key[0] for key in self._keys if key not in self._reused])
             if options.before_predicting is not None:
                 options.before_predicting()
         if rechecked:
-            _recheck(function, self._part, options, rechecked)
+            _recheck(self._function, self._part, options, rechecked)
         if computes:
             with self._pending() as pending:
-                _solve(function, pending, options, self._collector)
+                _solve(self._function, pending, options, self._collector)
             self._recheck_found()
+
+    @property
+    def _parts_left(self) -> int:
+        """How many parts of the run come, this one included."""
+        return self._part.parts - self._part.number
 
     def _recheck_found(self) -> None:
         """Count the predictions that another run stored meanwhile, and compute some of them again."""
         if not self._found or self._collector.ended:
             return
         self._count_reused(self._found, size=0)
-        rechecked = self._options.counter.due(self._part.parts - self._part.number, computes=False)
+        rechecked = self._options.counter.due(self._parts_left, computes=False)
         if rechecked:
             _recheck(self._function, self._part, self._options, rechecked)
 
@@ -301,7 +319,7 @@ class _Evaluation:
             claims=None if store is None else store.claims(),
             stored_version=self._stored_version,
             take_stored=self._take_stored,
-            most_characters=math.inf if self._options.chunk_size else MOST_CHARACTERS,
+            most_characters=_most_characters(self._options),
         )
         try:
             yield pending
@@ -314,6 +332,7 @@ class _Evaluation:
         self._collector.take_stored(stored)
 
     def _count(self, retried_requests: int) -> None:
+        """Count the predictions of the part that were computed now, those that failed, and the repeated requests."""
         collector = self._collector
         not_computed = {*self._reused, *self._found, *collector.failures}
         self._options.counter.counts.update(
@@ -321,6 +340,11 @@ class _Evaluation:
             failed=len(collector.failures),
             retried=retried_requests,
         )
+
+
+def _most_characters(options: RunOptions) -> float:
+    """Return the maximum number of characters of a chunk: unlimited if the user set the number of its queries."""
+    return math.inf if options.chunk_size else MOST_CHARACTERS
 
 
 def _first_numbers(queries: Sequence[Query]) -> dict[PromptKey, int]:
@@ -342,51 +366,78 @@ def _groups(keys: Sequence[PromptKey], function: Inference, options: RunOptions)
     if not _is_batched(function):
         return groups
     size = options.chunk_size or _BATCH
-    most_characters = math.inf if options.chunk_size else MOST_CHARACTERS
-    return [chunk for group in groups for chunk in divided(group, size, most_characters)]
+    chunks = []
+    for group in groups:
+        chunks += divided(group, size, _most_characters(options))
+    return chunks
 
 
-def _recheck(
-    function: Inference, part: Part, options: RunOptions, chosen: Sequence[tuple[PromptKey, Answer, str]]
-) -> None:
+def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]) -> None:
     """Compute some of the reused predictions again, before the first new ones.
 
     Raises:
         IdentityError: A prediction differs from the stored one by more than the tolerance.
         OutputError: A prediction could not be computed and ``on_error="raise"``.
     """
-    options_of_recheck = replace(options, store=None, progress=None, free_text=True)
-    collector = AnswerCollector(options_of_recheck, part, len(chosen), {})
-    groups = _groups([key for key, _, _ in chosen], function, options)
-    _solve(function, PendingQueries(blocks_of(groups, {}), _is_batched(function)), options_of_recheck, collector)
-    different = 0
-    for key, stored, where in chosen:
-        again = collector.answers.get(key, _LOST)
-        if not isinstance(again, Failure):
-            difference = options.counter.compare(key, stored, again, where)
-            if difference is not None:
-                different += 1
-                if options.log is not None:
-                    options.log(difference)
-        elif options.on_error == "raise" or again.final:
-            raise output_error(f"{where}, recheck of a stored prediction: {again.reason}", again)
-        elif options.warn is not None:
-            options.warn(f"{part.name}: a reused prediction could not be computed again ({again.reason})")
-    if different and options.warn is not None:
+    predicted_again = _predict_again(function, part, options, chosen)
+    different_count = 0
+    for reused in chosen:
+        again = predicted_again.get(reused.key, _LOST)
+        if isinstance(again, Failure):
+            if options.on_error == "raise" or again.final:
+                raise output_error(f"{reused.where}, recheck of a stored prediction: {again.reason}", again)
+            if options.warn is not None:
+                options.warn(f"{part.name}: a reused prediction could not be computed again ({again.reason})")
+            continue
+        difference = options.counter.compare(reused.key, reused.stored, again, reused.where)
+        if difference is not None:
+            different_count += 1
+            if options.log is not None:
+                options.log(difference)
+    if different_count and options.warn is not None:
         options.warn(
-            f"{part.name}: {different} of {len(chosen)} stored predictions that were computed again differ; the "
+            f"{part.name}: {different_count} of {len(chosen)} stored predictions that were computed again differ; the "
             "predictions of this kernel may change"
         )
 
 
+def _predict_again(
+    function: Inference, part: Part, options: RunOptions, chosen: Sequence[ReusedPrediction]
+) -> Mapping[PromptKey, Answer | Failure]:
+    """Return predictions for some of the stored queries; none of them is stored, and replies are not parsed."""
+    options_of_recheck = replace(options, store=None, progress=None, free_text=True)
+    collector = AnswerCollector(options_of_recheck, part, total=len(chosen), stored={})
+    groups = _groups([reused.key for reused in chosen], function, options)
+    pending = PendingQueries(blocks_of(groups, cached={}), fixed=_is_batched(function))
+    _solve(function, pending, options_of_recheck, collector)
+    return collector.answers
+
+
 def _error(where: str, failure: Failure) -> StaICCError:
+    """Return the exception for a query without a prediction.
+
+    Args:
+        where: The part and the number of the query.
+        failure: Why it has none.
+    """
     if isinstance(failure.cause, MissingDependencyError):
-        return failure.cause  # it is not about a query
+        # It is not about this query.
+        return failure.cause
     return output_error(f"{where}: {failure.reason}", failure).at(where)
 
 
 class AnswerCollector:
-    """Collects predictions as chunks complete: stores them, counts them and reports progress."""
+    """Collects predictions as chunks complete: stores them, counts them and reports progress.
+
+    Args:
+        options: How the queries are evaluated.
+        part: The part of the run.
+        total: Number of its distinct queries.
+        stored: The stored predictions.
+        commit_size: Number of predictions after which there is a commit in any case.
+        queries: All queries of the part, of which the first ones are watched.
+        prompts: The prompt of each key, where keys have numbers in place of prompts.
+    """
 
     def __init__(
         self,
@@ -398,51 +449,81 @@ class AnswerCollector:
         queries: Sequence[Query] = (),
         prompts: Mapping[PromptKey, Prompt] | None = None,
     ) -> None:
-        self._prompts = prompts or {}  # where keys have numbers in place of prompts
+        self._options = options
+        self._part = part
+        self._total = total
+        self._stored_count = len(stored)
+        self._commit_size = commit_size
+        self._prompts = prompts or {}
+        self._watched: list[Query] = []
+        """The first queries, until all of them have a prediction."""
+        if options.watched is not None:
+            self._watched = list(queries[:FIRST_QUERIES])
+
         self.answers: dict[PromptKey, Answer | Failure] = {}
         self.failures: dict[PromptKey, Failure] = {}
         """The failed queries, without replies that may have no label."""
         self.ended = False
         """Whether the run ends, after the chunks in flight."""
-        self._options, self._part, self._total, self._stored = options, part, total, len(stored)
-        self._commit_size, self._committed = commit_size, time.monotonic()
         self._uncommitted: list[tuple[PromptKey, Answer]] = []
+        self._last_commit = time.monotonic()
         self.after_commit: Callable[[], None] | None = None
         """Called when no prediction waits for its commit."""
-        self._watched = list(queries[:FIRST_QUERIES]) if options.watched is not None else []
         self._take(stored)
         self.report()
 
     def _take(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
         """Keep predictions, with the labels of replies in place of their texts."""
-        options = self._options
         for key, answer in answers.items():
-            prompt = self._prompts.get(key, key[0])
-            prediction = answer if options.free_text else read_reply(answer, key[1], options.unparsed, prompt)
-            if isinstance(answer, Text):
-                options.counter.replies |= not options.free_text
+            prediction = answer if self._options.free_text else self._read(key, answer)
             if isinstance(prediction, Failure):
-                self.ended |= ends([prediction], options.on_error)
-                if prediction.reply is None:
-                    self.failures[key] = prediction
+                self._note_failure(key, prediction)
             self.answers[key] = prediction
         if self._watched:
             self._check_watched()
 
+    def _read(self, key: PromptKey, answer: Answer | Failure) -> Answer | Failure:
+        """Return a prediction; of a reply the label, or a failure if it has none."""
+        if isinstance(answer, Text):
+            self._options.counter.replies = True
+        prompt, label_space = key
+        prompt = self._prompts.get(key, prompt)
+        return read_reply(answer, label_space, self._options.unparsed, prompt)
+
+    def _note_failure(self, key: PromptKey, failure: Failure) -> None:
+        """Keep the failure of a query; it may end the run."""
+        if ends([failure], self._options.on_error):
+            self.ended = True
+        is_failed_query = failure.reply is None
+        if is_failed_query:
+            self.failures[key] = failure
+
     def refuse_failures(self, numbers: Mapping[PromptKey, int]) -> None:
-        """Raise the failure of the first query that ends the run, if there is one; given the queries' numbers."""
-        policy = self._options.on_error
-        failed = {numbers[key]: failure for key, failure in self.failures.items() if ends([failure], policy)}
-        failed = failed or {number: _LOST for key, number in numbers.items() if key not in self.answers}
-        if failed:
-            raise _error(f"{self._part.name}, query {min(failed)}", failed[min(failed)])
+        """Raise the error of the first query whose failure ends the run, or else of the first one without a prediction.
+
+        Args:
+            numbers: The number of each query.
+
+        Raises:
+            StaICCError: There is such a query.
+        """
+        failure_by_number = {}
+        for key, failure in self.failures.items():
+            if ends([failure], self._options.on_error):
+                failure_by_number[numbers[key]] = failure
+        if not failure_by_number:
+            failure_by_number = {number: _LOST for key, number in numbers.items() if key not in self.answers}
+        if failure_by_number:
+            first = min(failure_by_number)
+            raise _error(f"{self._part.name}, query {first}", failure_by_number[first])
 
     def _check_watched(self) -> None:
         """Once all watched queries have a prediction, log what concerns the whole run."""
-        watched, predictions = self._watched, []
+        watched = self._watched
+        predictions = []
         for query in watched:
-            prediction = self.answers.get((query.prompt, query.label_space), _LOST)
-            if isinstance(prediction, Failure):
+            prediction = self.answers.get((query.prompt, query.label_space))
+            if prediction is None or isinstance(prediction, Failure):
                 return
             predictions.append(prediction)
         self._watched = []
@@ -454,12 +535,21 @@ class AnswerCollector:
     def deliver(
         self, keys: Sequence[PromptKey], predictions: Sequence[Answer | Failure], usage: Usage = (0, 0, 0)
     ) -> None:
-        """Take the predictions of a chunk (fewer than its queries if it ended early), and what a copy counted."""
-        if any(usage):  # adding counts field by field takes 12 µs, for each query of a plain function
+        """Take the predictions of a chunk.
+
+        Args:
+            keys: The queries of the chunk.
+            predictions: Their predictions, in order; fewer if the chunk ended early.
+            usage: What a copy of the function counted.
+        """
+        # Adding counts field by field takes 12 microseconds, for each query of a plain function.
+        if any(usage):
             self._options.counter.add(*usage)
         received = dict(zip(keys, predictions, strict=False))
         if self._options.store is not None:
-            self._uncommitted += [(key, answer) for key, answer in received.items() if not isinstance(answer, Failure)]
+            for key, prediction in received.items():
+                if not isinstance(prediction, Failure):
+                    self._uncommitted.append((key, prediction))
         self._take(received)
         self.commit_if_due()
         self.report()
@@ -467,31 +557,41 @@ class AnswerCollector:
     def take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
         """Take predictions that another run stored meanwhile."""
         self._take(stored)
-        self._stored += len(stored)
+        self._stored_count += len(stored)
         self.report()
 
     def commit_if_due(self) -> None:
         """Store the uncommitted predictions if there are many, or if the last commit was long ago."""
-        if len(self._uncommitted) >= self._commit_size or time.monotonic() - self._committed >= _COMMIT_SECONDS:
+        are_many = len(self._uncommitted) >= self._commit_size
+        if are_many or time.monotonic() - self._last_commit >= _COMMIT_SECONDS:
             self.commit()
 
     def commit(self) -> None:
         """Store the uncommitted predictions. Where the store has a different one already, that one is used."""
         if self._options.store is not None and self._uncommitted:
-            self._take(self._options.store.put_many(self._uncommitted))
-            self._uncommitted = []  # only now: after an interrupt, they are stored at the end of the run
-        self._committed = time.monotonic()
+            stored_before = self._options.store.put_many(self._uncommitted)
+            self._take(stored_before)
+            # Only now: after an interrupt, they are stored at the end of the run.
+            self._uncommitted = []
+        self._last_commit = time.monotonic()
         if self.after_commit is not None:
             self.after_commit()
 
     def report(self) -> None:
         """Call the progress callback."""
-        if self._options.progress is not None:
-            part = self._part
-            done, failed = len(self.answers), len(self.failures)
-            self._options.progress(
-                Progress(done, self._total, part.name, part.number, part.parts, self._stored, failed, part.phase)
-            )
+        if self._options.progress is None:
+            return
+        progress = Progress(
+            done=len(self.answers),
+            total=self._total,
+            where=self._part.name,
+            number=self._part.number,
+            parts=self._part.parts,
+            stored=self._stored_count,
+            failed=len(self.failures),
+            phase=self._part.phase,
+        )
+        self._options.progress(progress)
 
 
 def _evaluate_in_one_call(
@@ -500,24 +600,34 @@ def _evaluate_in_one_call(
     """Pass the full list in one call: predictions may depend on the batch (batch calibration)."""
     if not queries:
         return []
-    label_space, before = queries[0].label_space, retried(function)
-    keys: list[PromptKey] = [
-        (str(number), label_space) for number in range(len(queries))
-    ]  # equal prompts are kept apart
+    label_space = queries[0].label_space
+    # Equal prompts may have different predictions, so keys have the number of the query in place of its prompt.
+    numbers: dict[PromptKey, int] = {}
+    prompts: dict[PromptKey, Prompt] = {}
+    for number, query in enumerate(queries):
+        key = (str(number), label_space)
+        numbers[key] = number
+        prompts[key] = query.prompt
+    keys = list(numbers)
+
+    retried_before = retried(function)
     if options.before_predicting is not None:
         options.before_predicting()
-    batch, prompts = contract.user_batch_form(function), [query.prompt for query in queries]
-    prompt_of = dict(zip(keys, prompts, strict=True))  # nor are the keys those of prompts
-    collector = AnswerCollector(replace(options, store=None), part, len(keys), {}, prompts=prompt_of)
-    values = batch_answers(batch, prompts, label_space, reads_parts(function))
-    if isinstance(values, Failure):
-        if ends([values], options.on_error):
-            raise _error(part.name, values)
-        values = [values] * len(keys)
-    collector.deliver(keys, values)
-    failed, again = len(collector.failures), retried(function) - before
-    options.counter.counts.update(computed=len(keys) - failed, failed=failed, retried=again)
-    collector.refuse_failures({key: number for number, key in enumerate(keys)})
+    collector = AnswerCollector(replace(options, store=None), part, total=len(keys), stored={}, prompts=prompts)
+    batch = contract.user_batch_form(function)
+    predictions = batch_answers(batch, list(prompts.values()), label_space, reads_parts(function))
+    if isinstance(predictions, Failure):
+        failure_of_call = predictions
+        if ends([failure_of_call], options.on_error):
+            raise _error(part.name, failure_of_call)
+        predictions = [failure_of_call] * len(keys)
+    collector.deliver(keys, predictions)
+
+    failed_count = len(collector.failures)
+    options.counter.counts.update(
+        computed=len(keys) - failed_count, failed=failed_count, retried=retried(function) - retried_before
+    )
+    collector.refuse_failures(numbers)
     return list(collector.answers.values())
 
 
@@ -532,10 +642,11 @@ def chunks_of(
         function: The inference function.
         options: How the run evaluates them.
     """
-    one_by_one = batch_form(function) is None
+    size = 1
+    if batch_form(function) is not None:
+        size = options.chunk_size or _BATCH
     for group in by_label_space(keys):
-        size = 1 if one_by_one else options.chunk_size or _BATCH
-        for chunk in divided(group, size, math.inf if options.chunk_size else MOST_CHARACTERS):
+        for chunk in divided(group, size, _most_characters(options)):
             missing = [key for key in chunk if key not in cached]
             if missing:
                 yield missing
@@ -558,7 +669,9 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
     After a failure that ends the run, the chunks in flight are finished.
     """
     collector.after_commit = pending.release_finished
-    at_once = queries_at_once(function) if batch_form(function) is not None else None
+    at_once = None
+    if batch_form(function) is not None:
+        at_once = queries_at_once(function)
     try:
         if isinstance(options.executor, WorkerPool):
             solve_in_workers(options.executor, function, pending, options.on_error, collector, options.chunk_size)
@@ -566,9 +679,11 @@ def _solve(function: Inference, pending: PendingQueries, options: RunOptions, co
             _solve_served(function, pending, options, collector, at_once)
         else:
             _solve_here(function, pending, options, collector)
-    finally:  # also when the user interrupts
+    finally:
+        # Also when the user interrupts.
         collector.commit()
-        collector.after_commit = None  # it refers to the collector: the circle would keep all prompts in memory
+        # It refers to the collector: the circle would keep all prompts in memory.
+        collector.after_commit = None
 
 
 def _solve_here(function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector) -> None:
@@ -623,8 +738,12 @@ def _solve_first(
     function: Inference, pending: PendingQueries, options: RunOptions, collector: AnswerCollector, number: int
 ) -> None:
     """Evaluate the first queries in one call."""
-    chunk = None if collector.ended else pending.take(number)
-    if chunk is not None:
-        predictions = solver(function, options.on_error)(chunk)
-        pending.finish(chunk)
-        collector.deliver(chunk, predictions)
+    if collector.ended:
+        return
+    chunk = pending.take(number)
+    if chunk is None:
+        return
+    solve = solver(function, options.on_error)
+    predictions = solve(chunk)
+    pending.finish(chunk)
+    collector.deliver(chunk, predictions)

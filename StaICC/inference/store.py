@@ -241,6 +241,16 @@ def _none_if_unknown(mass: float) -> float | None:
     return None if math.isnan(mass) else mass
 
 
+def _refuse_other_key(key: object) -> None:
+    """Refuse a key of the table that is no digest: the file is damaged.
+
+    Raises:
+        TypeError: It is of another type.
+    """
+    if not isinstance(key, bytes):
+        raise TypeError(f"a key is of type {type(key).__name__}, expected bytes")
+
+
 def _encode_name(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass")
 
@@ -291,6 +301,19 @@ def _set_busy_timeout(connection: sqlite3.Connection, seconds: float) -> None:
     connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
 
 
+class _Insertion(NamedTuple):
+    """What came of inserting rows into the table."""
+
+    kept: dict[bytes, Answer]
+    """By key, the stored predictions that differ from those of the rows, or are the same reply with another ending."""
+    added: int
+    """Rows that were inserted."""
+    present: int
+    """Rows whose key had an equal prediction."""
+    different: int
+    """Rows whose key had a different prediction."""
+
+
 class MergeReport(NamedTuple):
     """What came of merging another store into this one."""
 
@@ -336,9 +359,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         self.timeout = timeout
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._warned = False
+        self._has_warned = False
+        """Whether the log says that predictions differ from the stored ones."""
         self._commits = 0
-        self._in_log = False
+        """Number of commits through this object."""
+        self._may_have_log = False
+        """Whether something may be in the log, which this process wrote, or one that was killed."""
         self._connection: sqlite3.Connection | None = None
         self._check_path()
         with self._explained_errors():
@@ -352,7 +378,7 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             except BaseException:
                 self.close()
                 raise
-        self._in_log = not read_only  # whether something may be in the log: this process wrote it, or a killed one
+        self._may_have_log = not read_only
         self._file = self._file_id()
 
     def _check_path(self) -> None:
@@ -468,13 +494,14 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             yield
         except sqlite3.Error as error:
             reason = str(error)
-            if isinstance(error, sqlite3.OperationalError) and any(word in reason.lower() for word in _ENVIRONMENT):
-                kind = StoreLockedError if _is_locked(error) else StoreError
-                raise kind(
-                    f"{self.path}: the prediction store cannot be read or written ({reason}); what was stored before "
-                    "is kept. Check disk, permissions and other processes, then run again"
-                ) from error
-            raise self._damaged(reason) from error
+            machine_is_at_fault = any(word in reason.lower() for word in _ENVIRONMENT)
+            if not isinstance(error, sqlite3.OperationalError) or not machine_is_at_fault:
+                raise self._damaged(reason) from error
+            error_type = StoreLockedError if _is_locked(error) else StoreError
+            raise error_type(
+                f"{self.path}: the prediction store cannot be read or written ({reason}); what was stored before is "
+                "kept. Check disk, permissions and other processes, then run again"
+            ) from error
 
     def _file_id(self) -> tuple[int, int] | None:
         """Return which file the path leads to now."""
@@ -503,9 +530,12 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         with self._using() as connection:
             if self._file_id() != self._file:
                 raise StoreError(f"{self.path} was deleted, moved or replaced while it was in use; bring it back")
-            with connection:  # commits or rolls back, also after an interrupt while it waited for another process
-                self._begin(connection, self.timeout if timeout is None else timeout)
-                self._in_log = True
+            if timeout is None:
+                timeout = self.timeout
+            # Commits or rolls back, also after an interrupt while it waited for another process.
+            with connection:
+                self._begin(connection, timeout)
+                self._may_have_log = True
                 yield connection
 
     def _begin(self, connection: sqlite3.Connection, timeout: float) -> None:
@@ -534,13 +564,13 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """
         import sqlite3
 
-        if self._connection is None or not self._in_log:
+        if self._connection is None or not self._may_have_log:
             return
         with self._using() as connection:
             _set_busy_timeout(connection, 0)
             try:
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                self._in_log = bool(busy)
+                self._may_have_log = bool(busy)
             except sqlite3.Error as error:
                 _LOG.debug("%s: no checkpoint (%s)", self.path, error)
             finally:
@@ -600,7 +630,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """Yield the key and the prediction of each row of the table."""
         for key, stored in rows:
             try:
-                yield b"" + key, _decode(stored)  # a key of another type is damage, too
+                _refuse_other_key(key)
+                yield key, _decode(stored)
             except (ValueError, TypeError, RecursionError, struct.error) as error:
                 raise self._damaged(f"no prediction is stored like this: {error}") from error
 
@@ -625,43 +656,43 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
         with self._writing(timeout) as connection:
-            kept, report = self._insert(connection, self._model(connection, _encode_name(name))[0], rows)
+            model, _ = self._model(connection, _encode_name(name))
+            insertion = self._insert(connection, model, rows)
             self._commits += 1
-        if report.different and not self._warned:
-            self._warned = True
+        if insertion.different and not self._has_warned:
+            self._has_warned = True
             _LOG.warning(
-                f"{self.path}: the model {name!r} predicted {report.different} queries differently before; the "
+                f"{self.path}: the model {name!r} predicted {insertion.different} queries differently before; the "
                 "first predictions are kept. Either it is not deterministic, or two models have one name. (Said once.)"
             )
-        return kept
+        return insertion.kept
 
-    def _insert(
-        self, connection: sqlite3.Connection, model: int, rows: Sequence[_Row]
-    ) -> tuple[dict[bytes, Answer], MergeReport]:
-        """Insert rows of a model, where it has none with their keys.
-
-        Returns:
-            The stored predictions that differ from those of the rows, by key, and the number of rows that were added.
-        """
-        before = connection.total_changes
+    def _insert(self, connection: sqlite3.Connection, model: int, rows: Sequence[_Row]) -> _Insertion:
+        """Insert rows of a model, where it has none with their keys."""
+        changes_before = connection.total_changes
         connection.executemany(f"INSERT OR IGNORE INTO predictions VALUES ({model}, ?, ?)", rows)
-        added = connection.total_changes - before
+        added = connection.total_changes - changes_before
         if added == len(rows):
-            return {}, MergeReport(added, 0, 0)
+            return _Insertion({}, added, present=0, different=0)
+
         kept: dict[bytes, Answer] = {}
         different_keys = set()
         select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
         for row in rows:
-            stored_row = connection.execute(select, (row[0],)).fetchone()
-            if stored_row[1] == row[1]:
+            key, encoded = row
+            stored_row = connection.execute(select, (key,)).fetchone()
+            _, stored = stored_row
+            if stored == encoded:
                 continue
-            ((key, stored_prediction),) = self._decoded([stored_row])
+            ((_, stored_prediction),) = self._decoded([stored_row])
             ((_, new_prediction),) = self._decoded([row])
             kept[key] = stored_prediction
-            if stored_prediction != new_prediction:  # equal replies may differ in how they ended
+            # Equal replies may differ in how they ended.
+            if stored_prediction != new_prediction:
                 different_keys.add(key)
         different = len(different_keys)
-        return kept, MergeReport(added, len(rows) - added - different, different)
+        present = len(rows) - added - different
+        return _Insertion(kept, added, present, different)
 
     def remove(self, name: str, keys: Iterable[bytes], timeout: float | None = None) -> int:
         """Remove predictions of one model; return how many of the keys were stored. Arguments as for put_many."""
@@ -713,8 +744,13 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             counts = connection.execute(
                 "SELECT name, COUNT(query) FROM models LEFT JOIN predictions ON model = id GROUP BY id ORDER BY name"
             ).fetchall()
-        size = sum(file.stat().st_size for file in (self.path, self._log) if file.exists())
-        return StoreInfo(self.path, SCHEMA, size, {_decode_name(name): count for name, count in counts})
+        files = [file for file in (self.path, self._log) if file.exists()]
+        return StoreInfo(
+            self.path,
+            schema=SCHEMA,
+            size_bytes=sum(file.stat().st_size for file in files),
+            models={_decode_name(name): count for name, count in counts},
+        )
 
     def export(self, stream: TextIO) -> int:
         """Write all predictions as JSON Lines, in the order of models and keys.
@@ -730,19 +766,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             SchemaError: The file is damaged.
             StoreError: The file cannot be read.
         """
-        lines = 0
+        line_count = 0
         with self._using() as connection:
             for model, name in connection.execute("SELECT id, name FROM models ORDER BY name"):
                 rows = connection.execute(f"SELECT query, prediction FROM predictions WHERE model = {model}")
                 for key, prediction in self._decoded(rows):
-                    line: dict[str, Any] = {"answer": prediction, "fingerprint": _decode_name(name), "key": key.hex()}
-                    if isinstance(prediction, list):
-                        line["answer"] = ["-inf" if number == -math.inf else number for number in prediction]
-                    if isinstance(prediction, Text):
-                        line["finish_reason"] = prediction.finish_reason
+                    line = _exported(_decode_name(name), key, prediction)
                     stream.write(json.dumps(line, allow_nan=False) + "\n")
-                    lines += 1
-        return lines
+                    line_count += 1
+        return line_count
 
     def merge(self, other: str | os.PathLike[str]) -> MergeReport:
         """Copy into this store what another one holds, all of it or nothing.
@@ -766,10 +798,10 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
                 model = self._merge_model(connection, name, editions)
                 cursor = reading.execute(f"SELECT query, prediction FROM predictions WHERE model = {source_model}")
                 while rows := cursor.fetchmany(_ROWS_PER_MERGE):
-                    _, report = self._insert(connection, model, rows)
-                    added += report.added
-                    present += report.present
-                    different += report.different
+                    insertion = self._insert(connection, model, rows)
+                    added += insertion.added
+                    present += insertion.present
+                    different += insertion.different
         return MergeReport(added, present, different)
 
     def _merge_model(self, connection: sqlite3.Connection, name: bytes, editions: str) -> int:
@@ -792,7 +824,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """Close the file. A closed store cannot be used again; closing twice is no error."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
-                self.checkpoint()  # SQLite does it only where no other process has the store open
+                # SQLite does it only where no other process has the store open.
+                self.checkpoint()
                 self._connection.close()
                 self._connection = None
 
@@ -801,6 +834,16 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
 
     def __repr__(self) -> str:
         return f"PredictionStore({str(self.path)!r})"
+
+
+def _exported(name: str, key: bytes, prediction: Answer) -> dict[str, Any]:
+    """Return a line of :meth:`PredictionStore.export`: a prediction with the name of its model and its key."""
+    line: dict[str, Any] = {"answer": prediction, "fingerprint": name, "key": key.hex()}
+    if isinstance(prediction, list):
+        line["answer"] = ["-inf" if number == -math.inf else number for number in prediction]
+    if isinstance(prediction, Text):
+        line["finish_reason"] = prediction.finish_reason
+    return line
 
 
 def _interrupt_is_handled() -> bool:
@@ -825,9 +868,13 @@ class BoundStore:
         self.name = name
         self._with_parts = with_parts
         self._written: set[bytes] = set()
+        """Keys of the predictions that were stored through this object."""
         self._commits = 0
-        self._ending = False  # whether the user interrupted the run: it waits for a lock for a short time only
-        self._unstored = 0  # the largest number of predictions that the log has named as not stored
+        """Number of commits through this object."""
+        self._is_ending = False
+        """Whether the user interrupted the run: it waits for a lock for a short time only."""
+        self._most_unwritten = 0
+        """The largest number of predictions of which the log says that they are not stored."""
 
     def version(self) -> object:
         """Return a value that changes when another run, or another model of this run, stores predictions."""
@@ -841,7 +888,8 @@ class BoundStore:
         def digest(query: PromptKey) -> bytes:
             return hashlib.sha256(model + self._key(query)).digest()
 
-        file = self.store.path.resolve()  # one file of claims for all paths that lead to the store
+        # One file of claims for all paths that lead to the store.
+        file = self.store.path.resolve()
         return Claims(file.with_name(f"{file.name}-claims"), digest)
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
@@ -862,7 +910,8 @@ class BoundStore:
             key = self._key(query)
             queries[key] = query
             rows[key] = prediction
-        self._written.update(rows)  # before: an interruption may come right after they are on the disk
+        # Before they are written: an interrupt may come right after they are on the disk.
+        self._written.update(rows)
         kept = self._write_when_unlocked(partial(self.store.put_many, self.name, rows.items()), count=len(rows))
         self._commits += 1
         self._written.difference_update(kept)
@@ -873,6 +922,7 @@ class BoundStore:
         self.store.refuse_read_only()
 
     def _key(self, query: PromptKey) -> bytes:
+        """Return the cache key of a query."""
         if self._with_parts:
             query = structured_key(query)
         prompt, label_space = query
@@ -901,8 +951,8 @@ class BoundStore:
         """
         interrupt: KeyboardInterrupt | None = None
         if _interrupt_is_handled():
-            self._ending = True
-        while not self._ending:
+            self._is_ending = True
+        while not self._is_ending:
             try:
                 return write(self.store.timeout)
             except StoreLockedError:
@@ -912,13 +962,13 @@ class BoundStore:
                     "Ctrl-C ends it without them"
                 )
             except KeyboardInterrupt as error:
-                self._ending = True
+                self._is_ending = True
                 interrupt = error
         try:
             result = write(_LAST_ATTEMPT)
         except (StoreLockedError, KeyboardInterrupt) as error:
-            if count > self._unstored:
-                self._unstored = count
+            if count > self._most_unwritten:
+                self._most_unwritten = count
                 _LOG.error(f"{self.store.path}: {count} predictions could not be written, since the store is locked")
             if interrupt is None:
                 interrupt = KeyboardInterrupt()

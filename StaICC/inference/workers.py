@@ -91,9 +91,12 @@ class RemoteFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.identifier:
-            self.identifier, self.identity = os.urandom(16).hex(), identity_of(self.function)
+            self.identifier = os.urandom(16).hex()
+            self.identity = identity_of(self.function)
+        # The pickled function has the function already.
         function = self.function if self.data is None else None
-        return RemoteFunction, (function, self.data, self.identifier, self.identity, True, self.versions)
+        is_copy = True
+        return RemoteFunction, (function, self.data, self.identifier, self.identity, is_copy, self.versions)
 
     def load(self) -> Any:
         """Return the function.
@@ -102,38 +105,57 @@ class RemoteFunction:
             ArgumentError: It cannot be unpickled in this process, or was sent by another version.
             IdentityError: The function in this process has another identity.
         """
-        import pickle
-
-        if self.versions != VERSIONS:
-            raise ArgumentError(
-                f"a worker has StaICC {VERSIONS[0]} with Python {VERSIONS[1]}, but the run has StaICC "
-                f"{self.versions[0]} with Python {self.versions[1]}. Install the same versions for both"
-            )
-
+        self._check_versions()
         with _LOADING:
             if self.identifier in _LOADED:
                 return _LOADED[self.identifier]
             _LOADED.clear()  # frees the memory of another model first
-            try:
-                function = self.function if self.data is None else pickle.loads(self.data)
-            except StaICCError:
-                raise
-            except Exception as error:
-                raise ArgumentError(
-                    f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it "
-                    "in a module, not in a notebook or the text of a command"
-                ) from error
-            loaded = identity_of(function)
-            if self.identity is not None and loaded != self.identity:
-                pairs = self.identity.differences(loaded).items()
-                changes = [f"{name} was {before}, is {now}" for name, (before, now) in pairs]
-                changes += sorted({*self.identity.unidentified} ^ {*loaded.unidentified})
-                raise IdentityError(
-                    "a worker process has another inference function than the one that was sent to it: "
-                    f"{'; '.join(changes)}. A change in memory does not reach it: make it in the files or in the module"
-                )
+            function = self._unpickled()
+            self._check_identity(function)
             _LOADED[self.identifier] = function
             return function
+
+    def _check_versions(self) -> None:
+        """Refuse a function that was sent by another version of this library or of Python."""
+        if self.versions == VERSIONS:
+            return
+        own_library, own_python = VERSIONS
+        sent_library, sent_python = self.versions
+        raise ArgumentError(
+            f"a worker has StaICC {own_library} with Python {own_python}, but the run has StaICC {sent_library} with "
+            f"Python {sent_python}. Install the same versions for both"
+        )
+
+    def _unpickled(self) -> Any:
+        """Return the function; unpickles it if it was sent in pickled form."""
+        if self.data is None:
+            return self.function
+        import pickle
+
+        try:
+            return pickle.loads(self.data)
+        except StaICCError:
+            raise
+        except Exception as error:
+            raise ArgumentError(
+                f"a worker process cannot load the inference function ({type(error).__name__}: {error}); define it in "
+                "a module, not in a notebook or the text of a command"
+            ) from error
+
+    def _check_identity(self, function: Any) -> None:
+        """Refuse a function that is not the one that was sent."""
+        loaded_identity = identity_of(function)
+        if self.identity is None or loaded_identity == self.identity:
+            return
+        changes = []
+        for name, (before, now) in self.identity.differences(loaded_identity).items():
+            changes.append(f"{name} was {before}, is {now}")
+        reasons_of_one_side = {*self.identity.unidentified} ^ {*loaded_identity.unidentified}
+        changes += sorted(reasons_of_one_side)
+        raise IdentityError(
+            "a worker process has another inference function than the one that was sent to it: "
+            f"{'; '.join(changes)}. A change in memory does not reach it: make it in the files or in the module"
+        )
 
 
 class _Solved(NamedTuple):
@@ -151,10 +173,11 @@ class _Solved(NamedTuple):
 
 def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
     """Evaluate one chunk in a worker, or what it can evaluate of it in its time."""
-    function = remote.load() if remote.is_copy else remote.function  # else in a thread of the process that runs
+    # What is no copy is called by a thread of the process that runs.
+    function = remote.load() if remote.is_copy else remote.function
     if remote.stopped:
         return _Solved([], (0, 0, 0), 0.0, is_cut=True)
-    used_before = usage(function)
+    usage_before = usage(function)
     began = time.monotonic()
 
     def is_over() -> bool:
@@ -162,15 +185,22 @@ def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
 
     predictions = solver(function, on_error, is_over)(chunk)
     seconds = time.monotonic() - began
-    used: Usage = (0, 0, 0)
+    usage_of_chunk: Usage = (0, 0, 0)
     if remote.is_copy:
-        again, read, generated = (after - before for after, before in zip(usage(function), used_before, strict=True))
-        used = (again, read, generated)
+        usage_of_chunk = _difference_of_usage(usage(function), usage_before)
     run_ends = ends(predictions, on_error)
     if run_ends and not remote.is_copy:
-        remote.stopped = True  # here, so that no thread begins another chunk before the run hears of it
+        # Here, so that no thread begins another chunk before the run hears of it.
+        remote.stopped = True
     is_cut = len(predictions) < len(chunk) and not run_ends
-    return _Solved(predictions, used, seconds, is_cut)
+    return _Solved(predictions, usage_of_chunk, seconds, is_cut)
+
+
+def _difference_of_usage(after: Usage, before: Usage) -> Usage:
+    """Return what was counted between two counts of a function."""
+    retried_after, read_after, generated_after = after
+    retried_before, read_before, generated_before = before
+    return retried_after - retried_before, read_after - read_before, generated_after - generated_before
 
 
 # The executor.
@@ -187,13 +217,19 @@ class WorkerPool:
     """
 
     def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
-        if not isinstance(executor, Executor) and not callable(executor):
+        self._executor: Executor | None = None
+        self._make: Callable[[], Executor] | None = None
+        """Makes the executor; ``None`` if it is the user's own."""
+        self._remotes: dict[int, RemoteFunction] = {}
+        """By id of the function, which they keep."""
+        if isinstance(executor, Executor):
+            self._executor = executor
+        elif callable(executor):
+            self._make = executor
+        else:
             hint = ". Dask's client has one: client.get_executor()" if hasattr(executor, "get_executor") else ""
             expected = f"expected an Executor, or a function that makes one{hint}"
             raise ArgumentError(f"executor: got {executor!r}, {expected}")
-        self._make = None if isinstance(executor, Executor) else executor
-        self._executor = executor if isinstance(executor, Executor) else None
-        self._remotes: dict[int, RemoteFunction] = {}  # by id of the function, which they keep
 
     @property
     def executor(self) -> Executor:
@@ -231,21 +267,28 @@ class WorkerPool:
 
     def remote(self, function: Any) -> RemoteFunction:
         """Return the function in the form to submit; the same object for the same function."""
-        if remote := self._remotes.get(id(function)):
-            return remote
-        made, executor = RemoteFunction(function), self.executor
-        processes = sys.modules.get("concurrent.futures.process")  # loaded if the executor is a process pool
-        if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
+        if id(function) in self._remotes:
+            return self._remotes[id(function)]
+        remote = RemoteFunction(function)
+        # Other executors, such as Dask's, pickle with cloudpickle, which can do more.
+        if self._is_process_pool():
             import pickle
 
-            made.data = pickle.dumps(function)
+            remote.data = pickle.dumps(function)
             if not identity_of(function).complete:
                 _LOG.warning(
                     "worker processes load the inference function again, and changes since its module was imported may "
                     "be missing there: make them in the module"
                 )
-        self._remotes[id(function)] = made  # Dask and others pickle with cloudpickle, which can do more
-        return made
+        self._remotes[id(function)] = remote
+        return remote
+
+    def _is_process_pool(self) -> bool:
+        """Return whether the executor is a process pool of Python."""
+        executor = self.executor
+        # The module is loaded if there is such an executor.
+        processes = sys.modules.get("concurrent.futures.process")
+        return processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
 
     def stop_threads(self) -> None:
         """Let threads of this process stop after their current query."""
@@ -260,17 +303,23 @@ class WorkerPool:
             hurry: Do not wait for running chunks; kill their processes.
         """
         executor = self._executor
-        if executor is None or self._make is None:
+        is_own = self._make is not None
+        if executor is None or not is_own:
             return
         self._executor = None
-        processes = dict(getattr(executor, "_processes", None) or {}) if hurry else {}
-        manager = getattr(executor, "_executor_manager_thread", None) if hurry else None
-        executor.shutdown(wait=not hurry)
-        for process in processes.values():
+        if not hurry:
+            executor.shutdown()
+            return
+        # Both are gone after the shutdown.
+        processes = list((getattr(executor, "_processes", None) or {}).values())
+        manager_thread = getattr(executor, "_executor_manager_thread", None)
+        executor.shutdown(wait=False)
+        for process in processes:
             with contextlib.suppress(ValueError, OSError):  # it has ended and was closed
                 process.kill()
-        if manager is not None:  # it closes the pool's pipes, which before Python 3.12 must not meet the end
-            manager.join(_GRACE_SECONDS)
+        if manager_thread is not None:
+            # It closes the pool's pipes, which before Python 3.12 must not meet the end of the interpreter.
+            manager_thread.join(_GRACE_SECONDS)
 
 
 @contextlib.contextmanager
@@ -283,11 +332,11 @@ def _interrupts_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
 
 def _lacks_guard() -> bool:
@@ -319,9 +368,10 @@ def _explained() -> Iterator[None]:
         raise RunEndingError(f"the executor cancelled a chunk: {reason} {_CONTINUE}") from error
     except Exception as error:
         reason = f"({type(error).__name__}: {error})"
-        if isinstance(error, BrokenExecutor) and _lacks_guard():
+        is_broken = isinstance(error, BrokenExecutor)
+        if is_broken and _lacks_guard():
             raise RunEndingError(f"a worker died {reason}. {NO_GUARD}") from error
-        if isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST:
+        if is_broken or type(error).__name__ in _LOST:
             raise RunEndingError(
                 f"a worker died {reason}. Look at its messages on stderr and at the free memory. {_CONTINUE}"
             ) from error
@@ -410,6 +460,7 @@ class _WorkerRun:
         return True
 
     def _submit_chunks(self) -> None:
+        """Submit chunks until each worker has one, or no queries are left."""
         with _explained():
             workers = self._pool.workers()
         self._note_workers(workers)
@@ -419,7 +470,8 @@ class _WorkerRun:
             if chunk is None:
                 return
             with _explained():
-                remote = self._pool.remote(self._function)  # multiprocessing ends a mask where it starts its process
+                # Outside the block below: multiprocessing ends a mask where it starts its process.
+                remote = self._pool.remote(self._function)
                 with _interrupts_held_back():
                     future = self._pool.executor.submit(_solve, remote, chunk, self._on_error)
             self._in_flight[future] = chunk
@@ -503,6 +555,7 @@ class RequestThreads(Executor):
         self._started = 0
 
     def _work(self) -> None:
+        """Call functions, one after the other, until the shutdown; what a thread does."""
         while True:
             task = self._tasks.get()
             if task is None:
@@ -522,6 +575,7 @@ class RequestThreads(Executor):
 
 
 def _end_with_parent() -> None:
+    """End this process when its parent ends, also if that is killed; a thread waits for it."""
     import multiprocessing
 
     parent = multiprocessing.parent_process()
@@ -531,10 +585,18 @@ def _end_with_parent() -> None:
 
 
 def _begin(begun: Any, devices: tuple[str, ...], threads: int) -> None:
-    """Prepare a worker process, before its first chunk."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and decides
+    """Prepare a worker process, before its first chunk.
+
+    Args:
+        begun: Number of worker processes that began before, in shared memory.
+        devices: The devices that are dealt to the workers in turn.
+        threads: Number of threads of a worker without a device.
+    """
+    # The parent gets Ctrl-C, too, and decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with begun.get_lock():
-        number, begun.value = begun.value, begun.value + 1
+        number = begun.value
+        begun.value += 1
     if devices:
         os.environ[DEVICES] = devices[number % len(devices)]
     else:
@@ -570,18 +632,22 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
     workers = validate_integer("workers", workers, 1)
     if isinstance(devices, str):
         raise ArgumentError(f"devices must be a list such as [0, 1], not the text {devices!r}")
-    given = os.environ.get(DEVICES, "").split(",") if devices is None else devices
-    names = tuple(name for device in given if (name := str(device).strip()))
+    if devices is None:
+        devices = os.environ.get(DEVICES, "").split(",")
+    stripped_names = [str(device).strip() for device in devices]
+    names = tuple(name for name in stripped_names if name)
     threads = max(1, (os.cpu_count() or 1) // workers)
 
     def make() -> Executor:
         import multiprocessing  # most runs do not need it
         from concurrent.futures import ProcessPoolExecutor
 
-        if getattr(multiprocessing.process.current_process(), "_inheriting", False):  # it still imports the script
+        # A worker has this attribute while it imports the script.
+        if getattr(multiprocessing.process.current_process(), "_inheriting", False):
             raise ArgumentError(f"a worker process cannot start workers. {NO_GUARD}")
         context = multiprocessing.get_context("spawn")
-        with _interrupts_held_back():  # multiprocessing starts the process that keeps track of shared memory
+        # multiprocessing starts the process here that keeps track of shared memory.
+        with _interrupts_held_back():
             begun = context.Value("i", 0)
             return ProcessPoolExecutor(workers, context, _begin, (begun, names, threads))
 

@@ -21,8 +21,8 @@ from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.contract import Text
 from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
-from StaICC.kernels.huggingface.batching import Ending
 from StaICC.kernels.huggingface.forward import TokenLogits
+from StaICC.kernels.huggingface.generation import Ending
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import digest_of_file, smollm2_file
 from StaICC.kernels.huggingface.token_kernel import Logs, PromptReader, TokenKernel
@@ -259,10 +259,14 @@ class LlamaKernel(EngineKernel):
         reused = self._reuse_states(model, ids, start)
         for begin in range(reused, len(ids), AT_ONCE):
             chunk = ids[begin : begin + AT_ONCE]
-            wanted = range(max(start - begin, 0), len(chunk))
-            token_array = (ctypes.c_int32 * len(chunk))(*chunk)  # the batch points to it
-            batch = library.llama_batch_get_one(token_array, len(chunk))
-            batch.logits = (ctypes.c_int8 * len(chunk))(*(index in wanted for index in range(len(chunk))))
+            size = len(chunk)
+            wanted = range(max(start - begin, 0), size)
+            is_wanted = [index in wanted for index in range(size)]
+            # The batch points to these arrays.
+            token_array = (ctypes.c_int32 * size)(*chunk)
+            wanted_array = (ctypes.c_int8 * size)(*is_wanted)
+            batch = library.llama_batch_get_one(token_array, size)
+            batch.logits = wanted_array
             status = library.llama_decode(model.ctx, batch)
             if status:
                 raise StaICCError(f"llama.cpp failed with status {status} on a prompt of {len(ids)} tokens")
@@ -296,8 +300,8 @@ class LlamaKernel(EngineKernel):
         return sorted(range(len(sequences)), key=sequences.__getitem__)
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        rows: list[list[float]] = [[]] * len(sequences)
-        log_totals = [0.0] * len(sequences)
+        rows: list[list[float]] = [[] for _ in sequences]
+        log_totals = [0.0 for _ in sequences]
         for number in self._in_order(sequences):
             sequence = sequences[number]
             (logits,) = self._logits(sequence, len(sequence) - 1)
@@ -307,7 +311,7 @@ class LlamaKernel(EngineKernel):
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         computed = self._computed(sequences, starts, labels)
-        logs: list[list[float]] = [[]] * len(sequences)
+        logs: list[list[float]] = [[] for _ in sequences]
         for number in self._in_order(computed):
             log_probabilities = []
             scored_tokens = sequences[number][starts[number] + 1 :]

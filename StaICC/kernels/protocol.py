@@ -320,7 +320,8 @@ def check_channel(prompts: Sequence[str], label_space: Sequence[str], index: int
     Raises:
         PromptError: The prompts are no list of texts, or their number is another one.
     """
-    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not all(isinstance(p, str) for p in prompts):
+    is_list = isinstance(prompts, Sequence) and not isinstance(prompts, str)
+    if not is_list or not all(isinstance(prompt, str) for prompt in prompts):
         raise PromptError(f"query {index} of a noisy channel must be a list of strings, one for each label", index)
     if len(prompts) != len(label_space):
         raise PromptError(

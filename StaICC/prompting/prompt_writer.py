@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, SupportsIndex
 
+from StaICC import habits
 from StaICC.arguments import known_name, validate_integer, whole_number
 from StaICC.datasets.catalogue import Card, Template
 from StaICC.errors import ArgumentError
@@ -245,6 +246,7 @@ class PromptWriter(FixedAttributes):
         *("_before_noisy", "_card", "_noise", "_own_pseudo", "_pseudo", "_settings", "_split", "_starts_noisy"),
         "_warned",
     )
+    _advice = habits.OF_PROMPT_WRITERS
 
     def __init__(self, card: Card, split: TripletSplit, noisy_channel: bool = False) -> None:
         self._card = card

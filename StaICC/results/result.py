@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
+from StaICC import habits
 from StaICC.arguments import known_name
 from StaICC.benchmark_names import class_name
 from StaICC.datasets.catalogue import plain_values
@@ -55,6 +56,15 @@ class _Saved(Displayed, dict[str, Any]):
     """A result, or a group of results."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker would believe that there are all attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = habits.OF_RESULTS.get(name)
+            averaged = self.get(AVERAGED)
+            if isinstance(averaged, Mapping) and name in averaged:
+                advice = habits.advice_on_score(name)
+            raise habits.missing_attribute(self, name, advice)
 
     def results(self) -> Iterator[Result]:
         """Yield every single result."""
@@ -239,7 +249,11 @@ class Result(_Saved):
             entry_with_key = AVERAGED
         if DIVIDED in self and key in self.divided:
             entry_with_key = DIVIDED
-        raise unknown_key("entry of a result", key, self, entry_with_key)
+        if entry_with_key:
+            hint = f'Use result["{entry_with_key}"][{key!r}].'
+        else:
+            hint = f"The data sets of this result are {', '.join(self.divided)}."
+        raise unknown_key("entry of a result", key, self, hint)
 
     @property
     def model(self) -> str:

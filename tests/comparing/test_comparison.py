@@ -100,29 +100,47 @@ def edited(result: Result, change: Callable[[dict[str, Any]], None]) -> Result:
 
 
 def test_every_metric_of_every_benchmark_has_the_means_of_the_tables(suites: dict[str, ResultGroup]) -> None:
-    seen = 0
-    for result, other in zip(suites["a"].results(), suites["b"].results(), strict=True):
+    pairs = list(zip(suites["a"].results(), suites["b"].results(), strict=True))
+    metric_count = 0
+    for result, other in pairs:
         for metric in result.averaged.keys() - {"distribution"}:
+            metric_count += 1
             found = compare(result, other, metric)
             assert found.mean is not None, (metric, found.left_out)
-            assert found.mean.values == pytest.approx((result.averaged[metric], other.averaged[metric]), abs=1e-12)
+            expected_means = (result.averaged[metric], other.averaged[metric])
+            assert found.mean.values == pytest.approx(expected_means, abs=1e-12), (result.benchmark, metric)
             assert not any("the table of" in note for note in found.left_out)
-            for one in found.datasets:
-                assert one.interval is not None
-                if isinstance(one.outcome, Untested):
-                    assert "p would be above 0.05 even if all their differences had one direction" in one.outcome.reason
-                    continue
-                assert 0.0 <= one.outcome.p_value <= one.outcome.corrected_p_value <= 1.0
-                assert one.difference == pytest.approx(one.values[0] - one.values[1])
-                assert one.interval.low <= one.difference <= one.interval.high
-            same = compare(result, result, metric, margin=0.01)
-            for one in [*same.datasets, same.overall]:
-                assert (one.difference, one.outcome, one.detectable) == (0.0, WasTested(1.0, 1.0), None)
-                assert one.interval is not None
-                assert one.interval.low < 0.0 < one.interval.high
-            assert not any(one.shown for one in same.non_inferiority)  # 24 rows show no difference below 0.01
-            seen += 1
-    assert seen == 4 + 2 + 2 + 2 + 4 + 1 + 1
+            for comparison in found.datasets:
+                check_line(comparison, f"{result.benchmark}, {metric}, {comparison.dataset}")
+    assert metric_count == 4 + 2 + 2 + 2 + 4 + 1 + 1
+
+
+def check_line(comparison: Any, where: str) -> None:
+    """The difference of one data set is within its interval, and its p-values are in order."""
+    assert comparison.interval is not None, where
+    if isinstance(comparison.outcome, Untested):
+        reason = "p would be above 0.05 even if all their differences had one direction"
+        assert reason in comparison.outcome.reason, where
+        return
+    first, second = comparison.values
+    assert comparison.difference == pytest.approx(first - second), where
+    assert comparison.interval.low <= comparison.difference <= comparison.interval.high, where
+    assert 0.0 <= comparison.outcome.p_value <= comparison.outcome.corrected_p_value <= 1.0, where
+
+
+def test_a_run_compared_with_itself_has_no_difference_in_any_metric(suites: dict[str, ResultGroup]) -> None:
+    for result in suites["a"].results():
+        for metric in result.averaged.keys() - {"distribution"}:
+            where = f"{result.benchmark}, {metric}"
+            found = compare(result, result, metric, margin=0.01)
+            for comparison in [*found.datasets, found.overall]:
+                assert comparison.difference == 0.0, where
+                assert comparison.outcome == WasTested(1.0, 1.0), where
+                assert comparison.detectable is None, where
+                assert comparison.interval is not None, where
+                assert comparison.interval.low < 0.0 < comparison.interval.high, where
+            # 24 rows show no difference below 0.01.
+            assert not any(claim.shown for claim in found.non_inferiority), where
 
 
 def test_lower_is_better_where_it_is(suites: dict[str, ResultGroup]) -> None:
@@ -403,38 +421,58 @@ def test_a_run_that_leaves_replies_out_is_no_winner_and_changes_no_other_run() -
         assert alone.comparisons[0].left_out
 
 
-def test_without_a_test_there_is_no_tie() -> None:
-    """Twelve rows cannot show any difference of macro F1 here: the worst run is untested, not tied."""
-    benchmark = StaICC.Normal(datasets=["mini"], limit=4)
-    truth = [query.label for query in benchmark.experimentor[0].all_queries()]
-    runs = {
-        "right": benchmark(preentered_prediction=[truth]),
-        "wrong": benchmark(preentered_prediction=[[(label + 1) % 3 for label in truth]]),
-    }
-    for metric in ("accuracy", "macro_F1"):
-        found = compare_runs(runs, metric)
-        assert isinstance(found.comparisons[0].overall.outcome, Untested)
-        assert [type(rank.verdict) for rank in found.ranking] == [Best, Untested]
-        assert [type(one.verdict) for one in standings(runs, metric, True).values()] == [Best, Untested]
-        for form in FORMATS:
-            text = format_comparisons([found], form)
-            assert "tied" not in text
-            assert "untested" in text
+def verdicts_by_run(runs: dict[str, Result], metric: str) -> dict[str, type]:
+    """The kind of verdict that each run gets in the standings."""
+    return {name: type(place.verdict) for name, place in standings(runs, metric, True).items()}
+
+
+class TwelveRows:
+    """A benchmark of twelve rows, which cannot show any difference of macro F1."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.benchmark = StaICC.Normal(datasets=["mini"], limit=4, **settings)
+        self._truth = [query.label for query in self.benchmark.experimentor[0].all_queries()]
+
+    def labels_off_by(self, shift: int) -> Result:
+        """A run that predicts the true label, or always the same other one."""
+        return self.benchmark(preentered_prediction=[[(label + shift) % 3 for label in self._truth]])
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_F1"])
+def test_a_run_that_no_test_compares_is_untested_and_not_tied(metric: str) -> None:
+    rows = TwelveRows()
+    runs = {"right": rows.labels_off_by(0), "wrong": rows.labels_off_by(1)}
+    found = compare_runs(runs, metric)
+    assert isinstance(found.comparisons[0].overall.outcome, Untested)
+    assert {place.run: type(place.verdict) for place in found.ranking} == {"right": Best, "wrong": Untested}
+    assert verdicts_by_run(runs, metric) == {"right": Best, "wrong": Untested}
+    for form in FORMATS:
+        text = format_comparisons([found], form)
+        assert "tied" not in text, form
+        assert "untested" in text, form
+
+
+def test_a_run_without_predictions_is_tied_and_has_no_value_at_its_worst() -> None:
+    rows = TwelveRows()
     failed = run(lambda prompt, label_space: None, "mini", limit=4, on_error="collect")
-    with_failed = standings({**runs, "failed": failed}, "accuracy", True)
-    assert {name: type(place.verdict) for name, place in with_failed.items()} == {
-        "right": Best,
-        "wrong": Untested,
-        "failed": Tied,
-    }
-    assert with_failed["failed"].at_worst == 0.0
-    custom = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
-    equal = standings({name: custom(scored(name)) for name in "ab"}, "mine", True)
-    assert [type(place.verdict) for place in equal.values()] == [Best, Best]
-    total = {"mine": lambda truth, rows: sum(row[label] for label, row in zip(truth, rows, strict=True))}
-    own = StaICC.Normal(datasets=["mini"], limit=4, metrics=total)
-    other = {name: own(preentered_prediction=[[(label + n) % 3 for label in truth]]) for n, name in enumerate("ab")}
-    assert [type(place.verdict) for place in standings(other, "mine", True).values()] == [Best, Untested]
+    runs = {"right": rows.labels_off_by(0), "wrong": rows.labels_off_by(1), "failed": failed}
+    assert verdicts_by_run(runs, "accuracy") == {"right": Best, "wrong": Untested, "failed": Tied}
+    assert standings(runs, "accuracy", True)["failed"].at_worst == 0.0
+
+
+def test_equal_values_of_a_metric_without_a_test_are_both_the_best() -> None:
+    constant = StaICC.Normal(datasets=["mini"], limit=4, metrics={"mine": lambda truth, rows: 0.5})
+    runs = {name: constant(scored(name)) for name in "ab"}
+    assert verdicts_by_run(runs, "mine") == {"a": Best, "b": Best}
+
+
+def test_different_values_of_a_metric_without_a_test_are_untested() -> None:
+    def total(truth: list[int], rows: list[list[float]]) -> float:
+        return sum(row[label] for label, row in zip(truth, rows, strict=True))
+
+    rows = TwelveRows(metrics={"mine": total})
+    runs = {"a": rows.labels_off_by(0), "b": rows.labels_off_by(1)}
+    assert verdicts_by_run(runs, "mine") == {"a": Best, "b": Untested}
 
 
 # -- comparisons of saved results: which are made, which refused, and how they are written
@@ -532,9 +570,9 @@ def test_markup_in_a_name_is_text_in_every_format(name: str, monkeypatch: pytest
     found, _ = compare_all(both)
     latex = format_comparisons(found, "latex")
     assert [line for line in latex.splitlines() if "<" in line and not line.startswith("% ")] == []
-    text, compared = format_comparisons(found, "text").split("\n\n")[0], found[0].comparisons[0]
-    notes = len(compared.introduction()) + len(compared.conclusion())
-    assert len(text.splitlines()) == 6 + notes  # title, head, rule, row, whose signature, signature
+    text, compared = format_comparisons(found, "text").split("\n\n"), found[0].comparisons[0]
+    assert len(text[0].splitlines()) == 4 + len(compared.introduction())  # title, head, rule, row
+    assert len(text[1].splitlines()) == 2 + len(compared.conclusion())  # whose signature, signature
     markdown = format_comparisons(found, "markdown")
     code = markdown.splitlines()[-1]
     fence = re.match("`+", code)

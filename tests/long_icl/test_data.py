@@ -305,50 +305,112 @@ def test_damage_is_a_clear_error_or_other_rows(
 PAIR = {"token": ["a", "b"], "subj_start": 0, "subj_end": 0, "obj_start": 1, "obj_end": 1, "relation": "per:age"}
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "place", "said"),
-    [
-        ("banking77", "text,category\r\na,card_arrival\r\nb,card_arrival,x\r\n", 3, "expected 2 columns"),
-        ("banking77", 'text,category\r\n"a\r\nb",card_arrival\r\n', 2, "holds a Windows line end"),
-        ("banking77", "a,card_arrival\n", 1, "expected the header text,category"),
-        ("banking77", 'text,category\na,card_arrival\n"open,card_arrival\nb,card_arrival\n', 3, "found 1"),
-        ("goemotions", "a\t1\tc\n" + "b" * 200000, 2, "not a row of fields"),
-        ("goemotions", "a\t1\tc\nb\t1\n", 2, "expected 3 columns (text, label ids, comment id), found 2"),
-        ("goemotions", "a\t1\tc\nb\t28\tc\n", 2, "there is no GoEmotions label '28'"),
-        ("goemotions", "a\tjoy\tc\n", 1, "there is no GoEmotions label 'joy'"),
-        ("discovery", "a\tb\tyet,\n", 1, "expected the header"),
-        ("discovery", "sentence1\tsentence2\tlabel\na\tb\n", 2, "expected 3 columns"),
-        ("discovery", "sentence1\tsentence2\tlabel\na\tb\t174\n", 2, "there is no Discovery label '174'"),
-        ("tacred", "{}", "its text", "must be a list"),
-        ("tacred", '[\n{"token": ["a"]}\n]', "record 1", "'subj_start' must be a whole number"),
-        ("tacred", '[{"token": "a b"}]', "record 1", "'token' must be a list, each item a text"),
-        (
-            "few_nerd",
-            '[{"sentence": "a", "entities": {}}, {"sentence": "b"}]',
-            "record 2",
-            "'entities' must be an object, each value a text",
-        ),
-        ("few_nerd", '[{"sentence": "a", "entities": {"a": "art-fim"}}]', "record 1", "did you mean 'art-film'?"),
-        (
-            "few_nerd",
-            '[{"sentence": "a", "entities": {"a": "art-film", "a": "art-music"}}]',
-            "its text",
-            "'a' appears twice",
-        ),
-        ("few_nerd", '[{"sentence": "a",\n "entities": {"a": tru}}]', "its text", "Expecting value: line 2"),
-        ("few_nerd", "[\n" + "[" * 100000, "its text", "nested"),
-        ("few_nerd", "[\n" + "7" * 10000 + "]", "its text", "too large"),
-        ("dialogre", '[[["a"], []], [["a"]]]', "record 2", "expected a pair"),
-        ("dialogre", '[[["a"], [{"x": "b", "y": "c", "r": []}]]]', "record 1", "has no relation"),
-        ("dialogre", '[[["a"], [{"x": "b", "y": "c", "r": ["per:aeg"]}]]]', "record 1", "did you mean 'per:age'?"),
-        *(
-            ("tacred", json.dumps([{**PAIR, "subj_start": first, "subj_end": last}]), "record 1", "subj_start")
-            for first, last in ((-1, 0), (1, 0), (0, 2), (True, 1))
-        ),
-    ],
-)
+BAD_ROWS = {
+    "a row with too many columns": (
+        "banking77",
+        "text,category\r\na,card_arrival\r\nb,card_arrival,x\r\n",
+        3,
+        "expected 2 columns",
+    ),
+    "a text with a line end of Windows": (
+        "banking77",
+        'text,category\r\n"a\r\nb",card_arrival\r\n',
+        2,
+        "holds a Windows line end",
+    ),
+    "no header": ("banking77", "a,card_arrival\n", 1, "expected the header text,category"),
+    "a quotation mark that nothing closes": (
+        "banking77",
+        'text,category\na,card_arrival\n"open,card_arrival\nb,card_arrival\n',
+        3,
+        "found 1",
+    ),
+    "a field of 200,000 characters": ("goemotions", "a\t1\tc\n" + "b" * 200000, 2, "not a row of fields"),
+    "a row with too few columns": (
+        "goemotions",
+        "a\t1\tc\nb\t1\n",
+        2,
+        "expected 3 columns (text, label ids, comment id), found 2",
+    ),
+    "a label number above the last": ("goemotions", "a\t1\tc\nb\t28\tc\n", 2, "there is no GoEmotions label '28'"),
+    "a label name for its number": ("goemotions", "a\tjoy\tc\n", 1, "there is no GoEmotions label 'joy'"),
+    "no header of Discovery": ("discovery", "a\tb\tyet,\n", 1, "expected the header"),
+    "a row of Discovery without a label": ("discovery", "sentence1\tsentence2\tlabel\na\tb\n", 2, "expected 3 columns"),
+    "a label number of Discovery above the last": (
+        "discovery",
+        "sentence1\tsentence2\tlabel\na\tb\t174\n",
+        2,
+        "there is no Discovery label '174'",
+    ),
+    "an object for a list": ("tacred", "{}", "its text", "must be a list"),
+    "a record without positions": (
+        "tacred",
+        '[\n{"token": ["a"]}\n]',
+        "record 1",
+        "'subj_start' must be a whole number",
+    ),
+    "a text for a list of tokens": (
+        "tacred",
+        '[{"token": "a b"}]',
+        "record 1",
+        "'token' must be a list, each item a text",
+    ),
+    "a record without entities": (
+        "few_nerd",
+        '[{"sentence": "a", "entities": {}}, {"sentence": "b"}]',
+        "record 2",
+        "'entities' must be an object, each value a text",
+    ),
+    "a misspelt label": (
+        "few_nerd",
+        '[{"sentence": "a", "entities": {"a": "art-fim"}}]',
+        "record 1",
+        "did you mean 'art-film'?",
+    ),
+    "an entity with two labels": (
+        "few_nerd",
+        '[{"sentence": "a", "entities": {"a": "art-film", "a": "art-music"}}]',
+        "its text",
+        "'a' appears twice",
+    ),
+    "a misspelt constant": (
+        "few_nerd",
+        '[{"sentence": "a",\n "entities": {"a": tru}}]',
+        "its text",
+        "Expecting value: line 2",
+    ),
+    "lists in 100,000 lists": ("few_nerd", "[\n" + "[" * 100000, "its text", "nested"),
+    "a number of 10,000 digits": ("few_nerd", "[\n" + "7" * 10000 + "]", "its text", "too large"),
+    "a dialogue without relations": ("dialogre", '[[["a"], []], [["a"]]]', "record 2", "expected a pair"),
+    "a pair without a relation": (
+        "dialogre",
+        '[[["a"], [{"x": "b", "y": "c", "r": []}]]]',
+        "record 1",
+        "has no relation",
+    ),
+    "a misspelt relation": (
+        "dialogre",
+        '[[["a"], [{"x": "b", "y": "c", "r": ["per:aeg"]}]]]',
+        "record 1",
+        "did you mean 'per:age'?",
+    ),
+}
+"""By what is wrong: the data set, the content of its file, the place that the message names, and what it says."""
+
+
+@pytest.mark.parametrize(("name", "text", "place", "said"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
 def test_bad_rows(write: Write, name: str, text: str, place: int | str, said: str) -> None:
     refused(name, write(text), place, said)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(-1, 0), (1, 0), (0, 2), (True, 1)],
+    ids=["before the first token", "last before first", "after the last token", "no number"],
+)
+def test_a_subject_that_is_not_in_its_sentence(write: Write, first: int, last: int) -> None:
+    record = {**PAIR, "subj_start": first, "subj_end": last}
+    refused("tacred", write(json.dumps([record])), "record 1", "subj_start")
 
 
 def test_only_the_first_relation_of_a_pair_counts(write: Write) -> None:

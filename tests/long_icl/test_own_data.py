@@ -94,36 +94,59 @@ def test_responses_are_parsed_with_the_own_template(parsing: str) -> None:
         assert scored(one, [f"{item.gold[0]}{more}" for item in one.test_items]).values["1R"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: dataset(rows(LABELS[:19], 30)), "got 19 labels, expected 20 or more. Use Normal"),
-        (
-            lambda: dataset(label_space=[*LABELS, "never"]),
-            "1 has no demonstration, such as 'never' with 0. Remove labels without demonstrations, or leave out",
-        ),
-        (
-            lambda: dataset(
-                [pair for label in LABELS for pair in rows([label], 2 if label == "kind c" else 30)],
-                split=SplitSizes(0, 500, 100),
-            ),
-            "1 has fewer than 2 demonstrations, such as 'kind c' with 1. Choose rounds up to 1, or leave out split",
-        ),
-        (
-            lambda: dataset(rows(each=6), split=None),
-            "of 23 labels, [0-9]+ have fewer than 4 demonstrations, .* Choose rounds up to 3, or add rows of these",
-        ),
-        (rows, "datasets: got .* expected names of data sets, or data sets"),
-        (lambda: dataset(rows() + rows(each=3)), "test rows have the text of a demonstration, such as row"),
-        (lambda: dataset(name="Banking77"), "got 'Banking77', which is a data set of LongICL"),
-        (lambda: dataset(rows([*LABELS, "KIND A"])), "the labels 'kind a' and 'KIND A' differ only in case"),
-        (lambda: dataset(rows([*LABELS, "label: x"])), "the label 'label: x' contains 'label:', which ends a response"),
-        (lambda: dataset(rows([*LABELS, "LABEL: x"])), "the label 'LABEL: x' contains 'label:', which ends a response"),
-        (lambda: dataset(rows([*LABELS, "a text: x"])), "contains 'text:'"),
-        (lambda: dataset(rows([*LABELS, "a\nb"])), r"the label 'a\\nb' contains '\\n'"),
-        (lambda: dataset(template=Template("", ("a",), ("b",), "c", "d", "e")), "got the query prefix 'e'"),
-    ],
-)
+def with_two_rows_of_one_label() -> Dataset:
+    pairs = []
+    for label in LABELS:
+        pairs += rows([label], 2 if label == "kind c" else 30)
+    return dataset(pairs, split=SplitSizes(0, 500, 100))
+
+
+UNFIT = {
+    "19 labels": (lambda: dataset(rows(LABELS[:19], 30)), "got 19 labels, expected 20 or more. Use Normal"),
+    "a label without rows": (
+        lambda: dataset(label_space=[*LABELS, "never"]),
+        "1 has no demonstration, such as 'never' with 0. Remove labels without demonstrations, or leave out",
+    ),
+    "a label with two rows": (
+        with_two_rows_of_one_label,
+        "1 has fewer than 2 demonstrations, such as 'kind c' with 1. Choose rounds up to 1, or leave out split",
+    ),
+    "six rows of each label": (
+        lambda: dataset(rows(each=6), split=None),
+        "of 23 labels, [0-9]+ have fewer than 4 demonstrations, .* Choose rounds up to 3, or add rows of these",
+    ),
+    "rows for a data set": (rows, "datasets: got .* expected names of data sets, or data sets"),
+    "rows that occur twice": (
+        lambda: dataset(rows() + rows(each=3)),
+        "test rows have the text of a demonstration, such as row",
+    ),
+    "the name of a built-in data set": (
+        lambda: dataset(name="Banking77"),
+        "got 'Banking77', which is a data set of LongICL",
+    ),
+    "labels that differ in case": (
+        lambda: dataset(rows([*LABELS, "KIND A"])),
+        "the labels 'kind a' and 'KIND A' differ only in case",
+    ),
+    "a label with the prefix of labels": (
+        lambda: dataset(rows([*LABELS, "label: x"])),
+        "the label 'label: x' contains 'label:', which ends a response",
+    ),
+    "a label with this prefix in upper case": (
+        lambda: dataset(rows([*LABELS, "LABEL: x"])),
+        "the label 'LABEL: x' contains 'label:', which ends a response",
+    ),
+    "a label with the prefix of texts": (lambda: dataset(rows([*LABELS, "a text: x"])), "contains 'text:'"),
+    "a label of two lines": (lambda: dataset(rows([*LABELS, "a\nb"])), r"the label 'a\\nb' contains '\\n'"),
+    "a template with a query prefix": (
+        lambda: dataset(template=Template("", ("a",), ("b",), "c", "d", "e")),
+        "got the query prefix 'e'",
+    ),
+}
+"""By what is wrong: makes the data set, and the error message."""
+
+
+@pytest.mark.parametrize(("make", "message"), UNFIT.values(), ids=UNFIT.keys())
 def test_unfit_data_sets_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message.replace("(", r"\(")):
         LongICL(datasets=[make()])

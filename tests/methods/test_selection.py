@@ -206,38 +206,92 @@ def test_bm25_is_its_formula(texts: list[str], query: str) -> None:
         assert text == pytest.approx(-score, abs=1e-9)
 
 
-@given(st.lists(words, min_size=4, max_size=10), st.lists(words, min_size=1, max_size=3), st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
-def test_rules_are_brute_force(texts: list[str], queries: list[str], count: int) -> None:
-    labels = [len(text) % 3 for text in texts]
-    pool = Pool(texts, labels)
-    by_vectors = encoded(bag, *texts, *queries)
-    for compared in (by_vectors, WordOverlap()):
-        near: Any = choose_demonstrations(pool, queries, compared, count)
-        balanced: Any = choose_demonstrations(pool, queries, compared, count, "balanced")
-        diverse: Any = choose_demonstrations(pool, queries, compared, count, "diverse")
+COMPARED_BY = pytest.mark.parametrize("compared_by", ["vectors", "words"])
+SELECTIONS = given(st.lists(words, min_size=4, max_size=10), words, st.integers(1, 4))
+
+
+class Selection:
+    """A pool of texts with three labels, a query among others, and the distances that a rule is to go by."""
+
+    def __init__(self, compared_by: str, texts: list[str], query: str, count: int) -> None:
+        self.labels = [len(text) % 3 for text in texts]
+        self.count = count
+        self._pool = Pool(texts, self.labels)
+        self._queries = [f"the {query}", query, query]
+        self.compared: Any = encoded(bag, *texts, *self._queries) if compared_by == "vectors" else WordOverlap()
+        # A measure by words depends on all texts of the pool, each counted once.
         distinct = list(dict.fromkeys(texts))
-        for number, query in enumerate(queries):
-            distinct_queries = list(dict.fromkeys(queries))
-            own = compared.distances(distinct_queries, distinct)[distinct_queries.index(query)]
-            distance = [own[distinct.index(text)] for text in texts]
-            order = sorted(range(len(texts)), key=lambda place: distance[place])
-            assert near[number] == order[:count]
-            assert all(len(set(predicted[number])) == count for predicted in (balanced, diverse))
-            shares = [sum(labels[place] == label for place in balanced[number]) for label in range(3)]
-            for label in range(3):  # a label has fewer than another by two only if it has no more rows
-                if shares[label] < max(shares) - 1:
-                    assert shares[label] == labels.count(label)
-            assert balanced[number][0] == diverse[number][0] == order[0]
-            chosen: list[int] = []  # maximal marginal relevance, by its definition
-            if compared is by_vectors:
-                between = compared.distances(texts, texts)
-                while len(chosen) < count:
-                    left = [place for place in order if place not in chosen]
-                    values = [-distance[p] - max((-between[p, c] for c in chosen), default=0) for p in left]
-                    picked = diverse[number][len(chosen)]
-                    assert values[left.index(picked)] == pytest.approx(max(values), abs=1e-5)
-                    chosen.append(picked)
+        (distances,) = self.compared.distances([query], distinct)
+        self.distance = [distances[distinct.index(text)] for text in texts]
+        """The distance of each text of the pool to the query."""
+        self.nearest_first = sorted(range(len(texts)), key=lambda place: self.distance[place])
+
+    def chosen(self, rule: Any = "nearest") -> list[int]:
+        """The places in the pool of the demonstrations that a rule chooses for the query."""
+        chosen: Any = choose_demonstrations(self._pool, self._queries, self.compared, self.count, rule)
+        _, for_query, for_equal_query = chosen
+        assert for_query == for_equal_query
+        return list(for_query)
+
+
+@COMPARED_BY
+@SELECTIONS
+@settings(max_examples=20, deadline=None)
+def test_the_nearest_demonstrations_are_chosen_by_default(
+    compared_by: str, texts: list[str], query: str, count: int
+) -> None:
+    selection = Selection(compared_by, texts, query, count)
+    assert selection.chosen() == selection.nearest_first[:count]
+
+
+@COMPARED_BY
+@SELECTIONS
+@settings(max_examples=20, deadline=None)
+def test_balanced_demonstrations_begin_with_the_nearest_and_have_as_many_of_each_label(
+    compared_by: str, texts: list[str], query: str, count: int
+) -> None:
+    selection = Selection(compared_by, texts, query, count)
+    chosen = selection.chosen("balanced")
+    assert len(set(chosen)) == count, "one was chosen twice"
+    assert chosen[0] == selection.nearest_first[0]
+    shares = [sum(selection.labels[place] == label for place in chosen) for label in range(3)]
+    for label, share in enumerate(shares):
+        has_fewer_by_two = share < max(shares) - 1
+        if has_fewer_by_two:
+            assert share == selection.labels.count(label), f"label {label} has more rows in the pool: {shares}"
+
+
+@COMPARED_BY
+@SELECTIONS
+@settings(max_examples=20, deadline=None)
+def test_diverse_demonstrations_begin_with_the_nearest_and_are_different(
+    compared_by: str, texts: list[str], query: str, count: int
+) -> None:
+    selection = Selection(compared_by, texts, query, count)
+    chosen = selection.chosen("diverse")
+    assert len(set(chosen)) == count, "one was chosen twice"
+    assert chosen[0] == selection.nearest_first[0]
+
+
+@SELECTIONS
+@settings(max_examples=40, deadline=None)
+def test_each_diverse_demonstration_has_the_largest_marginal_relevance(
+    texts: list[str], query: str, count: int
+) -> None:
+    """Maximal marginal relevance, by its definition: near the query, and far from those that were chosen before."""
+    selection = Selection("vectors", texts, query, count)
+    between = selection.compared.distances(texts, texts)
+
+    def relevance(place: int, chosen_before: list[int]) -> float:
+        redundancy = max((-between[place, other] for other in chosen_before), default=0.0)
+        return float(-selection.distance[place] - redundancy)
+
+    chosen = selection.chosen("diverse")
+    for number, place in enumerate(chosen):
+        chosen_before = chosen[:number]
+        left = [other for other in range(len(texts)) if other not in chosen_before]
+        largest = max(relevance(other, chosen_before) for other in left)
+        assert relevance(place, chosen_before) == pytest.approx(largest, abs=1e-5)
 
 
 def sphere(number: int) -> Any:

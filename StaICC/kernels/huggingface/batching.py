@@ -8,31 +8,22 @@ so reading a sequence twice changes nothing.
 Memory is a budget of positions in one call of the model. When memory runs out, the budget is halved, what is not
 computed yet is planned anew, and the run goes on. Plans change the order of the work and the order of additions inside
 it, nothing else.
-
-In generation, all prompts of a packed row are continued together: after each step, the row in the cache has grown by
-one position for each prompt that is not finished, and each new position attends to its own prompt and its own
-continuation only. Models without a cache that can be used so recompute the sequences at every step.
 """
 
 from __future__ import annotations
 
 import math
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from logging import INFO, WARNING
 from typing import Any
 
 from StaICC.errors import OutputError, RunEndingError
 from StaICC.kernels.huggingface import FEATURE, torch
 from StaICC.kernels.huggingface.forward import (
-    Capabilities,
     Forward,
     check_range,
-    guard,
     is_out_of_memory,
 )
-from StaICC.kernels.huggingface.live_state import foreign_code
 from StaICC.kernels.huggingface.token_trie import (
     Picks,
     TrieRow,
@@ -41,7 +32,6 @@ from StaICC.kernels.huggingface.token_trie import (
     shared_length,
     without_last,
 )
-from StaICC.kernels.protocol import stable_seed
 from StaICC.optional import require
 from StaICC.safe_text import logger
 
@@ -53,8 +43,6 @@ BUSY_SHARE = 8
 """A batch of the budget's share 1 / BUSY_SHARE keeps the machine busy; a larger one is not filled up with padding."""
 LEAST_FILL = 0.97
 """A row shorter than this share of the longest begins a new batch, once the batch is large enough."""
-GENERATION_COST = 1000.0
-"""Cost of one more row in generation, in positions: every row has its own steps."""
 LONG = 512
 """A prompt of more tokens is compared in full only if it is no more than a tenth of the batch."""
 TAIL = 64
@@ -145,17 +133,19 @@ class BatchRunner:
         """
         computed_before = self.computed
         # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
-        number = max(range(len(needed)), key=lambda number: (-len(needed[number]), needed[number]))
+        shortest_length = min(len(row) for row in needed)
+        shortest = [number for number, row in enumerate(needed) if len(row) == shortest_length]
+        compared = max(shortest, key=lambda number: needed[number])
         last_states: list[Any] = []
 
         def read_and_watch(hidden: Any, picks: Picks) -> None:
             read(hidden, picks)
-            if number in picks:
-                last_index = picks[number][-1]
+            if compared in picks:
+                last_index = picks[compared][-1]
                 last_states.append(hidden[[last_index]])
 
         self.compute(needed, wanted_from, read_and_watch)
-        prompt = needed[number]
+        prompt = needed[compared]
         hidden = last_states[-1]
         # Of a long prompt, a plain call would cost too much or give too many logits: the ends of some are compared.
         a_tenth_of_run = (self.computed - computed_before) / 10
@@ -251,20 +241,37 @@ class BatchRunner:
             Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
             one of these numbers occurs in exactly one row.
         """
-        row_tokens: int = 0
-        cache_from = math.inf
-        if share:
-            row_tokens = self.budget
-            cache_from = self.cache_from
-        numbers: dict[Tokens, list[int]] = {}
+        row_tokens = self.budget if share else 0
+        cache_from = self.cache_from if share else math.inf
+        numbers_by_sequence: dict[Tokens, list[int]] = {}
         for number in todo:
-            numbers.setdefault(sequences[number], []).append(number)
-        # Sequences that begin alike are neighbours. ``shared[i]`` is how many tokens the sequence i shares with the one
-        # before, and ``limits[i]`` is where its first wanted position is.
-        ordered = sorted(numbers)
-        limits = [min(wanted_from[number] for number in numbers[sequence]) for sequence in ordered]
-        shared = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
+            numbers_by_sequence.setdefault(sequences[number], []).append(number)
+        limits = {}
+        for sequence, numbers in numbers_by_sequence.items():
+            limits[sequence] = min(wanted_from[number] for number in numbers)
 
+        sequences_by_prefix = self._by_cached_prefix(limits, row_tokens, cache_from)
+        attention_weight = self.forward.can.attention_weight
+        rows = []
+        for prefix, members in sorted(sequences_by_prefix.items()):
+            for row_members in joined(members, len(prefix), row_tokens, attention_weight, cost):
+                rows.append(lay_out(row_members, numbers_by_sequence, wanted_from, prefix))
+        return rows
+
+    def _by_cached_prefix(
+        self, limits: Mapping[Tokens, int], row_tokens: int, cache_from: float
+    ) -> dict[Tokens, list[Tokens]]:
+        """Divide sequences by the prefix that is cached for them; of sequences without one, it is empty.
+
+        Args:
+            limits: By sequence, the first position whose hidden state is wanted: a cached prefix ends before it.
+            row_tokens: Maximum number of positions of a row.
+            cache_from: Shortest prefix that is cached.
+        """
+        # Sequences that begin alike are neighbours. ``shared[i]`` is how many tokens the sequence i shares with the one
+        # before.
+        ordered = sorted(limits)
+        shared = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
         sequences_by_prefix: dict[Tokens, list[Tokens]] = {}
         # Ranges of neighbours that are still to be placed, with the cached prefix that they have so far. The last range
         # is taken first, so they are pushed in reverse order.
@@ -273,37 +280,30 @@ class BatchRunner:
             ranges.append((0, len(ordered), ()))
         while ranges:
             low, high, prefix = ranges.pop()
-            base = len(prefix)
+            members = ordered[low:high]
             shared_inside = shared[low + 1 : high]
-            least_shared = min(shared_inside, default=len(ordered[low]))
+            least_shared = min(shared_inside, default=len(members[0]))
             # The positions of one row with all of them, after the prefix.
-            size = sum(len(sequence) - base for sequence in ordered[low:high])
-            size -= sum(length - base for length in shared_inside)
-            fits = size <= row_tokens or not shared_inside
+            size = sum(len(sequence) - len(prefix) for sequence in members)
+            size -= sum(length - len(prefix) for length in shared_inside)
+            fits = size <= row_tokens or len(members) == 1
 
             # The prefix may end before the first wanted position at the latest.
-            common = min(least_shared, *limits[low:high])
+            common = min(least_shared, *(limits[sequence] for sequence in members))
             # A cached prefix saves computing it even where all would fit in one row.
-            longer = min(shared_length(self.held, ordered[low]), common)
-            if not fits and common - base >= cache_from:
+            longer = min(shared_length(self.held, members[0]), common)
+            if not fits and common - len(prefix) >= cache_from:
                 longer = common
-            if longer - base >= cache_from:
-                ranges.append((low, high, ordered[low][:longer]))
+            if longer - len(prefix) >= cache_from:
+                ranges.append((low, high, members[0][:longer]))
             elif fits or cache_from == math.inf:
-                sequences_by_prefix.setdefault(prefix, []).extend(ordered[low:high])
+                sequences_by_prefix.setdefault(prefix, []).extend(members)
             else:
                 # Nothing long is shared by all: go down to the ranges that share more.
                 cuts = [index for index in range(low + 1, high) if shared[index] == least_shared]
-                parts = list(pairwise([low, *cuts, high]))
-                for part_low, part_high in reversed(parts):
+                for part_low, part_high in reversed(list(pairwise([low, *cuts, high]))):
                     ranges.append((part_low, part_high, prefix))
-
-        attention_weight = self.forward.can.attention_weight
-        rows = []
-        for prefix, members in sorted(sequences_by_prefix.items()):
-            for row_members in joined(members, len(prefix), row_tokens, attention_weight, cost):
-                rows.append(lay_out(row_members, numbers, wanted_from, prefix))
-        return rows
+        return sequences_by_prefix
 
     def _computed(self, rows: Sequence[TrieRow], share: bool) -> Iterator[tuple[Sequence[TrieRow], Any]]:
         """Compute rows in batches; yield each batch with its hidden states, (rows, positions, width)."""
@@ -437,110 +437,41 @@ class BatchRunner:
             sequences: The token sequences, none empty.
             wanted_from: For each sequence, the position before the first token that is scored.
         """
-        targets = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
+        scored_tokens = [row[start + 1 :] for row, start in zip(sequences, wanted_from, strict=True)]
         results: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
             # For each sequence, the indexes of states with the tokens that follow. The state at the last position
             # predicts what follows the sequence, which is not needed.
-            wanted = {}
+            pairs_by_number = {}
             for number, indexes in picks.items():
-                wanted[number] = list(zip(indexes, targets[number], strict=False))
+                pairs_by_number[number] = list(zip(indexes, scored_tokens[number], strict=False))
             # Sequences that begin alike share pairs, and each is computed once.
-            pairs = sorted({pair for pairs_of_sequence in wanted.values() for pair in pairs_of_sequence})
-            check_range([token for _, token in pairs], self.forward.can.vocabulary)
-            values: list[float] = []
-            with torch.inference_mode():
-                places, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
-                for start, logits in self.forward.pieces(hidden):
-                    inside = (places >= start) & (places < start + len(logits))
-                    rows = places[inside] - start
-                    values += (logits[rows, tokens[inside]] - logits.logsumexp(-1)[rows]).double().tolist()
-            value_by_pair = dict(zip(pairs, values, strict=True))
-            for number, pairs_of_sequence in wanted.items():
-                results[number] = [value_by_pair[pair] for pair in pairs_of_sequence]
+            distinct_pairs = {pair for pairs in pairs_by_number.values() for pair in pairs}
+            value_by_pair = self._token_logs(hidden, sorted(distinct_pairs))
+            for number, pairs in pairs_by_number.items():
+                results[number] = [value_by_pair[pair] for pair in pairs]
 
         self.run(sequences, wanted_from, read)
         return [results[number] for number in range(len(sequences))]
 
-    def generate(
-        self, sequences: Sequence[Tokens], most: int, ending: Ending, temperature: float, seed: int
-    ) -> list[list[int]]:
-        """Continue token sequences with the most probable tokens, or with samples.
-
-        A sample is the token with the largest sum of logit / temperature and Gumbel noise. The noise depends on the
-        seed, the tokens of the sequence and the step only, so a text does not depend on the other sequences.
+    def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
+        """Return the log-probabilities of tokens after hidden states.
 
         Args:
-            sequences: The sequences, none empty.
-            most: Most new tokens for each.
-            ending: When a continuation is complete.
-            temperature: 0 for the most probable tokens.
-            seed: Seed of the samples.
-
-        Returns:
-            New tokens of each sequence, in order.
+            hidden: The states, (states, width).
+            pairs: Pairs of the index of a state and a token, in order.
         """
-        forward = self.forward
-        seeds = [stable_seed(seed, tuple(row)) for row in sequences] if temperature else []
-        results: list[list[int]] = [[] for _ in sequences]
-        starts = [len(row) - 1 for row in sequences]
-
-        def continued(alive: list[int], logits: Any, following: Callable[[list[int], int], Any]) -> None:
-            """Continue sequences, given the logits after them and a function for those after the chosen tokens."""
-            for number in alive:
-                results[number] = []
-            for step in range(most):
-                if temperature:
-                    generators = [torch.Generator().manual_seed(stable_seed(seeds[number], step)) for number in alive]
-                    noise = [
-                        torch.rand(logits.shape[-1], generator=source, dtype=torch.float64) for source in generators
-                    ]
-                    logits = logits.double().cpu() / temperature - torch.log(-torch.log(torch.stack(noise)))
-                for number, token in zip(alive, logits.argmax(-1).tolist(), strict=True):
-                    results[number].append(token)
-                alive = [number for number in alive if not ending.complete(results[number])]
-                if not alive or step + 1 == most:
-                    return
-                logits = following(alive, step)
-
-        def grow(row: TrieRow) -> None:
-            """Generate for all sequences of one row."""
-            cache, length = self.cached(row.prefix), len(row.prefix) + len(row.tokens)
-            ends = {number: end for number, (end,) in row.picks.items()}
-            above = forward.tree_mask(row.subtree_ends()).cpu()
-            before, new = torch.ones(len(row.prefix)).bool(), torch.zeros(len(ends) * most).bool()
-            allowed = {number: torch.cat([before, above[end], new]) for number, end in ends.items()}
-
-            def following(alive: list[int], step: int) -> Any:
-                nonlocal length
-                for number in alive:
-                    allowed[number][length] = True
-                    length += 1
-                mask = forward.additive(torch.stack([allowed[number][:length] for number in alive])[None, None])
-                depth = [len(sequences[number]) + step for number in alive]
-                return forward.logits(
-                    forward.call([[results[number][-1] for number in alive]], mask, [depth], cache)[0]
-                )
-
-            hidden = forward.padded([row], cache)[0, list(ends.values())]
-            continued(list(ends), forward.logits(hidden), following)
-
-        def attempt(todo: list[int]) -> Iterator[int]:
-            for row in self.plan(sequences, starts, todo, self.prefix_reuse, GENERATION_COST):
-                grow(row)
-                yield from row.picks
-
-        def again(alive: Sequence[int], step: int) -> Any:
-            return forward.whole(self.last([(*sequences[number], *results[number]) for number in alive]))
-
-        if forward.can.sharing and forward.can.checked < min(len(sequences), 2):
-            self.last(sequences[:4])  # compares them with a plain call
-        if forward.can.sharing and max(map(len, sequences)) + most <= forward.exact_to:
-            self.persist(len(sequences), attempt)
-        else:
-            continued(list(range(len(sequences))), forward.whole(self.last(sequences)), again)
-        return results
+        check_range([token for _, token in pairs], self.forward.can.vocabulary)
+        values: list[float] = []
+        with torch.inference_mode():
+            indexes, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
+            for start, logits in self.forward.pieces(hidden):
+                is_in_piece = (indexes >= start) & (indexes < start + len(logits))
+                rows = indexes[is_in_piece] - start
+                log_probabilities = logits[rows, tokens[is_in_piece]] - logits.logsumexp(-1)[rows]
+                values += log_probabilities.double().tolist()
+        return dict(zip(pairs, values, strict=True))
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
@@ -578,134 +509,3 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
 def _largest_difference(computed: Any, expected: Any) -> float:
     """Return the largest absolute difference of two tensors."""
     return float((computed.double().cpu() - expected.double().cpu()).abs().max())
-
-
-# What a model does right
-
-_known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary()
-
-
-def examined(forward: Forward) -> Forward:
-    """Return a model with its capabilities, detected by trial once for each model and again after a change."""
-    model, can, before = forward.model, forward.can, guard(forward.model)
-    known, foreign = _known.get(model), foreign_code(model)  # the guard does not see code of classes
-    if known is not None and known.guard == before and not foreign:
-        forward.can = known
-        return forward
-    adapters = getattr(model, "peft_config", None) or {}
-    if any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values()):
-        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
-    if foreign:
-        can.run_alone("; ".join(foreign))
-    elif not _tried(forward):
-        can.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
-    if can.reason:
-        _log.log(INFO if foreign else WARNING, "%s; each prompt is run alone", can.reason)
-    can.guard = guard(model)
-    _known[model] = can
-    return forward
-
-
-def same(exact: bool, computed: Any, expected: Any, decoy: Any = None) -> bool:
-    """Whether two results differ by rounding only.
-
-    In half precision rounding is coarse, so the difference must also be small compared with that to a decoy, the result
-    of a wrong mask.
-    """
-    if computed.shape != expected.shape or not bool(computed.isfinite().all()):
-        return False
-    error = float((computed - expected).norm())
-    if error > (2e-5 if exact else 3e-2) * max(float(expected.norm()), 1e-9):
-        return False
-    return exact or decoy is None or error <= 0.3 * float((decoy - expected).norm())
-
-
-def _tried(forward: Forward) -> bool:
-    """Find in which ways a model returns the logits of plain calls, on short sequences; whether there is one."""
-    model, can = forward.model, forward.can
-    ids = [(7 + 37 * i) % max(can.vocabulary - 1, 1) for i in range(9)]
-    # a b c d e f g  and  a b c i h g  share three tokens;  i h g  shares none with them.
-    sequences = [tuple(ids[:7]), (*ids[:3], *ids[:5:-1]), tuple(ids[:5:-1])]
-    logits = [forward.plain_logits(row)[-1].cpu() for row in sequences]
-    can.vocabulary = len(logits[0])
-    # What the end of the second sequence would be if it attended to everything before it in a row with the first one.
-    decoy = None if forward.is_exact else forward.plain_logits(sequences[0] + sequences[2])[-1].cpu()
-
-    def works(exact: bool, budget: int = 1024, rounds: int = 1, **ways: Any) -> bool:
-        """Whether the ends have the logits of plain calls; with a small budget over a prefix that is cached."""
-        for name, value in ways.items():
-            setattr(can, name, value)
-        runner = BatchRunner(forward, budget)
-        runner.cache_from = 3
-        try:
-            for _ in range(rounds):
-                computed = forward.whole(runner.last(sequences, runner.compute))
-        except Exception as error:
-            if is_out_of_memory(error) or isinstance(error, OutputError):
-                raise
-            _log.debug("%s is not used for %s: %s", ways, type(model).__name__, error)
-            return False
-        return all(map(same, [exact] * 3, computed, logits, [None, decoy, None]))
-
-    head: Any = getattr(model, "get_output_embeddings", lambda: None)()
-    kind = "rows" if type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook") else "module"
-    exact, separate = forward.is_exact, forward.body is not None and head is not None
-    # Without a transformation, the numbers are those of the model in any number type.
-    heads = [("", True), *((name, exact) for name in forward.transforms)]
-    separate = separate and any(works(strict, head=kind, transform=name) for name, strict in heads)
-    if not separate and not works(True, head="model", transform=""):
-        return False
-    on_cpu = forward.device.type == "cpu"
-    cached = separate and works(exact, 7, 2, sharing=True)
-    can.flat = cached and on_cpu and works(exact, flat=True)  # elsewhere many small calls cost more than padding
-    can.sharing = can.flat or (cached and works(exact, flat=False))
-    can.attention_weight = forward.attention_weight() if can.sharing else 0.0
-    return True
-
-
-class Ending:
-    """Decides when a continuation is complete.
-
-    Args:
-        tokenizer: The tokenizer.
-        end_tokens: Tokens that end a text; they are not part of it.
-        stop: Strings before which the text ends.
-    """
-
-    def __init__(self, tokenizer: Any, end_tokens: Sequence[int], stop: Sequence[str]) -> None:
-        self.tokenizer = tokenizer
-        self.end_tokens = frozenset(end_tokens)
-        self.stop = tuple(stop)
-
-    def _decoded(self, tokens: Sequence[int]) -> str:
-        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of a continuation, cut before the first end token and the first stop string.
-
-        A last character of which some bytes are missing is left out, with its tokens, as vLLM does.
-        """
-        size = len(tokens)
-        for index, token in enumerate(tokens):
-            if token in self.end_tokens:
-                size = index
-                break
-        text = self._decoded(tokens[:size])
-        while text.endswith("\ufffd"):
-            size -= 1
-            text = self._decoded(tokens[:size])
-
-        end = len(text)
-        for stop_string in self.stop:
-            if stop_string in text:
-                end = min(end, text.index(stop_string))
-        return text[:end]
-
-    def complete(self, tokens: Sequence[int]) -> bool:
-        """Whether nothing that follows can change the text."""
-        if tokens[-1] in self.end_tokens:
-            return True
-        if not self.stop:
-            return False
-        text = self._decoded(tokens)
-        return any(stop_string in text for stop_string in self.stop)

@@ -40,6 +40,8 @@ PACKAGES = ("gguf", "transformers", "tokenizers")
 MEGABYTE = 1_000_000
 LONGEST_STEM = 100
 """Characters of the GGUF file's name in the name of a copy."""
+DIGITS_IN_NAME = 16
+"""Hexadecimal digits of the digest in the name of a copy."""
 SPARE = 64 * MEGABYTE
 """Bytes for tokenizer and configuration, and so that a conversion does not fill the disk to the last byte."""
 
@@ -88,9 +90,12 @@ def copy_folder(source: Path, sha256: str) -> Path:
         sha256: Its digest.
     """
     facts = json.dumps([sha256, _versions()], sort_keys=True)
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", source.stem)[:LONGEST_STEM].lstrip(".-")  # as a shell takes it
-    digest = hashlib.sha256(facts.encode()).hexdigest()[:16]
-    return copies_folder() / (f"{name}-{digest}" if name else digest)
+    folder_name = hashlib.sha256(facts.encode()).hexdigest()[:DIGITS_IN_NAME]
+    # Only characters that need no quotes in a shell. A name with a dot in front would be hidden.
+    readable_name = re.sub(r"[^A-Za-z0-9_.-]", "_", source.stem)[:LONGEST_STEM].lstrip(".-")
+    if readable_name:
+        folder_name = f"{readable_name}-{folder_name}"
+    return copies_folder() / folder_name
 
 
 def find_copy(source: Path, sha256: str) -> Path | None:
@@ -104,10 +109,10 @@ def find_copy(source: Path, sha256: str) -> Path | None:
     _remove_leftovers(folder)
     if not folder.is_dir():
         return None
-    problem = _damage(folder, sha256)
-    if problem is None:
+    damage = _damage_of(folder, sha256)
+    if damage is None:
         return folder
-    _log.warning("the converted copy %s is damaged (%s); %s is converted again", folder, problem, source.name)
+    _log.warning("the converted copy %s is damaged (%s); %s is converted again", folder, damage, source.name)
     if folder.is_symlink():
         with contextlib.suppress(OSError):
             folder.unlink()
@@ -129,39 +134,67 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> tuple[P
         The folder, and the tokenizer as it was read back of it; ``None`` with a warning if there is no copy.
     """
     folder = copy_folder(source, sha256)
-    plain = _without_quantization(model)
-    needed = sum(weight.numel() * weight.element_size() for weight in plain.parameters()) + SPARE
+    plain_model = _without_quantization(model)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder.parent).free
-        if free < needed:
-            raise OSError(f"{needed // MEGABYTE} MB are needed, {free // MEGABYTE} MB are free")
+        _check_space(folder.parent, plain_model)
         with _passing_folder(folder) as passing:
-            _save(plain, tokenizer, passing)
-            tokens = _read_back(plain, tokenizer, passing)
-            digests = _digests(passing)
-            size = sum((passing / name).stat().st_size for name in digests)
-            record = Conversion(source.name, sha256, _versions(), digests, size)
-            (passing / RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+            _save(plain_model, tokenizer, passing)
+            tokenizer_of_copy = _read_back(plain_model, tokenizer, passing)
+            size = _write_record(passing, source.name, sha256)
             os.replace(passing, folder)
     except OSError as error:
-        if folder.is_dir() and _damage(folder, sha256) is None:  # another process was faster
+        another_process_was_faster = folder.is_dir() and _damage_of(folder, sha256) is None
+        if another_process_was_faster:
             return folder, load_tokenizer(folder)
         reason = error.strerror or str(error)
         _log.warning("%s is read anew for each process: no converted copy in %s (%s)", source.name, folder, reason)
         return None
     remove = f"python -m StaICC data remove {folder.name}"
     _log.warning("%s was converted once (%d MB in %s); %s", source.name, size // MEGABYTE, folder, remove)
-    return folder, tokens
+    return folder, tokenizer_of_copy
+
+
+def _check_space(parent: Path, model: Any) -> None:
+    """Make the folder of all copies, and check that a copy of a model fits on its disk.
+
+    Raises:
+        OSError: The folder cannot be made, or there is no space.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    weight_bytes = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+    needed_bytes = weight_bytes + SPARE
+    free_bytes = shutil.disk_usage(parent).free
+    if free_bytes < needed_bytes:
+        raise OSError(f"{needed_bytes // MEGABYTE} MB are needed, {free_bytes // MEGABYTE} MB are free")
+
+
+def _write_record(folder: Path, source_name: str, sha256: str) -> int:
+    """Write the record of a copy whose other files are complete.
+
+    Args:
+        folder: The folder of the copy.
+        source_name: Name of the GGUF file.
+        sha256: Digest of the GGUF file.
+
+    Returns:
+        The bytes of the other files.
+    """
+    digests = _digests(folder)
+    size = sum((folder / name).stat().st_size for name in digests)
+    record = Conversion(source=source_name, sha256=sha256, versions=_versions(), files=digests, size=size)
+    (folder / RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+    return size
 
 
 def converted_copies() -> list[ConvertedCopy]:
     """Return the copies on this machine, by name. Their content is not checked."""
     copies = []
-    for path in sorted(copies_folder().glob(f"[!.]*/{RECORD}")):
+    not_hidden = "[!.]*"
+    for record_file in sorted(copies_folder().glob(f"{not_hidden}/{RECORD}")):
+        folder = record_file.parent
         with contextlib.suppress(StaICCError, OSError):
-            record = _read_record(path.parent)
-            copies.append(ConvertedCopy(path.parent.name, str(path.parent), record.source, record.size))
+            record = _read_record(folder)
+            copies.append(ConvertedCopy(folder.name, str(folder), record.source, record.size))
     return copies
 
 
@@ -178,13 +211,14 @@ def remove_copies(names: Sequence[str]) -> list[ConvertedCopy]:
         UnknownNameError: There is no copy of one of the names; none is removed.
         OSError: One cannot be removed.
     """
-    copies = {copy.name: copy for copy in converted_copies()}
+    copy_by_name = {converted_copy.name: converted_copy for converted_copy in converted_copies()}
     for name in names:
-        if name not in copies:
-            raise unknown_name("converted copy", name, list(copies), "python -m StaICC data list shows them.")
-    removed = [copies[name] for name in dict.fromkeys(names)]
-    for own in removed:
-        shutil.rmtree(own.folder)
+        if name not in copy_by_name:
+            raise unknown_name("converted copy", name, list(copy_by_name), "python -m StaICC data list shows them.")
+    distinct_names = dict.fromkeys(names)
+    removed = [copy_by_name[name] for name in distinct_names]
+    for converted_copy in removed:
+        shutil.rmtree(converted_copy.folder)
     return removed
 
 
@@ -230,50 +264,71 @@ def _read_back(model: Any, tokenizer: Any, folder: Path) -> Any:
         OSError: A weight or the tokenizer is not what was written.
     """
     transformers = require("transformers", "hf", FEATURE)
-    again = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, trust_remote_code=False, **{dtype_option(): torch.float32}
-    )
-    tokens = load_tokenizer(folder)
-    difference = _difference_of_weights(model, again) or _difference_of_tokenizers(tokenizer, tokens)
+    dtype = {dtype_option(): torch.float32}
+    read_model = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, **dtype)
+    difference = _difference_of_weights(model, read_model)
+    read_tokenizer = load_tokenizer(folder)
+    if difference is None:
+        difference = _difference_of_tokenizers(tokenizer, read_tokenizer)
     if difference is not None:
         raise OSError(f"{difference} could not be read back as it was written")
-    return tokens
+    return read_tokenizer
 
 
 def _difference_of_weights(written: Any, read: Any) -> str | None:
-    """Return what differs in the weights of two models, if anything does."""
-    expected, got = written.state_dict(), read.state_dict()
-    if expected.keys() != got.keys():
+    """Return what differs in the weights of two models; ``None`` if nothing does."""
+    written_weights = written.state_dict()
+    read_weights = read.state_dict()
+    if written_weights.keys() != read_weights.keys():
         return "the names of the weights"
-    return next((f"the weight {name}" for name in expected if not _same_numbers(expected[name], got[name])), None)
+    for name, weight in written_weights.items():
+        if not _has_same_numbers(weight, read_weights[name]):
+            return f"the weight {name}"
+    return None
 
 
-def _same_numbers(one: Any, other: Any) -> bool:
-    return bool(torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True))
+def _has_same_numbers(written: Any, read: Any) -> bool:
+    """Return whether two tensors are equal, where NaN equals NaN."""
+    if torch.equal(written, read):
+        return True
+    return bool(torch.allclose(written, read, rtol=0, atol=0, equal_nan=True))
+
+
+_FACTS_OF_TOKENIZER = ("special_tokens_map", "chat_template", "all_special_ids", "model_max_length", "padding_side")
+"""Attributes of a tokenizer that its backend does not have."""
 
 
 def _difference_of_tokenizers(written: Any, read: Any) -> str | None:
-    """Return what differs between two tokenizers, if anything does."""
-    for fact in ("special_tokens_map", "chat_template", "all_special_ids", "model_max_length", "padding_side"):
+    """Return what differs between two tokenizers; ``None`` if nothing does.
+
+    Tokenizers without a backend, whose text has the vocabulary, cannot be compared: they count as different.
+    """
+    for fact in _FACTS_OF_TOKENIZER:
         if getattr(written, fact) != getattr(read, fact):
             return f"the tokenizer's {fact}"
-    backends: list[Any] = [getattr(each, "backend_tokenizer", None) for each in (written, read)]
-    if None in backends or backends[0].to_str() != backends[1].to_str():
+    written_backend = getattr(written, "backend_tokenizer", None)
+    read_backend = getattr(read, "backend_tokenizer", None)
+    if written_backend is None or read_backend is None:
+        return "the tokenizer"
+    if written_backend.to_str() != read_backend.to_str():
         return "the tokenizer"
     return None
 
 
 def dtype_option() -> str:
     """Return the name of the argument of ``from_pretrained`` for the number type."""
-    release = tuple(map(int, importlib.metadata.version("transformers").split(".")[:2]))
-    return "dtype" if release >= (4, 56) else "torch_dtype"
+    major, minor, *_ = importlib.metadata.version("transformers").split(".")
+    if (int(major), int(minor)) >= (4, 56):  # which gave it a new name
+        return "dtype"
+    return "torch_dtype"
 
 
 @contextlib.contextmanager
 def _passing_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder next to a copy's, which is removed at the end if it was not renamed."""
-    shutil.rmtree(folder.parent / f".{folder.name}.{os.getpid()}{PASSING}", ignore_errors=True)
     passing = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
+    # An earlier process with the same number may have left one behind.
+    shutil.rmtree(passing, ignore_errors=True)
     passing.mkdir()
     try:
         yield passing
@@ -283,10 +338,11 @@ def _passing_folder(folder: Path) -> Iterator[Path]:
 
 def _remove_leftovers(folder: Path) -> None:
     """Remove the passing folders of a copy that killed processes left behind."""
-    for left in folder.parent.glob(f".{folder.name}.*{PASSING}"):
-        number = left.name.removesuffix(PASSING).rpartition(".")[2]
-        if not (number.isdecimal() and _is_running(int(number))):
-            shutil.rmtree(left, ignore_errors=True)
+    for passing in folder.parent.glob(f".{folder.name}.*{PASSING}"):
+        _, _, process = passing.name.removesuffix(PASSING).rpartition(".")
+        is_in_use = process.isdecimal() and _is_running(int(process))
+        if not is_in_use:
+            shutil.rmtree(passing, ignore_errors=True)
 
 
 def _is_running(process: int) -> bool:
@@ -314,14 +370,22 @@ def _read_record(folder: Path) -> Conversion:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """Return the digests of all files of a folder but the record."""
+    """Return the digests of all files of a folder but the record, by name."""
     names = sorted(path.name for path in folder.iterdir() if path.name != RECORD)
-    with ThreadPoolExecutor(max(1, min(len(names), os.cpu_count() or 1))) as pool:
-        return dict(zip(names, pool.map(file_digest, (folder / name for name in names)), strict=True))
+    paths = [folder / name for name in names]
+    thread_count = max(1, min(len(names), os.cpu_count() or 1))
+    with ThreadPoolExecutor(thread_count) as pool:
+        digests = pool.map(file_digest, paths)
+        return dict(zip(names, digests, strict=True))
 
 
-def _damage(folder: Path, sha256: str) -> str | None:
-    """Return what is wrong with a copy; ``None`` if its bytes are those that were written."""
+def _damage_of(folder: Path, sha256: str) -> str | None:
+    """Return what is wrong with a copy; ``None`` if its bytes are those that were written.
+
+    Args:
+        folder: The folder of the copy.
+        sha256: Digest of the GGUF file of which it should be a copy.
+    """
     try:
         record = _read_record(folder)
         digests = _digests(folder)
@@ -329,5 +393,9 @@ def _damage(folder: Path, sha256: str) -> str | None:
         return str(error)
     if record.sha256 != sha256:
         return "it is that of another file"
-    changed = [name for name in {**record.files, **digests} if record.files.get(name) != digests.get(name)]
-    return f"{', '.join(changed)} changed" if changed else None
+    # A file that is missing, or that was added, has no digest on one of the two sides.
+    names = {**record.files, **digests}
+    changed = [name for name in names if record.files.get(name) != digests.get(name)]
+    if changed:
+        return f"{', '.join(changed)} changed"
+    return None

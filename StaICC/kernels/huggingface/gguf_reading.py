@@ -48,7 +48,8 @@ def _remembering(load_checkpoint: Any) -> Any:
         if return_tensors or further or options:
             return load_checkpoint(path, return_tensors, *further, **options)
         parsed = metadata(str(path))
-        return {**parsed, "config": copy.deepcopy(parsed["config"])}  # transformers adds entries to the configuration
+        # A copy, since transformers adds entries to the configuration.
+        return {**parsed, "config": copy.deepcopy(parsed["config"])}
 
     return load
 
@@ -80,17 +81,21 @@ def without_bars() -> Iterator[None]:
     """Let transformers show no progress bars: they would fill a log file, and break the progress line of a terminal."""
     bars = require("transformers", "hf", FEATURE).utils.logging
     reading = require("transformers.modeling_gguf_pytorch_utils", "hf", FEATURE)
-    shown = bars.is_progress_bar_enabled()
+    replacements: list[tuple[Any, str, Any]] = []
+    if hasattr(reading, "tqdm"):
+        replacements.append((reading, "tqdm", _without_bar))
+    were_shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
-        with _replaced([(reading, "tqdm", _no_bar)] if hasattr(reading, "tqdm") else []):
+        with _replaced(replacements):
             yield
     finally:
-        if shown:
+        if were_shown:
             bars.enable_progress_bar()
 
 
-def _no_bar(items: Iterable[Any], **_: Any) -> Iterable[Any]:
+def _without_bar(items: Iterable[Any], **_: Any) -> Iterable[Any]:
+    """Return the items that ``tqdm`` would show the progress of."""
     return items
 
 

@@ -27,9 +27,11 @@ from StaICC.errors import ArgumentError
 from StaICC.inference.contract import LoadsModel, Text
 from StaICC.inference.identity import Identity, hub_name
 from StaICC.kernels.huggingface import interventions, torch
-from StaICC.kernels.huggingface.batching import BatchRunner, Ending, Tokens, examined
+from StaICC.kernels.huggingface.batching import BatchRunner, Tokens
+from StaICC.kernels.huggingface.capability_trial import examined
 from StaICC.kernels.huggingface.finite_check import why_not_finite
 from StaICC.kernels.huggingface.forward import Forward, TokenLogits, guard
+from StaICC.kernels.huggingface.generation import Ending, generate
 from StaICC.kernels.huggingface.live_state import digest_of_weights, live_state, numerics
 from StaICC.kernels.huggingface.prompts import KernelOptions
 from StaICC.kernels.huggingface.source import Loaded, ModelSource, number_type
@@ -578,7 +580,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         choices: Sequence[str],
     ) -> list[str]:
         ending = Ending(self.tokenizer, self._end_tokens(), stop)
-        continuations = self.runner().generate(sequences, max_new_tokens, ending, **sampling)
+        continuations = generate(self.runner(), sequences, max_new_tokens, ending, **sampling)
         self._count(sequences, continuations)
         texts: list[str] = []
         for tokens in continuations:

@@ -20,7 +20,7 @@ so is a beginning of the reply that differs from that of replies in the prompt.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
@@ -40,7 +40,7 @@ LEAST_TRACE = 6
 """Characters of a mark that show, without the others, that the template cut it."""
 KEPT_LAYOUTS = 1000
 """Layouts that are kept in memory; with demonstrations as turns, each number of them is a shape."""
-_LIST = re.compile(r"""['"]type['"]\s*:""")
+_LIST_OF_PARTS = re.compile(r"""['"]type['"]\s*:""")
 """What shows that a template wrote a list of parts as it is, not the texts in it."""
 
 _log = logger(__name__)
@@ -82,10 +82,10 @@ class ConversationLayout:
 
     def written(self, contents: Sequence[str]) -> str:
         """Return the text of a conversation with these contents, one for each message."""
-        pieces = [self.around[0]]
+        text = self.around[0]
         for number, after in zip(self.order, self.around[1:], strict=True):
-            pieces += (contents[number], after)
-        return "".join(pieces)
+            text += contents[number] + after
+        return text
 
     def description(self) -> str:
         """Return what the template adds, with the names of the messages in brackets."""
@@ -107,19 +107,28 @@ class ConversationLayout:
             return
         if text == self.written([content.strip() for content in contents]):
             return
-        self._check_each(contents, text)
+        # The template strips some contents or ends only, or something is wrong.
+        self._check_beginning(text)
+        self._check_contents(contents, text)
 
-    def _check_each(self, contents: Sequence[str], text: str) -> None:
-        """Compare the text part by part, with any of the blanks at the ends of a content missing."""
-        begin = self.around[0]
-        if not text.startswith(begin):
-            shared = len(commonprefix([begin, text]))  # noqa: RUF071 - characters are meant
-            raise RunEndingError(
-                f"the chat template begins this prompt differently than others, from character {shared + 1} on: got "
-                f"{_excerpt(text[shared:])}, expected {_excerpt(begin[shared:])}. It may read words of the system text "
-                "as a command: write another one, use another template, or prompt_format='plain'"
-            )
-        position = len(begin)
+    def _check_beginning(self, text: str) -> None:
+        """Refuse a written conversation that does not begin as others of its shape."""
+        expected = self.around[0]
+        if text.startswith(expected):
+            return
+        shared = _shared_length(expected, text)
+        raise RunEndingError(
+            f"the chat template begins this prompt differently than others, from character {shared + 1} on: got "
+            f"{_excerpt(text[shared:])}, expected {_excerpt(expected[shared:])}. It may read words of the system text "
+            "as a command: write another one, use another template, or prompt_format='plain'"
+        )
+
+    def _check_contents(self, contents: Sequence[str], text: str) -> None:
+        """Refuse a written conversation that lacks a content, or changes more of it than white space at its ends.
+
+        The text has the beginning of the layout, which is not compared again.
+        """
+        position = len(self.around[0])
         for number, after in zip(self.order, self.around[1:], strict=True):
             content = contents[number]
             is_last = number == self.order[-1]
@@ -144,17 +153,31 @@ def _end_of(content: str, after: str, text: str, position: int, is_last: bool) -
     Returns:
         The position, or ``None`` if the text has something else there.
     """
+    for shortened_content in _stripped_forms(content):
+        expected = shortened_content + after
+        if not text.startswith(expected, position):
+            continue
+        end = position + len(expected)
+        if is_last and end < len(text):
+            continue
+        return end
+    return None
+
+
+def _stripped_forms(content: str) -> Iterator[str]:
+    r"""Yield a content with all, and with less and less, of the white space at its ends.
+
+    Example:
+        >>> list(_stripped_forms(" a\n"))
+        [' a\n', ' a', 'a\n', 'a']
+    """
     core = content.strip()
-    first = content.find(core)
-    spaces_before = content[:first]
-    spaces_after = content[first + len(core) :]
+    core_start = content.find(core)
+    spaces_before = content[:core_start]
+    spaces_after = content[core_start + len(core) :]
     for missing_before in range(len(spaces_before) + 1):
         for kept_after in range(len(spaces_after), -1, -1):
-            expected = spaces_before[missing_before:] + core + spaces_after[:kept_after] + after
-            end = position + len(expected)
-            if text.startswith(expected, position) and (not is_last or end == len(text)):
-                return end
-    return None
+            yield spaces_before[missing_before:] + core + spaces_after[:kept_after]
 
 
 def _difference(content: str, after: str, text: str, name: str) -> str:
@@ -166,7 +189,8 @@ def _difference(content: str, after: str, text: str, name: str) -> str:
         text: What it wrote from this content on.
         name: The name of the message.
     """
-    content, text = content.strip(), text.lstrip()
+    content = content.strip()
+    text = text.lstrip()
     got = f"got {_excerpt(text)} for the content {_excerpt(content)}"
     if text.startswith(content):
         rest = text[len(content) :]
@@ -175,20 +199,29 @@ def _difference(content: str, after: str, text: str, name: str) -> str:
         return f"writes {_excerpt(rest)} after {name} of this prompt, and {_excerpt(after)} after those of others"
     if text[: len(content)].casefold() == content.casefold():
         return f"changes the case of {name}: {got}"
-    shared = len(commonprefix([content, text]))  # noqa: RUF071 - characters are meant
-    continues = text[shared:].lstrip().startswith(after.lstrip())
-    if continues and shared == 0:
+
+    shared = _shared_length(content, text)
+    goes_on_after_content = text[shared:].lstrip().startswith(after.lstrip())
+    if goes_on_after_content and shared == 0:
         return f"drops {name}: {got}"
-    if continues:
+    if goes_on_after_content:
         return f"cuts {len(content) - shared} of {len(content)} characters at the end of {name}: {got}"
-    if after and content.endswith(text.partition(after)[0].rstrip()):
-        return f"cuts the beginning of {name}: {got}"
+    if after:
+        written_content, _, _ = text.partition(after)
+        if content.endswith(written_content.rstrip()):
+            return f"cuts the beginning of {name}: {got}"
     if content in text:
         return f"adds text before {name}: {got}"
     return f"changes {name} from character {shared + 1} on: {got}"
 
 
+def _shared_length(first: str, second: str) -> int:
+    """Return the number of characters with which two texts begin alike."""
+    return len(commonprefix([first, second]))  # noqa: RUF071 - characters are meant
+
+
 def _excerpt(text: str) -> str:
+    """Return a text in quotes for a message, of a long one the beginning."""
     if len(text) > EXCERPT:
         return f"{text[:EXCERPT]!r}..."
     return repr(text)
@@ -217,13 +250,15 @@ def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
     try:
         return _layout_of(write(messages), marks, roles, needs_parts=False)
     except StaICCError as error:
-        problem = error
+        problem_with_texts = error
     try:
         layout = _layout_of(write(in_parts(messages)), marks, roles, needs_parts=True)
-    except StaICCError:  # the form that all templates should know explains more
-        raise problem from None
-    if any(_LIST.search(text) for text in layout.around):
-        raise problem
+    except StaICCError:
+        # All templates should know texts, so the problem with these explains more.
+        raise problem_with_texts from None
+    writes_parts_as_they_are = any(_LIST_OF_PARTS.search(text) for text in layout.around)
+    if writes_parts_as_they_are:
+        raise problem_with_texts
     return layout
 
 
@@ -239,17 +274,17 @@ def known_layout(template: str, write: Write, roles: Sequence[str]) -> Conversat
         RunEndingError: The template does not write each message once, unchanged, in order.
         StaICCError: It refuses the messages.
     """
-    key = template, tuple(roles)
-    layout = _layouts.get(key)
-    if layout is None:
-        layout = find_layout(write, roles)
-        if len(_layouts) >= KEPT_LAYOUTS:
-            _layouts.clear()
-        _layouts[key] = layout
-        if template not in _described:
-            _described.add(template)
-            _log.warning("the chat template writes a prompt as %r", _shortened(layout.description()))
-            _warn_of_other_beginning(write)
+    key = (template, tuple(roles))
+    if key in _layouts:
+        return _layouts[key]
+    layout = find_layout(write, roles)
+    if len(_layouts) >= KEPT_LAYOUTS:
+        _layouts.clear()
+    _layouts[key] = layout
+    if template not in _described:
+        _described.add(template)
+        _log.warning("the chat template writes a prompt as %r", _shortened(layout.description()))
+        _warn_of_other_beginning(write)
     return layout
 
 
@@ -262,17 +297,18 @@ def _warn_of_other_beginning(write: Write) -> None:
         conversation = find_layout(write, ["user", "assistant", "user"])
     except StaICCError:  # only a prompt with such turns must be written
         return
-    given, to_write = conversation.around[1], conversation.around[3]
-    if given != to_write:
+    _, before_given_reply, _, before_new_reply = conversation.around
+    if before_given_reply != before_new_reply:
         _log.warning(
             "the chat template writes %r where the model is to reply, and %r before a reply that it is given. If the "
             "first ends within reasoning, labels are scored there: template_arguments may turn reasoning off",
-            _shortened(to_write),
-            _shortened(given),
+            _shortened(before_new_reply),
+            _shortened(before_given_reply),
         )
 
 
 def _shortened(text: str) -> str:
+    """Return a text for the log, of a long one the beginning and the end."""
     if len(text) <= LONGEST_DESCRIPTION:
         return text
     half = LONGEST_DESCRIPTION // 2
@@ -292,22 +328,34 @@ def _layout_of(text: str, marks: Sequence[str], roles: Sequence[str], needs_part
                 f"the chat template {problem} {message_name(roles, number)}: it writes a conversation of "
                 f"{', '.join(roles)} as {_without_marks(text, marks, roles)!r}. {_remedy(roles[number])}"
             )
-    order = sorted(range(len(marks)), key=lambda number: text.index(marks[number]))
-    turns = [number for number in order if roles[number] != "system"]
-    if turns != sorted(turns):
-        names = ", ".join(message_name(roles, number) for number in turns)
-        raise RunEndingError(
-            f"the chat template reorders the turns of a conversation: it writes {names}. Use another template, or "
-            "prompt_format='plain'"
-        )
+    starts = [text.index(mark) for mark in marks]
+    order = sorted(range(len(marks)), key=lambda number: starts[number])
+    _check_order(order, roles)
+
     around = []
-    position = 0
+    end_of_last_mark = 0
     for number in order:
-        begin = text.index(marks[number])
-        around.append(text[position:begin])
-        position = begin + len(marks[number])
-    around.append(text[position:])
+        around.append(text[end_of_last_mark : starts[number]])
+        end_of_last_mark = starts[number] + len(marks[number])
+    around.append(text[end_of_last_mark:])
     return ConversationLayout(tuple(roles), tuple(order), tuple(around), needs_parts)
+
+
+def _check_order(order: Sequence[int], roles: Sequence[str]) -> None:
+    """Refuse a template that reorders turns; the system text may be anywhere.
+
+    Args:
+        order: The numbers of the messages in the order in which the template writes them.
+        roles: The roles of the messages.
+    """
+    turns = [number for number in order if roles[number] != "system"]
+    if turns == sorted(turns):
+        return
+    names = ", ".join(message_name(roles, number) for number in turns)
+    raise RunEndingError(
+        f"the chat template reorders the turns of a conversation: it writes {names}. Use another template, or "
+        "prompt_format='plain'"
+    )
 
 
 def _problem_of_mark(mark: str, text: str) -> str:
@@ -332,6 +380,7 @@ def _without_marks(text: str, marks: Sequence[str], roles: Sequence[str]) -> str
 
 
 def _remedy(role: str) -> str:
+    """Return what to do about a template that does not write messages of a role."""
     if role == "system":
         return "Leave out the option system, and write its text into the prompts"
     if role == "assistant":

@@ -60,23 +60,25 @@ def check_special_tokens(tokenizer: Any, text: str, ids: Tokens, adds_special: b
     """
     if not ids:
         raise PromptError(f"prompt {index} has no tokens; a model needs at least one to predict what follows", index)
-    _check_start(tokenizer, ids, adds_special, index)
+    _check_beginning(tokenizer, ids, adds_special, index)
     _check_end(tokenizer, text, ids, index)
 
 
-def _check_start(tokenizer: Any, ids: Tokens, adds_special: bool, index: int) -> None:
-    start = getattr(tokenizer, "bos_token_id", None)
-    if start is None:
+def _check_beginning(tokenizer: Any, ids: Tokens, adds_special: bool, index: int) -> None:
+    """Refuse a prompt that begins with two beginning-of-sequence tokens, or with none where one should be added."""
+    begin_token = getattr(tokenizer, "bos_token_id", None)
+    if begin_token is None:
         return
-    if ids[:2] == (start, start):
-        problem = "twice"
-    elif adds_special and getattr(tokenizer, "add_bos_token", False) is True and ids[0] != start:
-        problem = "not"
+    should_add_it = adds_special and getattr(tokenizer, "add_bos_token", False) is True
+    if ids[:2] == (begin_token, begin_token):
+        how_often = "twice"
+    elif should_add_it and ids[0] != begin_token:
+        how_often = "not"
     else:
         return
-    name = getattr(tokenizer, "bos_token", start)
+    name = getattr(tokenizer, "bos_token", begin_token)
     raise PromptError(
-        f"prompt {index} begins {problem} with the beginning-of-sequence token {name!r}, which the tokenizer "
+        f"prompt {index} begins {how_often} with the beginning-of-sequence token {name!r}, which the tokenizer "
         "should add once. Change the text, the chat template or the tokenizer, or pass add_special_tokens=False",
         index,
     )
@@ -94,9 +96,9 @@ def check_reply_begins(tokenizer: Any, text: str, ids: Tokens, index: int) -> No
     Raises:
         RunEndingError: It ends so.
     """
-    end = getattr(tokenizer, "eos_token_id", None)
-    if len(ids) > 1 and end is not None and ids[-1] == end:
-        name = getattr(tokenizer, "eos_token", end)
+    end_token = getattr(tokenizer, "eos_token_id", None)
+    if end_token is not None and len(ids) > 1 and ids[-1] == end_token:
+        name = getattr(tokenizer, "eos_token", end_token)
         raise RunEndingError(
             f"the chat template ends prompt {index} with the end token {name!r}: labels and replies would follow the "
             f"end, got {text[-EXCERPT:]!r}. Use another template, or prompt_format='plain'"
@@ -104,13 +106,19 @@ def check_reply_begins(tokenizer: Any, text: str, ids: Tokens, index: int) -> No
 
 
 def _check_end(tokenizer: Any, text: str, ids: Tokens, index: int) -> None:
-    last = ids[-1]
-    special = set(getattr(tokenizer, "all_special_ids", ()))
-    unknown, end = getattr(tokenizer, "unk_token_id", None), getattr(tokenizer, "eos_token_id", None)
-    is_unknown_word = last == unknown and last != end  # some tokenizers have one token for both
-    if len(ids) == 1 or last not in special or is_unknown_word:
+    """Refuse a prompt that ends with a special token that is not in its text.
+
+    A prompt of one token is accepted: that token is at its beginning, too.
+    """
+    last_token = ids[-1]
+    if len(ids) == 1 or last_token not in _special_tokens(tokenizer):
         return
-    (name,) = tokenizer.convert_ids_to_tokens([last])
+    end_token = getattr(tokenizer, "eos_token_id", None)
+    unknown_token = getattr(tokenizer, "unk_token_id", None)
+    if last_token == unknown_token and last_token != end_token:
+        # An unknown word of the text. Some tokenizers have one token for both: it counts as the end.
+        return
+    (name,) = tokenizer.convert_ids_to_tokens([last_token])
     if not text.rstrip().endswith(str(name)):
         raise RunEndingError(
             f"prompt {index} ends with the special token {name!r}, which the tokenizer appends to every text: labels "
@@ -120,19 +128,35 @@ def _check_end(tokenizer: Any, text: str, ids: Tokens, index: int) -> None:
         )
 
 
+def _special_tokens(tokenizer: Any) -> frozenset[int]:
+    """Return the numbers of the special tokens of a tokenizer."""
+    return frozenset(getattr(tokenizer, "all_special_ids", ()))
+
+
 def decoded(tokenizer: Any, text: str, ids: Tokens) -> str | None:
-    """Return the text of tokens without special tokens that the tokenizer put before it; ``None`` if it cannot."""
+    """Return the text of the tokens of a text, without the special tokens that the tokenizer put in front.
+
+    Args:
+        tokenizer: The tokenizer.
+        text: The text. A special token with which it begins itself is part of the result.
+        ids: Its tokens.
+
+    Returns:
+        The text; ``None`` if the tokenizer cannot decode.
+    """
     decode = getattr(tokenizer, "decode", None)
     if decode is None:
         return None
-    special = set(getattr(tokenizer, "all_special_ids", ()))
-    start = 0
-    while start < len(ids) and ids[start] in special:
-        (name,) = tokenizer.convert_ids_to_tokens([ids[start]])
+    special_tokens = _special_tokens(tokenizer)
+    added_count = 0
+    for token in ids:
+        if token not in special_tokens:
+            break
+        (name,) = tokenizer.convert_ids_to_tokens([token])
         if text.lstrip().startswith(str(name)):
             break
-        start += 1
-    return str(decode(list(ids[start:]), skip_special_tokens=False))
+        added_count += 1
+    return str(decode(list(ids[added_count:]), skip_special_tokens=False))
 
 
 def compare_texts(text: str, back: str, unknown: str | None = None) -> Difference:
@@ -150,50 +174,72 @@ def compare_texts(text: str, back: str, unknown: str | None = None) -> Differenc
         >>> compare_texts("One  two", "One two"), compare_texts("Ein Käse", "ein kase"), compare_texts("abc b", "abc")
         ('', 'loses', 'damages')
     """
-    if "".join(text.split()) == "".join(back.split()) and text.strip().count("\n") == back.strip().count("\n"):
+    if _is_equal_within_lines(text, back):
         return ""
+    letters = _letters(text)
     if unknown and unknown in back and unknown not in text:
-        pieces = [_letters(piece) for piece in back.split(unknown)]
-        return "loses" if _in_order(pieces, _letters(text)) else "damages"
-    whole = _letters(text)
-    kept = _letters(back)
-    known = set(kept)
-    expected = "".join(character for character in whole if character in known)
-    return "loses" if expected == kept else "damages"
+        # What the tokenizer does not know may be anything between the pieces that it knows.
+        known_pieces = [_letters(piece) for piece in back.split(unknown)]
+        is_only_loss = _in_order(known_pieces, letters)
+    else:
+        # A letter that is lost in all places is a loss. One that is kept in some place must be kept in all.
+        kept_letters = _letters(back)
+        known_letters = set(kept_letters)
+        expected_letters = "".join(letter for letter in letters if letter in known_letters)
+        is_only_loss = kept_letters == expected_letters
+    return "loses" if is_only_loss else "damages"
+
+
+def _is_equal_within_lines(text: str, back: str) -> bool:
+    """Return whether two texts are equal but for white space within lines: they have as many lines."""
+    characters_are_equal = "".join(text.split()) == "".join(back.split())
+    line_feeds_are_equal = text.strip().count("\n") == back.strip().count("\n")
+    return characters_are_equal and line_feeds_are_equal
 
 
 def _letters(text: str) -> str:
     """Return the letters and digits of a text without case and accents."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())  # compatible forms first
-    return "".join(character for character in plain if character.isalnum())
+    # Decomposed before the case is folded, since compatible forms have a case of their own, and again after it.
+    folded = unicodedata.normalize("NFKD", text).casefold()
+    decomposed = unicodedata.normalize("NFKD", folded)
+    return "".join(character for character in decomposed if character.isalnum())
 
 
 def _in_order(pieces: Sequence[str], text: str) -> bool:
     """Return whether a text begins with the first piece, ends with the last, and has all of them in order."""
     if not text.startswith(pieces[0]) or not text.endswith(pieces[-1]):
         return False
-    position = 0
+    end_of_last = 0
     for piece in pieces:
-        found = text.find(piece, position)
-        if found < 0:
+        start = text.find(piece, end_of_last)
+        if start < 0:
             return False
-        position = found + len(piece)
+        end_of_last = start + len(piece)
     return True
 
 
 def difference_of(tokenizer: Any, text: str, ids: Tokens) -> tuple[Difference, str]:
-    """Return how the tokens of a text differ from it, with an excerpt for messages."""
+    """Return how the tokens of a text differ from it, with an excerpt for messages.
+
+    Args:
+        tokenizer: The tokenizer. If it cannot decode, nothing is known to differ.
+        text: The text.
+        ids: Its tokens.
+
+    Returns:
+        The difference and the excerpt; both are empty if there is none.
+    """
     back = decoded(tokenizer, text, ids)
     if back is None:
         return "", ""
     difference = compare_texts(text, back, getattr(tokenizer, "unk_token", None))
     if not difference:
         return "", ""
-    place = len(commonprefix([text.strip(), back.strip()]))  # noqa: RUF071 - characters are meant
-    begin = max(0, place - EXCERPT // 2)
-    expected = text.strip()[begin : begin + EXCERPT]
-    got = back.strip()[begin : begin + EXCERPT]
-    return difference, f"{got!r} for {expected!r}"
+    expected, got = text.strip(), back.strip()
+    first_difference = len(commonprefix([expected, got]))  # noqa: RUF071 - characters are meant
+    start = max(0, first_difference - EXCERPT // 2)
+    end = start + EXCERPT
+    return difference, f"{got[start:end]!r} for {expected[start:end]!r}"
 
 
 def refuse_damage(tokenizer: Any, texts: Sequence[str], ids: Sequence[Tokens]) -> None:

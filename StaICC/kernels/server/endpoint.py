@@ -64,6 +64,7 @@ from os.path import commonprefix
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from StaICC.argument_syntax import argument
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import ScoredLabels, Text, is_unmeasured
 from StaICC.inference.identity import Identity
@@ -87,6 +88,7 @@ from StaICC.kernels.server.transport import (
     UnusableEndpointError,
     clip,
     edition_text,
+    for_a_chat_server,
     has_key,
     only_choice,
     token_counts,
@@ -106,7 +108,12 @@ _MOSTLY = 0.5
 """Tokens without visible text that have more than this probability are most of what the model predicts."""
 _SLACK = 1e-3
 """By how much a log-probability may be above zero: servers compute in 16 bits."""
-_OTHER_SCORING = "use scoring='top-logprobs' or 'text'"
+
+
+def other_scoring() -> str:
+    """Return what to use with a server that returns no log-probabilities of the prompt."""
+    other = argument("scoring", "top-logprobs")
+    return f"use {other}, or {for_a_chat_server()}"
 
 
 class EchoError(EndpointError):
@@ -166,7 +173,7 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     if not isinstance(echoed_text, str) or not echoed_text.startswith(text):
         raise EchoError(
             f"the server did not echo the text that was sent, but {clip(echoed_text)}: it cut or changed the prompt, "
-            f"or does not know echo; {_OTHER_SCORING}"
+            f"or does not know echo; {other_scoring()}"
         )
     tokens, values = _listed_tokens(choice)
 
@@ -183,7 +190,7 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
         if starts is None:
             continue
         if generated_count == 0 and (echoed_text != text or stated_count):
-            raise EchoError(f"no log-probability of the generated token: cut short or shifted; {_OTHER_SCORING}")
+            raise EchoError(f"no log-probability of the generated token: cut short or shifted; {other_scoring()}")
         first = end - len(starts)
         return [EchoedToken(*fields) for fields in zip(starts, tokens[first:end], values[first:end], strict=True)]
     raise EchoError(
@@ -204,7 +211,7 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     tokens = logprobs.get("tokens")
     values = logprobs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
-        raise EchoError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
+        raise EchoError(f"no log-probabilities of the prompt's tokens; {other_scoring()}")
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
         raise EchoError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
     # The first token of a text has no log-probability, so servers send null for it.
@@ -312,7 +319,9 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
     """
     entries = _listed_next_tokens(only_choice(body))
     if not entries:
-        raise EndpointError("the server gave no list of the most probable next tokens; use scoring='text'")
+        raise EndpointError(
+            f"the server gave no list of the most probable next tokens; use {argument('scoring', 'text')}"
+        )
 
     # Several tokens may have the same text: their probabilities add up.
     log_probabilities: dict[str, float] = {}
@@ -408,7 +417,8 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         if is_doubtful:
             raise NoMatch(
                 f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
-                f"(listed: {_first_tokens(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
+                f"(listed: {_first_tokens(tokens)}); use {argument('scoring', 'prompt-logprobs')} or "
+                f"{argument('scoring', 'text')} for these labels"
             )
 
     missing = [label for label, own_values in zip(label_space, own, strict=True) if not own_values]
@@ -473,13 +483,16 @@ def _compare_at_end(request: SendRequest, text: str) -> _ComparedToken | None:
     body = request({"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": 1})
     match body.get("choices"):
         case [{"text": generated_text, "logprobs": {"tokens": [str(token)], "token_logprobs": [float(generated)]}}]:
-            if not token.strip() or token != generated_text:
-                return None
-            last_token = echo(request, text + token)[-1]
-            echoed = last_token.log_probability
-            if last_token.text == token and isinstance(echoed, float):
-                return _ComparedToken(token, generated, echoed)
-    return None
+            pass
+        case _:
+            return None
+    if not token.strip() or token != generated_text:
+        return None
+    last_token = echo(request, text + token)[-1]
+    echoed = last_token.log_probability
+    if last_token.text != token or not isinstance(echoed, float):
+        return None
+    return _ComparedToken(token, generated, echoed)
 
 
 def _echo_fault(request: SendRequest, prompt: str) -> str | None:
@@ -501,7 +514,7 @@ def _echo_fault(request: SendRequest, prompt: str) -> str | None:
                 return (
                     f"the server's echo cannot be trusted: the token {compared.token!r} has log-probability "
                     f"{compared.generated:.3f} when it is generated, but {compared.echoed:.3f} in the echoed prompt; "
-                    f"{_OTHER_SCORING}"
+                    f"{other_scoring()}"
                 )
             agreements += 1
             if agreements == _AGREEMENTS:
@@ -563,8 +576,12 @@ NO_NUMBERS = frozenset(
 )
 """The options that change no number. All others are settings of the identity."""
 
-_FORMATS = {"plain": "completions", "chat": "chat", "chat-turns": "chat"}
+_FORMATS = {"plain": "completions", "chat": "chat", "chat-turns": "chat", "chat-labels": "chat"}
 """The interface for each prompt format of the other kernels."""
+
+
+INSTRUCTION = "Complete the last line with its label. Answer with nothing but one of these labels:"
+"""The instruction of the prompt format ``chat-labels``; the labels follow."""
 
 
 class _Requirement(NamedTuple):
@@ -584,6 +601,8 @@ _REQUIREMENTS = (
     _Requirement("last_blank", "api", ("completions",)),
     _Requirement("system", "api", ("chat",)),
     _Requirement("turns", "api", ("chat",)),
+    _Requirement("label_list", "api", ("chat",)),
+    _Requirement("label_list", "scoring", ("text",)),
 )
 _GUIDED_JSON = _Requirement("guided", "api", ("chat",))
 """What ``guided="json"`` needs in addition: completions have no response format."""
@@ -682,6 +701,10 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     """Allow no reply but a label (``"text"``): ``"choice"`` by ``structured_outputs`` (vLLM), ``"json"`` by
     ``response_format`` with a JSON schema (``api="chat"``; most servers)."""
 
+    label_list: bool = False
+    """Begin the message of each prompt with an instruction that lists the labels (``api="chat"``, ``"text"``). The
+    option ``prompt_format=chat-labels`` sets it."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         super().__post_init__()
@@ -695,7 +718,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             if has_key(getattr(self, name) or ""):
                 raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and is shown in results; leave it out")
         if self.api == "chat" and self.scoring == "prompt-logprobs":
-            raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
+            raise ArgumentError(f"api: got 'chat', which does not echo prompts; {other_scoring()}")
+        if self.label_list and self.turns:
+            raise ArgumentError("label_list is for a prompt in one message: got turns=True, expected turns=False")
         self._check_requirements()
 
     def _check_requirements(self) -> None:
@@ -783,6 +808,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 left_out |= {requirement.option}
         if self.last_blank == "prompt":
             left_out |= {"last_blank"}
+        if not self.label_list:
+            left_out |= {"label_list"}
         named_settings = {name: text for name, text in settings.items() if text and name not in left_out}
         return Identity(who, named_settings)
 
@@ -865,7 +892,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         check_prompts(prompts)
 
         if self.scoring == "text":
-            return list(self.replies(prompts, sampling=self._guide(labels)))
+            sent_prompts = [self._with_label_list(prompt, labels) for prompt in prompts]
+            return list(self.replies(sent_prompts, sampling=self._guide(labels)))
 
         self._prompt_check.announce(prompts)
         outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
@@ -893,6 +921,12 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if has_key(text):
             raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
         return Text(text, text.finish_reason, unmeasured=self._prompt_check.is_unmeasured(prompt))
+
+    def _with_label_list(self, prompt: str, labels: Sequence[str]) -> str:
+        """Return a prompt with the instruction that lists the labels before it, if the kernel has one."""
+        if not self.label_list:
+            return prompt
+        return f"{INSTRUCTION} {', '.join(labels)}.\n\n{prompt}"
 
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
         """The fields of a request that allow no reply but a label."""
@@ -978,7 +1012,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             label_space: The labels.
         """
         if self.scoring == "text":
-            return [self._planned(prompt, self._reply_limit())]
+            return [self._planned(self._with_label_list(prompt, label_space), self._reply_limit())]
         if self.scoring == "top-logprobs":
             return [self._planned(prompt, 1)]
         return [self._planned(prompt + label, 1) for label in label_space]
@@ -1072,6 +1106,8 @@ def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]
     options: dict[str, Any] = {"api": _FORMATS[prompt_format]}
     if prompt_format == "chat-turns":
         options["turns"] = True
+    if prompt_format == "chat-labels":
+        options["label_list"] = True
     return options
 
 

@@ -71,14 +71,13 @@ def begun_labels(token: str, label_space: Sequence[str]) -> BegunLabels:
     certain = True
     for reading in {verbatim, without_marks} - {""}:
         is_a_label = reading in labels
-        folded_reading = reading.casefold()
         for index, label in enumerate(labels):
-            folded_label = label.casefold()
             if label.startswith(reading):
                 begun.add(index)
-            elif not is_a_label and folded_label.startswith(folded_reading):
+            elif not is_a_label and label.casefold().startswith(reading.casefold()):
                 begun.add(index)
-                if len(reading) == 1 and folded_label != folded_reading:
+                is_complete_label = label.casefold() == reading.casefold()
+                if len(reading) == 1 and not is_complete_label:
                     certain = False
     return BegunLabels(sorted(begun), certain)
 

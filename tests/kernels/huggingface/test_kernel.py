@@ -10,7 +10,8 @@ import pytest
 from StaICC import Dataset, Normal, Suite
 from StaICC.errors import OutputError
 from StaICC.kernels.huggingface import token_kernel
-from StaICC.kernels.huggingface.batching import BatchRunner, Ending
+from StaICC.kernels.huggingface.batching import BatchRunner
+from StaICC.kernels.huggingface.generation import Ending
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.source import GGUF_SHA256
 from StaICC.kernels.huggingface.token_trie import distinct_positions

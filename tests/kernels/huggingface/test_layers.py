@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from StaICC.errors import ArgumentError, RunEndingError
-from StaICC.kernels.huggingface import batching
+from StaICC.kernels.huggingface import batching, capability_trial
 from StaICC.kernels.huggingface.forward import Forward
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.token_trie import TrieRow
@@ -139,7 +139,7 @@ def test_all_other_uses_of_the_mask_give_nan():
 @pytest.mark.parametrize("family", ["GPT2", "Llama", "OPT", "GPTNeoX", "Qwen2", "Gemma", "Mixtral"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_one_after_the_other_have_the_states_of_single_calls(make_model, family, dtype):
-    forward = batching.examined(Forward(make_model(family).to(dtype)))
+    forward = capability_trial.examined(Forward(make_model(family).to(dtype)))
     assert forward.can.flat
     rows = [CHAIN, TREE, FOREST, TREE, CHAIN]
     found = forward.flat(rows)

@@ -82,26 +82,81 @@ def test_equal_scores_of_three_labels_are_no_scores():
 GOOD = echo_body(["a", " b", ":", " no"], [None, -1.0, -2.0, -3.0], generated=(" so",))
 
 
+def without_choices(body):
+    del body["choices"]
+
+
+def with_two_choices(body):
+    body["choices"] *= 2
+
+
+def with_the_reply_only(body):
+    body["choices"][0]["text"] = " so"
+
+
+def without_log_probabilities(body):
+    body["choices"][0]["logprobs"] = None
+
+
+def without_tokens(body):
+    listed(body)["tokens"] = []
+
+
+def with_a_missing_value(body):
+    listed(body)["token_logprobs"].pop()
+
+
+def with_a_number_as_token(body):
+    listed(body)["tokens"][2] = 7
+
+
+def without_the_last_token(body):
+    for column in listed(body).values():
+        column.pop()
+
+
+def with_the_first_tokens_only(body):
+    for column in listed(body).values():
+        del column[3:]
+
+
+def with_one_value_for_all_tokens(body):
+    listed(body)["token_logprobs"] = [-1.5] * 5
+
+
+def with_zeros(body):
+    listed(body)["token_logprobs"] = [None, 0.0, 0.0, 0.0, 0.0]
+
+
+def with_numbers_of_tokens(body):
+    listed(body)["tokens"] = ["token_id:7"] * 5
+
+
+def listed(body):
+    """The tokens and their log-probabilities."""
+    return body["choices"][0]["logprobs"]
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("spoil", "message"),
     [
-        (lambda body, choice, lp: body.pop("choices"), "no list of choices"),
-        (lambda body, choice, lp: body.update(choices=[choice, choice]), "with 2 choices"),
-        (lambda body, choice, lp: choice.update(text=" so"), "it cut or changed the prompt, or does not know echo"),
-        (lambda body, choice, lp: choice.update(logprobs=None), "no log-probabilities of the prompt's tokens"),
-        (lambda body, choice, lp: lp.update(tokens=[]), "no log-probabilities"),
-        (lambda body, choice, lp: lp["token_logprobs"].pop(), "4 log-probabilities for 5 tokens.*cut short"),
-        (lambda body, choice, lp: lp["tokens"].__setitem__(2, 7), "cut short"),
-        (lambda body, choice, lp: [lp[k].pop() for k in lp], "cut short or shifted"),
-        (lambda body, choice, lp: [lp.update({k: lp[k][:3]}) for k in lp], "do not spell the text"),
-        (lambda body, choice, lp: lp.update(token_logprobs=[-1.5] * 5), "the same log-probability, -1.5, for every"),
-        (lambda body, choice, lp: lp.update(token_logprobs=[None, *[0.0] * 4]), "the same log-probability, 0.0"),
-        (lambda body, choice, lp: lp.update(tokens=["token_id:7"] * 5), "do not spell the text that was sent"),
+        (without_choices, "no list of choices"),
+        (with_two_choices, "with 2 choices"),
+        (with_the_reply_only, "it cut or changed the prompt, or does not know echo"),
+        (without_log_probabilities, "no log-probabilities of the prompt's tokens"),
+        (without_tokens, "no log-probabilities"),
+        (with_a_missing_value, "4 log-probabilities for 5 tokens.*cut short"),
+        (with_a_number_as_token, "cut short"),
+        (without_the_last_token, "cut short or shifted"),
+        (with_the_first_tokens_only, "do not spell the text"),
+        (with_one_value_for_all_tokens, "the same log-probability, -1.5, for every"),
+        (with_zeros, "the same log-probability, 0.0"),
+        (with_numbers_of_tokens, "do not spell the text that was sent"),
     ],
 )
-def test_a_wrong_echo_is_an_error(change, message):
+def test_a_wrong_echo_is_an_error(spoil, message):
     body = copy.deepcopy(GOOD)
-    change(body, body["choices"][0], body["choices"][0]["logprobs"])
+    spoil(body)
     with pytest.raises(EndpointError, match=message):
         echoed_tokens(body, "a b: no")
 

@@ -1,0 +1,195 @@
+"""In which ways a model may be run: those that give the numbers of a plain call on short sequences.
+
+Right are the numbers of a plain call, ``model(input_ids)``. Three sequences are computed in each way, and the logits at
+their ends are compared::
+
+    a b c d e f g
+    a b c i h g      shares three tokens with the first one
+    i h g            shares none
+
+First the head is tried (:data:`~StaICC.kernels.huggingface.forward.Capabilities.head`), then rows that share positions.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from StaICC.errors import OutputError
+from StaICC.kernels.huggingface import torch
+from StaICC.kernels.huggingface.batching import BatchRunner
+from StaICC.kernels.huggingface.forward import Capabilities, Forward, guard, is_out_of_memory
+from StaICC.kernels.huggingface.live_state import foreign_code
+from StaICC.safe_text import logger
+
+LARGE_BUDGET = 1024
+"""Token positions of one call in which all sequences fit."""
+SMALL_BUDGET = 7
+"""Token positions of one call in which only one sequence fits, so that a shared prefix is cached."""
+CACHE_FROM = 3
+"""Shortest prefix that is cached in a trial: what the first two sequences share."""
+EXACT_ERROR = 2e-5
+"""Largest error by rounding in float32, relative to the size of the logits."""
+HALF_ERROR = 3e-2
+"""The same in number types of 16 bits."""
+DECOY_SHARE = 0.3
+"""In number types of 16 bits, the error must be below this share of the error of a wrong mask."""
+
+_log = logger(__name__)
+_known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary()
+"""What was found out about models in memory."""
+
+
+def examined(forward: Forward) -> Forward:
+    """Return a model with its capabilities, detected by trial once for each model and again after a change."""
+    model = forward.model
+    known = _known.get(model)
+    is_unchanged = known is not None and known.guard == guard(model)
+    # The guard does not see code of classes.
+    foreign = foreign_code(model)
+    if known is not None and is_unchanged and not foreign:
+        forward.can = known
+        return forward
+
+    can = forward.can
+    if _has_adapter_for_some_tokens(model):
+        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
+    if foreign:
+        can.run_alone("; ".join(foreign))
+        _log.info("%s; each prompt is run alone", can.reason)
+    elif not _find_ways(forward):
+        can.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
+        _log.warning("%s; each prompt is run alone", can.reason)
+    can.guard = guard(model)
+    _known[model] = can
+    return forward
+
+
+def _has_adapter_for_some_tokens(model: Any) -> bool:
+    """Return whether an adapter of peft is used from certain tokens on (activated LoRA)."""
+    adapters = getattr(model, "peft_config", None) or {}
+    return any(getattr(adapter, "alora_invocation_tokens", None) for adapter in adapters.values())
+
+
+class _Trial:
+    """Computes short sequences in some way, and compares the logits at their ends with those of plain calls.
+
+    Args:
+        forward: The model.
+    """
+
+    def __init__(self, forward: Forward) -> None:
+        self.forward = forward
+        vocabulary = max(forward.can.vocabulary - 1, 1)
+        tokens = [(7 + 37 * index) % vocabulary for index in range(9)]  # a b c d e f g h i
+        i_h_g = tuple(tokens[:5:-1])
+        self._sequences = [tuple(tokens[:7]), (*tokens[:3], *i_h_g), i_h_g]
+        self._expected = [self._plain_logits_at_end(sequence) for sequence in self._sequences]
+        forward.can.vocabulary = len(self._expected[0])
+        self._decoys = [None, None, None]
+        """What a wrong mask would give for each sequence, where it is compared, too."""
+        if not forward.is_exact:
+            # The second sequence, if its end attended to the first one in front of it.
+            self._decoys[1] = self._plain_logits_at_end(self._sequences[0] + i_h_g)
+
+    def _plain_logits_at_end(self, sequence: tuple[int, ...]) -> Any:
+        """Return the logits of a plain call after a sequence, (vocabulary)."""
+        return self.forward.plain_logits(sequence)[-1].cpu()
+
+    def works(self, is_exact: bool, budget: int = LARGE_BUDGET, rounds: int = 1, **way: Any) -> bool:
+        """Return whether the logits are those of plain calls.
+
+        Args:
+            is_exact: Whether no more error is accepted than that of float32.
+            budget: Maximum number of token positions in one call.
+            rounds: How often the sequences are computed, the last time with what the first one left in the cache.
+            **way: The fields of the capabilities that are tried. They keep these values, whatever is found.
+        """
+        for name, value in way.items():
+            setattr(self.forward.can, name, value)
+        runner = BatchRunner(self.forward, budget)
+        runner.cache_from = CACHE_FROM
+        try:
+            for _ in range(rounds):
+                computed = self.forward.whole(runner.last(self._sequences, runner.compute))
+        except Exception as error:
+            if is_out_of_memory(error) or isinstance(error, OutputError):
+                raise
+            _log.debug("%s is not used for %s: %s", way, type(self.forward.model).__name__, error)
+            return False
+        for row, expected, decoy in zip(computed, self._expected, self._decoys, strict=True):
+            if not _differ_by_rounding_only(row, expected, is_exact, decoy):
+                return False
+        return True
+
+
+def _differ_by_rounding_only(computed: Any, expected: Any, is_exact: bool, decoy: Any = None) -> bool:
+    """Return whether two rows of logits are equal but for rounding.
+
+    Args:
+        computed: What was computed in the way that is tried.
+        expected: The logits of a plain call.
+        is_exact: Whether the number type is float32 or float64.
+        decoy: The result of a wrong mask. In half precision rounding is coarse, so the difference must also be small
+            compared with that to the decoy.
+    """
+    if computed.shape != expected.shape or not bool(computed.isfinite().all()):
+        return False
+    error = float((computed - expected).norm())
+    relative_error = EXACT_ERROR if is_exact else HALF_ERROR
+    size = max(float(expected.norm()), 1e-9)
+    if error > relative_error * size:
+        return False
+    if is_exact or decoy is None:
+        return True
+    error_of_wrong_mask = float((decoy - expected).norm())
+    return error <= DECOY_SHARE * error_of_wrong_mask
+
+
+def _find_ways(forward: Forward) -> bool:
+    """Find in which ways a model returns the logits of plain calls; return whether there is one."""
+    trial = _Trial(forward)
+    has_separate_head = _find_head(trial)
+    if not has_separate_head and not trial.works(True, head="model", transform=""):
+        return False
+    can = forward.can
+    can.flat = False
+    can.sharing = False
+    can.attention_weight = 0.0
+    if has_separate_head:
+        _find_sharing(trial)
+    return True
+
+
+def _find_head(trial: _Trial) -> bool:
+    """Find how logits follow from hidden states; return whether they do, without a run of the whole model."""
+    forward = trial.forward
+    head: Any = None
+    if hasattr(forward.model, "get_output_embeddings"):
+        head = forward.model.get_output_embeddings()
+    if forward.body is None or head is None:
+        return False
+    is_plain_product = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
+    kind = "rows" if is_plain_product else "module"
+    # Without a transformation, the numbers are those of the model in any number type.
+    if trial.works(True, head=kind, transform=""):
+        return True
+    return any(trial.works(forward.is_exact, head=kind, transform=name) for name in forward.transforms)
+
+
+def _find_sharing(trial: _Trial) -> None:
+    """Find whether rows may share positions, over a cached prefix and within a row, and in which form of rows."""
+    forward = trial.forward
+    can = forward.can
+    is_exact = forward.is_exact
+    is_right_over_prefix = trial.works(is_exact, SMALL_BUDGET, rounds=2, sharing=True)
+    can.sharing = False
+    if not is_right_over_prefix:
+        return
+    can.sharing = True
+    # On other devices, many small calls cost more than padding.
+    on_cpu = forward.device.type == "cpu"
+    can.flat = on_cpu and trial.works(is_exact, flat=True)
+    can.sharing = can.flat or trial.works(is_exact, flat=False)
+    if can.sharing:
+        can.attention_weight = forward.attention_weight()

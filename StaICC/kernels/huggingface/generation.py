@@ -1,0 +1,258 @@
+"""Continuing token sequences by a language model, with the most probable tokens or with samples.
+
+All prompts of a packed row are continued together: after each step, the row in the cache has grown by one position for
+each prompt that is not finished, and each new position attends to its own prompt and its own continuation only. Models
+without a cache that can be used so compute the sequences again at every step.
+
+A sample is the token with the largest sum of logit / temperature and Gumbel noise, which has the probabilities of the
+softmax of logit / temperature. The noise depends on the seed, the tokens of the prompt and the step only, so a text
+does not depend on the other prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from StaICC.kernels.huggingface import torch
+from StaICC.kernels.huggingface.batching import BatchRunner, Tokens
+from StaICC.kernels.huggingface.token_trie import TrieRow
+from StaICC.kernels.protocol import stable_seed
+
+GENERATION_COST = 1000.0
+"""Cost of one more row in generation, in positions: every row has its own steps."""
+
+
+class Ending:
+    """Decides when a continuation is complete.
+
+    Args:
+        tokenizer: The tokenizer.
+        end_tokens: Tokens that end a text; they are not part of it.
+        stop: Strings before which the text ends.
+    """
+
+    def __init__(self, tokenizer: Any, end_tokens: Sequence[int], stop: Sequence[str]) -> None:
+        self.tokenizer = tokenizer
+        self.end_tokens = frozenset(end_tokens)
+        self.stop = tuple(stop)
+
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, without special tokens."""
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Return the text of a continuation, cut before the first end token and the first stop string.
+
+        A last character of which some bytes are missing is left out, with its tokens, as vLLM does.
+        """
+        size = len(tokens)
+        for index, token in enumerate(tokens):
+            if token in self.end_tokens:
+                size = index
+                break
+        text = self._decoded(tokens[:size])
+        while text.endswith("\ufffd"):
+            size -= 1
+            text = self._decoded(tokens[:size])
+
+        end = len(text)
+        for stop_string in self.stop:
+            if stop_string in text:
+                end = min(end, text.index(stop_string))
+        return text[:end]
+
+    def complete(self, tokens: Sequence[int]) -> bool:
+        """Whether nothing that follows can change the text."""
+        if tokens[-1] in self.end_tokens:
+            return True
+        if not self.stop:
+            return False
+        text = self._decoded(tokens)
+        return any(stop_string in text for stop_string in self.stop)
+
+
+class _GrowingRow:
+    """A row in the cache, which grows by one position for each sequence that is continued.
+
+    Args:
+        runner: Runs the model.
+        row: The row; one position of each sequence is wanted, the last one.
+        most_new: Maximum number of new positions of each sequence.
+    """
+
+    def __init__(self, runner: BatchRunner, row: TrieRow, most_new: int) -> None:
+        self._forward = runner.forward
+        self._row = row
+        self._cache = runner.cached(row.prefix)
+        self._length = len(row.prefix) + len(row.tokens)
+        """Positions in the cache, once the row is computed."""
+        self._end_by_number = {number: end for number, (end,) in row.picks.items()}
+        """For each sequence, the index of its last position in the row."""
+        attends_in_row = self._forward.tree_mask(row.subtree_ends()).cpu()
+        attends_to_prefix = torch.ones(len(row.prefix)).bool()
+        attends_to_new = torch.zeros(len(row.picks) * most_new).bool()
+        self._attends: dict[int, Any] = {}
+        """For each sequence, which positions of the cache its last position attends to."""
+        for number, end in self._end_by_number.items():
+            self._attends[number] = torch.cat([attends_to_prefix, attends_in_row[end], attends_to_new])
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the sequences of the row."""
+        return list(self._end_by_number)
+
+    def first_logits(self) -> Any:
+        """Compute the row, and return the logits after each sequence, (sequences, vocabulary)."""
+        states = self._forward.padded([self._row], self._cache)
+        ends = list(self._end_by_number.values())
+        return self._forward.logits(states[0, ends])
+
+    def logits_after(self, tokens: Mapping[int, int], depths: Sequence[int]) -> Any:
+        """Add a token to some sequences, and return the logits after each of these, (sequences, vocabulary).
+
+        Args:
+            tokens: By the number of a sequence, its new token.
+            depths: For each of these, the position number of the token in its sequence.
+        """
+        for number in tokens:
+            self._attends[number][self._length] = True
+            self._length += 1
+        allowed = torch.stack([self._attends[number][: self._length] for number in tokens])
+        mask = self._forward.additive(allowed[None, None])
+        states = self._forward.call([list(tokens.values())], mask, [depths], self._cache)
+        return self._forward.logits(states[0])
+
+
+class _Continuations:
+    """The continuations of some sequences; the arguments are those of :func:`generate`."""
+
+    def __init__(
+        self,
+        runner: BatchRunner,
+        sequences: Sequence[Tokens],
+        most: int,
+        ending: Ending,
+        temperature: float,
+        seed: int,
+    ) -> None:
+        self._runner = runner
+        self._sequences = sequences
+        self._most = most
+        self._ending = ending
+        self._temperature = temperature
+        self._seeds: list[int] = []
+        """For each sequence, the seed of its samples."""
+        if temperature:
+            self._seeds = [stable_seed(seed, tuple(sequence)) for sequence in sequences]
+        self.new_tokens: list[list[int]] = [[] for _ in sequences]
+        """For each sequence, its new tokens so far."""
+
+    def grow_rows(self) -> None:
+        """Continue the sequences in rows that grow in the cache."""
+        self._runner.persist(len(self._sequences), self._grow_rows_of)
+
+    def recompute(self) -> None:
+        """Continue the sequences; all of each is computed again at every step."""
+        numbers = list(range(len(self._sequences)))
+        self._continue(numbers, self._recomputed_logits(numbers), self._recomputed_logits)
+
+    def _grow_rows_of(self, todo: list[int]) -> Iterator[int]:
+        """Continue some sequences in rows, and yield the number of each one that is complete."""
+        last_positions = [len(sequence) - 1 for sequence in self._sequences]
+        runner = self._runner
+        for row in runner.plan(self._sequences, last_positions, todo, runner.prefix_reuse, GENERATION_COST):
+            self._grow(_GrowingRow(runner, row, self._most))
+            yield from row.picks
+
+    def _grow(self, row: _GrowingRow) -> None:
+        """Continue all sequences of one row."""
+
+        def logits_after(numbers: list[int]) -> Any:
+            tokens = {}
+            depths = []
+            for number in numbers:
+                new_tokens = self.new_tokens[number]
+                tokens[number] = new_tokens[-1]
+                depths.append(len(self._sequences[number]) + len(new_tokens) - 1)
+            return row.logits_after(tokens, depths)
+
+        self._continue(row.numbers, row.first_logits(), logits_after)
+
+    def _recomputed_logits(self, numbers: list[int]) -> Any:
+        """Return the logits after some sequences and their new tokens, all of which are computed."""
+        continued = [(*self._sequences[number], *self.new_tokens[number]) for number in numbers]
+        return self._runner.forward.whole(self._runner.last(continued))
+
+    def _continue(self, numbers: list[int], logits: Any, logits_after: Callable[[list[int]], Any]) -> None:
+        """Continue some sequences until all of them are complete.
+
+        Args:
+            numbers: Their numbers.
+            logits: The logits after them, (sequences, vocabulary).
+            logits_after: Returns the logits after the last new token of some of them.
+        """
+        for number in numbers:
+            # Memory may have run out in an earlier attempt, which began to continue them.
+            self.new_tokens[number] = []
+        unfinished = numbers
+        for step in range(self._most):
+            chosen_tokens = self._choose(unfinished, step, logits)
+            for number, token in zip(unfinished, chosen_tokens, strict=True):
+                self.new_tokens[number].append(token)
+            unfinished = [number for number in unfinished if not self._ending.complete(self.new_tokens[number])]
+            is_last_step = step + 1 == self._most
+            if is_last_step or not unfinished:
+                return
+            logits = logits_after(unfinished)
+
+    def _choose(self, numbers: Sequence[int], step: int, logits: Any) -> list[int]:
+        """Return the next token of some sequences.
+
+        Args:
+            numbers: Their numbers.
+            step: How many new tokens each has.
+            logits: The logits after them, (sequences, vocabulary).
+        """
+        if self._temperature:
+            vocabulary = logits.shape[-1]
+            uniform = torch.stack([self._uniform_numbers(number, step, vocabulary) for number in numbers])
+            gumbel_noise = -torch.log(-torch.log(uniform))
+            logits = logits.double().cpu() / self._temperature + gumbel_noise
+        tokens: list[int] = logits.argmax(-1).tolist()
+        return tokens
+
+    def _uniform_numbers(self, number: int, step: int, count: int) -> Any:
+        """Return random numbers from 0 to 1 that depend on the seed, the sequence and the step only."""
+        generator = torch.Generator().manual_seed(stable_seed(self._seeds[number], step))
+        return torch.rand(count, generator=generator, dtype=torch.float64)
+
+
+def generate(
+    runner: BatchRunner, sequences: Sequence[Tokens], most: int, ending: Ending, temperature: float, seed: int
+) -> list[list[int]]:
+    """Continue token sequences with the most probable tokens, or with samples.
+
+    Args:
+        runner: Runs the model.
+        sequences: The sequences, none empty.
+        most: Maximum number of new tokens for each.
+        ending: When a continuation is complete.
+        temperature: 0 for the most probable tokens.
+        seed: Seed of the samples.
+
+    Returns:
+        New tokens of each sequence, in order.
+    """
+    forward = runner.forward
+    is_checked = forward.can.checked >= min(len(sequences), 2)
+    if forward.can.sharing and not is_checked:
+        # The runner compares these with a plain call, after which it may share no longer.
+        runner.last(sequences[:4])
+    longest = max(len(sequence) for sequence in sequences) + most
+    continuations = _Continuations(runner, sequences, most, ending, temperature, seed)
+    if forward.can.sharing and longest <= forward.exact_to:
+        continuations.grow_rows()
+    else:
+        continuations.recompute()
+    return continuations.new_tokens
