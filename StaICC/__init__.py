@@ -244,6 +244,7 @@ if TYPE_CHECKING:
     from StaICC.results.result import Result as Result
     from StaICC.results.result import ResultGroup as ResultGroup
     from StaICC.results.result import load as load
+    from StaICC.results.row_scores import row_scores as row_scores
     from StaICC.results.signature import Signature as Signature
 
 
@@ -360,6 +361,7 @@ _HOMES = {
     "StaICC.results.predictor": "Provenance",
     "StaICC.results.query_records": "QueryRecord save_records",
     "StaICC.results.result": "Result ResultGroup load",
+    "StaICC.results.row_scores": "row_scores",
     "StaICC.results.signature": "Signature",
 }
 """The public names by the module that defines them."""

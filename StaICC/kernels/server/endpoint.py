@@ -78,6 +78,7 @@ from StaICC.kernels.protocol import (
     without_blank,
 )
 from StaICC.kernels.registry import option_types, split_options
+from StaICC.kernels.server.guided_replies import IGNORED, allows_reply
 from StaICC.kernels.server.label_tokens import mass_without_text, token_masses
 from StaICC.kernels.server.prompt_cuts import CANNOT_COUNT, NEVER_CUT, PromptCheck, measured_texts
 from StaICC.kernels.server.transport import (
@@ -699,7 +700,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     guided: Guided = ""
     """Allow no reply but a label (``"text"``): ``"choice"`` by ``structured_outputs`` (vLLM), ``"json"`` by
-    ``response_format`` with a JSON schema (``api="chat"``; most servers)."""
+    ``response_format`` with a JSON schema (``api="chat"``; most servers). A server that ignores it ends the run."""
 
     label_list: bool = False
     """Begin the message of each prompt with an instruction that lists the labels (``api="chat"``, ``"text"``). The
@@ -893,7 +894,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
         if self.scoring == "text":
             sent_prompts = [self._with_label_list(prompt, labels) for prompt in prompts]
-            return list(self.replies(sent_prompts, sampling=self._guide(labels)))
+            replies = self.replies(sent_prompts, sampling=self._guide(labels))
+            return [self._refused_if_unguided(reply, labels) for reply in replies]
 
         self._prompt_check.announce(prompts)
         outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
@@ -938,6 +940,13 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         schema = {"type": "object", "properties": properties, "required": ["label"], "additionalProperties": False}
         json_schema = {"name": "label", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+
+    def _refused_if_unguided(self, reply: str | OutputError, labels: Sequence[str]) -> str | OutputError:
+        """Return a reply, or the error in its place if ``guided`` does not allow it."""
+        if not self.guided or not isinstance(reply, Text) or allows_reply(self.guided, reply, labels):
+            return reply
+        expected = {"choice": "a label", "json": "JSON with a label"}[self.guided]
+        return UnusableEndpointError(IGNORED.format(guided=self.guided, expected=expected, reply=clip(reply)))
 
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
