@@ -319,10 +319,10 @@ def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -
 
 
 _HTML = {
-    "text": "<p>{}</p>",
-    "warning": "<p>{}</p>",
-    "title": "<p><strong>{}</strong></p>",
-    "code": "<p><code>{}</code></p>",
+    "text": "{}",
+    "warning": "{}",
+    "title": "<strong>{}</strong>",
+    "code": "<code>{}</code>",
 }
 """The HTML of a line of each kind."""
 
@@ -338,7 +338,7 @@ def _html_row(cells: Iterable[str], element: str) -> str:
 
 
 def html(blocks: Iterable[Block]) -> str:
-    r"""Return blocks as HTML, everything escaped.
+    r"""Return blocks as HTML, everything escaped. Lines that follow each other are one paragraph.
 
     Args:
         blocks: Tables and lines.
@@ -350,11 +350,22 @@ def html(blocks: Iterable[Block]) -> str:
     from html import escape  # only for notebooks
 
     parts = []
+    lines: list[str] = []
     for block in blocks:
         if isinstance(block, TextTable):
+            parts.append(_html_paragraph(lines))
+            lines = []
             head = _html_row(block.head, "th")
             body = "".join(_html_row(row, "td") for row in block.rows)
             parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
         elif block.text:
-            parts.append(_HTML[block.kind].format(escape(one_line(block.text))))
+            lines.append(_HTML[block.kind].format(escape(one_line(block.text))))
+    parts.append(_html_paragraph(lines))
     return "".join(parts)
+
+
+def _html_paragraph(lines: Sequence[str]) -> str:
+    """Return lines of HTML as one paragraph; nothing without lines."""
+    if not lines:
+        return ""
+    return f"<p>{'<br>'.join(lines)}</p>"

@@ -339,7 +339,7 @@ def _export_schema(args: argparse.Namespace) -> None:
 
 
 def _export_latex(args: argparse.Namespace) -> None:
-    from StaICC.report.page import latex_scores  # with figures, which the tables do not need
+    from StaICC.report.latex_tables import latex_scores  # with figures, which the tables do not need
 
     text = latex_scores(_load_results(args))
     if args.json:

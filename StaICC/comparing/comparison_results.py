@@ -477,7 +477,7 @@ class Comparison(Displayed):
         ]
 
 
-_PLOTTER = "StaICC.report.figures:differences"
+_PLOTTER = "StaICC.report.figures.difference_plot:differences"
 """Draws comparisons, loaded by name: comparisons know no figures."""
 
 

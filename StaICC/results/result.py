@@ -31,7 +31,7 @@ from StaICC.results.files import (
     write_result_file,
 )
 from StaICC.results.predictor import Provenance
-from StaICC.results.query_records import QueryRecord, WrittenPrompts, records_of_queries
+from StaICC.results.query_records import QueryRecords, WrittenPrompts, records_of_queries
 from StaICC.results.saved_scores import check_scores
 from StaICC.results.score_records import queries_left_out, records_of_scores, score_records
 from StaICC.results.signature import Signature
@@ -42,7 +42,7 @@ from StaICC.version import RESULT_SCHEMA
 _log = logger(__name__)
 
 
-_PLOTTER = "StaICC.report.figures:figure_of"
+_PLOTTER = "StaICC.report.figure_kinds:figure_of"
 """Draws a result, loaded by name: results know no figures."""
 
 
@@ -78,8 +78,8 @@ class _Saved(Displayed, dict[str, Any]):
         """Write everything as one JSON file, completely or not at all."""
         write_result_file(self.to_dict(), path)
 
-    def queries(self, prompts: Prompts | None = None) -> list[QueryRecord]:
-        """Return every query with its prediction, in the order of the run.
+    def queries(self, prompts: Prompts | None = None) -> QueryRecords:
+        """Return every query with its prediction, in the order of the run. A notebook shows them as a table.
 
         Texts with several labels (LongICL) have no such records; a warning in the log says so.
 
@@ -97,7 +97,7 @@ class _Saved(Displayed, dict[str, Any]):
             >>> query.row, query.prediction_label, query.scores
             (0, 'food', (0.5, 0.3, 0.2))
         """
-        queries: list[QueryRecord] = []
+        queries = QueryRecords()
         for single in self.results():
             written = _written_prompts(single, prompts)
             queries.extend(records_of_queries(single, written))
@@ -120,7 +120,7 @@ class _Saved(Displayed, dict[str, Any]):
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
 
         Args:
-            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of :class:`QueryRecord`.
+            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of records of queries.
             prompts: As for :meth:`queries`.
 
         Raises:
@@ -144,7 +144,7 @@ class _Saved(Displayed, dict[str, Any]):
         ``result.plot().figure.savefig("forest.pdf")`` saves it.
 
         Args:
-            kind: A name in :data:`StaICC.report.figures.KINDS`, such as ``"forest"``, ``"reliability"``,
+            kind: A name in :data:`StaICC.report.figure_kinds.KINDS`, such as ``"forest"``, ``"reliability"``,
                 ``"confusion"``, ``"bias"``, ``"noise"``, ``"variance"``, ``"rounds"``, ``"experiment"``, ``"cost"``.
             **options: Further arguments of the figure, such as ``metric`` of ``"forest"``.
 
