@@ -219,19 +219,19 @@ if TYPE_CHECKING:
     from StaICC.prompting.stable_random import StableRandom as StableRandom
     from StaICC.prompting.views import split_dataset as split_dataset
     from StaICC.registry import PluginWarning as PluginWarning
-    from StaICC.report.figures import accuracy_by_dataset as accuracy_by_dataset
-    from StaICC.report.figures import bias_distributions as bias_distributions
-    from StaICC.report.figures import confusion_matrices as confusion_matrices
-    from StaICC.report.figures import cost_chart as cost_chart
-    from StaICC.report.figures import differences as differences
-    from StaICC.report.figures import experiment_chart as experiment_chart
-    from StaICC.report.figures import forest as forest
-    from StaICC.report.figures import model_size_chart as model_size_chart
-    from StaICC.report.figures import noise_lines as noise_lines
-    from StaICC.report.figures import reliability_diagrams as reliability_diagrams
-    from StaICC.report.figures import rounds_chart as rounds_chart
-    from StaICC.report.figures import shots_chart as shots_chart
-    from StaICC.report.figures import variance_chart as variance_chart
+    from StaICC.report.figures.accuracy_plot import accuracy_by_dataset as accuracy_by_dataset
+    from StaICC.report.figures.bias_plot import bias_distributions as bias_distributions
+    from StaICC.report.figures.confusion_plot import confusion_matrices as confusion_matrices
+    from StaICC.report.figures.cost_plot import cost_chart as cost_chart
+    from StaICC.report.figures.difference_plot import differences as differences
+    from StaICC.report.figures.experiment_plot import experiment_chart as experiment_chart
+    from StaICC.report.figures.forest_plot import forest as forest
+    from StaICC.report.figures.model_size_plot import model_size_chart as model_size_chart
+    from StaICC.report.figures.noise_plot import noise_lines as noise_lines
+    from StaICC.report.figures.reliability_plot import reliability_diagrams as reliability_diagrams
+    from StaICC.report.figures.rounds_plot import rounds_chart as rounds_chart
+    from StaICC.report.figures.shots_plot import shots_chart as shots_chart
+    from StaICC.report.figures.variance_plot import variance_chart as variance_chart
     from StaICC.report.page import report_html as report_html
     from StaICC.report.page import write_report as write_report
     from StaICC.results.every_eval_ever import ExportSettings as ExportSettings
@@ -244,6 +244,7 @@ if TYPE_CHECKING:
     from StaICC.results.result import Result as Result
     from StaICC.results.result import ResultGroup as ResultGroup
     from StaICC.results.result import load as load
+    from StaICC.results.row_scores import row_scores as row_scores
     from StaICC.results.signature import Signature as Signature
 
 
@@ -349,10 +350,19 @@ _HOMES = {
     "StaICC.prompting.stable_random": "StableRandom",
     "StaICC.prompting.views": "split_dataset",
     "StaICC.registry": "PluginWarning",
-    "StaICC.report.figures": (
-        "accuracy_by_dataset bias_distributions confusion_matrices cost_chart differences experiment_chart "
-        "forest model_size_chart noise_lines reliability_diagrams rounds_chart shots_chart variance_chart"
-    ),
+    "StaICC.report.figures.accuracy_plot": "accuracy_by_dataset",
+    "StaICC.report.figures.bias_plot": "bias_distributions",
+    "StaICC.report.figures.confusion_plot": "confusion_matrices",
+    "StaICC.report.figures.cost_plot": "cost_chart",
+    "StaICC.report.figures.difference_plot": "differences",
+    "StaICC.report.figures.experiment_plot": "experiment_chart",
+    "StaICC.report.figures.forest_plot": "forest",
+    "StaICC.report.figures.model_size_plot": "model_size_chart",
+    "StaICC.report.figures.noise_plot": "noise_lines",
+    "StaICC.report.figures.reliability_plot": "reliability_diagrams",
+    "StaICC.report.figures.rounds_plot": "rounds_chart",
+    "StaICC.report.figures.shots_plot": "shots_chart",
+    "StaICC.report.figures.variance_plot": "variance_chart",
     "StaICC.report.page": "report_html write_report",
     "StaICC.results.every_eval_ever": "ExportSettings export_result",
     "StaICC.results.json_schema": "result_schema",
@@ -360,6 +370,7 @@ _HOMES = {
     "StaICC.results.predictor": "Provenance",
     "StaICC.results.query_records": "QueryRecord save_records",
     "StaICC.results.result": "Result ResultGroup load",
+    "StaICC.results.row_scores": "row_scores",
     "StaICC.results.signature": "Signature",
 }
 """The public names by the module that defines them."""

@@ -29,7 +29,7 @@ nothing of this module still works. A message says what was given, what was expe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from StaICC.safe_text import visible
@@ -149,8 +149,11 @@ class PluginError(StaICCError, RuntimeError):
 
 _MOST_NAMES = 30
 """A message lists the legal names unless there are more than this."""
-_LEAST_SIMILARITY = 0.5
-"""The least similarity of a name that is suggested, as :mod:`difflib` measures it: from 0 to 1 for equal texts."""
+_LEAST_SIMILARITY = 0.6
+"""The least similarity of a name that is suggested, as :mod:`difflib` measures it: from 0 to 1 for equal texts. With
+less, a short name has a neighbour by chance: ``seed`` in ``unparsed``, ``device`` in ``escape``."""
+_LEAST_BEGINNING = 3
+"""The least number of letters of a name that is suggested by its beginning, such as ``acc`` for ``accuracy``."""
 
 
 def unknown_name(kind: str, given: object, legal: Iterable[object], hint: str = "") -> UnknownNameError:
@@ -193,31 +196,45 @@ def _suggestion(given: str, names: Sequence[str]) -> str:
             name_by_spelling.setdefault(word, name)
 
     parts = given.replace(",", " ").split()
-    if len(parts) > 1 and all(part.casefold() in name_by_spelling for part in parts):
+    all_are_known = all(part.casefold() in name_by_spelling for part in parts)
+    if len(parts) > 1 and ("," in given or all_are_known):
         return f"; name them one by one: {', '.join(repr(part) for part in parts)}."
-
-    import difflib  # only where there is an error
-
-    nearest = difflib.get_close_matches(given.casefold(), name_by_spelling, n=1, cutoff=_LEAST_SIMILARITY)
-    if nearest:
-        return f"; did you mean {name_by_spelling[nearest[0]]!r}?"
+    nearest = _nearest(given.casefold(), name_by_spelling)
+    if nearest is not None:
+        return f"; did you mean {nearest!r}?"
     return "."
 
 
-def unknown_key(kind: str, given: object, legal: Iterable[object], entry: str = "") -> UnknownKeyError:
+def _nearest(spelling: str, name_by_spelling: Mapping[str, str]) -> str | None:
+    """Return the name that is near a spelling: by most of its letters, or by its beginning; ``None`` if none is.
+
+    Args:
+        spelling: What was given, without case.
+        name_by_spelling: The names by the spellings that find them.
+    """
+    import difflib  # only where there is an error
+
+    similar = difflib.get_close_matches(spelling, name_by_spelling, n=1, cutoff=_LEAST_SIMILARITY)
+    if similar:
+        return name_by_spelling[similar[0]]
+    if len(spelling) >= _LEAST_BEGINNING:
+        for known_spelling, name in name_by_spelling.items():
+            if known_spelling.startswith(spelling):
+                return name
+    return None
+
+
+def unknown_key(kind: str, given: object, legal: Iterable[object], hint: str = "") -> UnknownKeyError:
     """Build the error for an unknown key of a result, with the nearest legal one.
 
     Args:
         kind: What the key names, in the singular.
         given: What the caller passed.
         legal: The keys that there are.
-        entry: The entry of the result that has this key.
+        hint: A sentence to add, such as where the key is.
 
     Example:
         >>> str(unknown_key("part", "Norma", ["Normal", "GLER"]))
         "there is no part 'Norma'; did you mean 'Normal'? There are: Normal, GLER."
     """
-    hint = ""
-    if entry:
-        hint = f'Use result["{entry}"][{given!r}].'
     return UnknownKeyError(str(unknown_name(kind, given, legal, hint)))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from StaICC.habits import missing_attribute
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,6 +27,13 @@ class FixedAttributes:
     __slots__ = ()
     _assignable: ClassVar[tuple[str, ...]] = ()
     """The public slots that may be assigned at any time."""
+    _advice: ClassVar[Mapping[str, str]] = {}
+    """For attributes that users look for in vain, what to write instead (:mod:`StaICC.habits`)."""
+
+    if not TYPE_CHECKING:  # a type checker would believe that there are all attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing_attribute(self, name, type(self)._advice.get(name))
 
     def copy_with(self, **attributes: Any) -> Self:
         """Return a copy with other values of some attributes."""

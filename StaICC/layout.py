@@ -214,6 +214,8 @@ def _table_text(table: TextTable, width: int, style: _Style) -> str:
 def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False, style: _Style = _plain) -> str:
     """Return blocks as text. A table that is too wide is wrapped, then split: each part begins with the first column.
 
+    There is an empty line between a table and a line of text below it.
+
     Args:
         blocks: Tables and lines.
         width: Characters per line (default: those of the terminal; 80 without one).
@@ -231,11 +233,16 @@ def layout(blocks: Iterable[Block], width: int | None = None, wrap: bool = False
         import shutil  # with many modules, which few programs need
 
         width = shutil.get_terminal_size().columns
-    shown = []
+    shown: list[str] = []
+    is_below_table = False
     for block in blocks:
         if isinstance(block, TextTable):
             shown.append(_table_text(block, width, style))
+            is_below_table = True
             continue
+        if is_below_table and block.text:
+            shown.append("")
+        is_below_table = False
         text = one_line(block.text)
         if wrap and block.kind != "code":
             text = textwrap.fill(text, width, subsequent_indent=_GAP, break_long_words=False, break_on_hyphens=False)
@@ -312,10 +319,10 @@ def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -
 
 
 _HTML = {
-    "text": "<p>{}</p>",
-    "warning": "<p>{}</p>",
-    "title": "<p><strong>{}</strong></p>",
-    "code": "<p><code>{}</code></p>",
+    "text": "{}",
+    "warning": "{}",
+    "title": "<strong>{}</strong>",
+    "code": "<code>{}</code>",
 }
 """The HTML of a line of each kind."""
 
@@ -331,7 +338,7 @@ def _html_row(cells: Iterable[str], element: str) -> str:
 
 
 def html(blocks: Iterable[Block]) -> str:
-    r"""Return blocks as HTML, everything escaped.
+    r"""Return blocks as HTML, everything escaped. Lines that follow each other are one paragraph.
 
     Args:
         blocks: Tables and lines.
@@ -343,11 +350,22 @@ def html(blocks: Iterable[Block]) -> str:
     from html import escape  # only for notebooks
 
     parts = []
+    lines: list[str] = []
     for block in blocks:
         if isinstance(block, TextTable):
+            parts.append(_html_paragraph(lines))
+            lines = []
             head = _html_row(block.head, "th")
             body = "".join(_html_row(row, "td") for row in block.rows)
             parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
         elif block.text:
-            parts.append(_HTML[block.kind].format(escape(one_line(block.text))))
+            lines.append(_HTML[block.kind].format(escape(one_line(block.text))))
+    parts.append(_html_paragraph(lines))
     return "".join(parts)
+
+
+def _html_paragraph(lines: Sequence[str]) -> str:
+    """Return lines of HTML as one paragraph; nothing without lines."""
+    if not lines:
+        return ""
+    return f"<p>{'<br>'.join(lines)}</p>"

@@ -86,7 +86,18 @@ OTHER_COMMANDS = (
 TRACKERS = {"mlflow", "sqlalchemy", "wandb", "trackio", "inspect_ai"}
 """Packages of the extra ``trackers``, which need other versions of packages than the tests of the kernels."""
 
-OPTIONAL = {*TRACKERS, "torch", "transformers", "openai", "distributed", "dask", "numpy", "pandas", "polars"}
+OPTIONAL = {
+    *TRACKERS,
+    "torch",
+    "transformers",
+    "openai",
+    "distributed",
+    "dask",
+    "numpy",
+    "pandas",
+    "polars",
+    "statsmodels",
+}
 """Packages that a block may need; a missing one skips the block. Any other name that is missing is a mistake."""
 
 INPUTS = ("data", "results", "result", "answers", "path", "others")

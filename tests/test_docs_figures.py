@@ -79,7 +79,8 @@ def test_the_sets_side_by_side(results: dict[str, Any]) -> None:
         assert cells[0] == shown(results["default, logits"][part]["Averaged results"][key])
 
 
-def test_the_first_table_of_the_readme(pack: None) -> None:
+def test_the_first_table_of_the_readme(pack: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     (block,) = (block for block in BLOCKS if block.rule == "output of the ten data sets")
     table, _, rest = block.code.rpartition("...")
     assert table

@@ -16,7 +16,7 @@ import StaICC
 import StaICC.cli
 from StaICC.benchmarks.builtin import BENCHMARKS
 from StaICC.comparing.citing import find_work
-from StaICC.report.figures import KINDS
+from StaICC.report.figure_kinds import KINDS
 from tests.conftest import NOT_QUICK
 from tests.test_docs_blocks import PYTHON, environment
 

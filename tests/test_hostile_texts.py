@@ -37,7 +37,8 @@ from StaICC.kernels.text_inference import text_inference
 from StaICC.layout import layout
 from StaICC.methods.run import run_all
 from StaICC.prompting.prompt_writer import TemplateWarning
-from StaICC.report.page import latex_scores, write_report
+from StaICC.report.latex_tables import latex_scores
+from StaICC.report.page import write_report
 from StaICC.results.result import Result
 from StaICC.safe_text import csv_cell, json_escaped, logger, one_line, visible
 

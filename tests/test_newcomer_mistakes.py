@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,43 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "prompts: got True, expected a function",
         "written_prompts",
     ),
+    "method run": (
+        lambda: attrgetter("run")(Normal(datasets=["mini"])),
+        "no attribute 'run'",
+        "Call the benchmark itself",
+    ),
+    "evaluate of a group": (
+        lambda: attrgetter("evaluate")(Suite(datasets=["mini"])),
+        "'evaluate'",
+        "Call the benchmark itself",
+    ),
+    "score as an attribute": (lambda: run(first).accuracy, "'accuracy'", 'Use result["Averaged results"]["accuracy"]'),
+    "template of a data set": (
+        lambda: attrgetter("change_template")(Normal(datasets=["mini"])[0].prompt_former),
+        "no attribute 'change_template'",
+        "change_instruction",
+    ),
+    "k of a data set": (
+        lambda: attrgetter("change_k")(Normal(datasets=["mini"])[0].prompt_former),
+        "'change_k'",
+        "Normal(k=8)",
+    ),
+    "text for texts": (
+        lambda: Dataset.from_file("a.csv", text=["text"], label="label"),  # type: ignore[arg-type]
+        "no argument of Dataset.from_file 'text'",
+        "did you mean 'texts'",
+    ),
+    "no model": (lambda: Normal(datasets=["mini"])(), "got neither", "as in benchmark(my_inference)"),
+    "predictions without a list around them": (
+        lambda: run(preentered_prediction=[1, 1, 1, 1]),
+        "expected 1, one for each data set",
+        "Put yours into a list",
+    ),
+    "seed": (lambda: Normal(seed=1), "no argument of Normal 'seed'", "nothing to seed"),  # type: ignore[call-arg]
+    "names with commas": (lambda: Normal(datasets="SST2,TREC"), "no data set", "one by one: 'SST2', 'TREC'"),
+    "all data sets": (lambda: Normal(datasets="all"), "no data set 'all'. There are", "leave datasets out"),
     "runs are a list": (lambda: rank([run(first)] * 2), "expected a mapping of names", ""),  # type: ignore[arg-type]
-    "a file for a run": (lambda: compare(run(first), "r.json"), "expected a mapping", "load() reads"),  # type: ignore
+    "a file for a run": (lambda: compare(run(first), "r.json"), "expected a mapping", "StaICC.load(path) reads"),  # type: ignore
     "a file is verified": (lambda: verify("r.json"), "result: got 'r.json'", "use verify_file"),  # type: ignore[arg-type]
     "model and benchmark exchanged": (
         lambda: run_all(Normal(datasets=["mini"]), load_kernel("ppm"), methods=["vanilla"]),  # type: ignore[arg-type]
@@ -137,8 +173,15 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
 LINES: dict[str, tuple[str, str]] = {
     "show kernel": ("there is no kind 'kernel'", "did you mean 'kernels'"),
     "run norml": ("there is no benchmark 'norml'", "did you mean 'normal'"),
-    "run normal --datasets tickets.csv": ("no data set 'tickets.csv'", "--data FILE or Dataset.from_file"),
+    "run normal --datasets tickets.csv": ("no data set 'tickets.csv'", "For a file: --data FILE"),
     "run normal --data titled.csv": ("name the columns, as --text text --label label", "There are: text, title, label"),
+    "run normal --datasets SST2,TREC": ("no data set 'SST2,TREC'", "one by one: 'SST2', 'TREC'"),
+    "run normal --datasets all": ("no data set 'all'. There are", "leave --datasets out"),
+    "run MINI --device cuda": ("no option of ppm 'device'", "as in --model hf:NAME"),
+    "run MINI --k 4 8 16": ("unrecognized arguments: 8 16", "--k 4,16,64"),
+    "run MINI --limit 5 6": ("unrecognized arguments: 6", "--limit takes one value"),
+    "run MINI --tried lots": ("got 'lots'", "expected an integer"),
+    "run MINI --unparsed ignore": ("no value 'ignore'", "There are: error, wrong, excluded"),
     "run normal --seed 1": ("--seed belongs to long-icl", "nothing to seed"),
     "run MINI --template X": ("there is no option '--template'", "card"),
     "run MINI --batch-size 8": ("there is no option '--batch-size'", "--token-budget"),

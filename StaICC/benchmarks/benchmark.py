@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from StaICC import errors
+from StaICC import errors, habits
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.benchmarks.task import Statistics, Task
@@ -285,7 +285,7 @@ def _refuse_unknown_settings(benchmark: str, settings: Mapping[str, object]) -> 
     for name in settings:
         if name not in Settings.__annotations__:
             known = ["k", "noisy_channel", "metrics", "datasets", *Settings.__annotations__]
-            hint = "The benchmark may have further arguments."
+            hint = habits.ARGUMENTS_OF_BENCHMARKS.get(name, "The benchmark may have further arguments.")
             raise TypeError(str(errors.unknown_name(f"argument of {benchmark}", name, known, hint)))
 
 

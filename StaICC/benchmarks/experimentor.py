@@ -25,6 +25,7 @@ from StaICC.datasets.source import BuiltIn, ReleasedWheel
 from StaICC.errors import ArgumentError
 from StaICC.frozen import FrozenList
 from StaICC.inference.replies import Failure, Unparsed
+from StaICC.layout import Line, TextTable, html
 from StaICC.metrics.classification import Kind
 from StaICC.metrics.metric_set import MetricFunction, MetricSet, metric_set
 from StaICC.prompting.demonstrations import (
@@ -790,6 +791,22 @@ class Experimentor(BaseExperimentor):
 
     def __repr__(self) -> str:
         return one_line(f"<{self.task.name} on {self.name}: k = {self._k}, {self._mode} demonstrations>")
+
+    def _repr_html_(self) -> str:
+        """Return the data set with its settings for a notebook."""
+        labels = self.get_label_space()
+        settings = {
+            "task": self.task.name,
+            "labels": f"{len(labels)}: {', '.join(labels)}",
+            "demonstrations for each prompt (k)": str(self._k),
+            "demonstrations": self._mode,
+            "test rows": str(len(self.test_set())),
+            "limit": "none" if self.limit is None else str(self.limit),
+            "noisy channel": "yes" if self.prompt_former.settings.noisy_channel else "no",
+            "metrics": ", ".join(self.metrics),
+        }
+        rows = [[name, value] for name, value in settings.items()]
+        return html([Line(self.name, "title"), TextTable(["setting", "value"], rows, texts=(0, 1))])
 
     def arguments(self) -> dict[str, Any]:
         """Return the settings as JSON values: the arguments of the constructor, and the settings changed since then."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from StaICC.argument_syntax import argument_and_option, in_each_syntax
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import Answer, Inference, planned_checks, planned_requests, tokens_used
@@ -419,8 +420,8 @@ class Tasks:
 
 
 _NOTHING_SENT = (
-    "Nothing was sent to the server, whose requests may cost money: the time is unknown. With probe_seconds "
-    "(--probe-seconds) some prompts are predicted to measure it."
+    "Nothing was sent to the server, whose requests may cost money: the time is unknown. With "
+    f"{argument_and_option('probe_seconds')} some prompts are predicted to measure it."
 )
 _OWN_TOKENIZER = "The inference function counted the tokens itself, so the given tokenizer was not used."
 
@@ -451,10 +452,11 @@ def _with_cost(forecast: Forecast, prices: Prices, currency: str) -> Forecast:
     if forecast.cached_tokens == 0:
         return forecast
     if prices.cached is None:
+        third_price = in_each_syntax("the third price", "--cached-price")
         return _with_remark(
             forecast,
             f"Nothing is known about the price of cached tokens: {forecast.cached_tokens:,} tokens with which a prompt "
-            "begins as the prompt before have the full price here. Give theirs as the third price (--cached-price).",
+            f"begins as the prompt before have the full price here. Give theirs as {third_price}.",
         )
     cost = prices.cost(tokens, output_tokens, forecast.cached_tokens)
     return _with_remark(

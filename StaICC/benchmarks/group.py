@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from StaICC import habits
 from StaICC.arguments import known_name
 from StaICC.benchmarks.base_experimentor import run_together
 from StaICC.benchmarks.benchmark import Benchmark
@@ -49,6 +50,7 @@ class BenchmarkGroup(Displayed, FixedAttributes):
     """
 
     __slots__ = ("members", "name")
+    _advice = habits.OF_BENCHMARKS
     task_name: ClassVar[str] = ""
     """The name in results of a class of groups whose constructor makes the members; empty for other groups."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from StaICC import habits
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
@@ -54,6 +55,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
     __slots__ = ("experimentor",)
     _assignable = ("experimentor",)
+    _advice = habits.OF_BENCHMARKS
     experimentor: list[_E]
 
     @property
@@ -178,7 +180,10 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 return values  # type: ignore[no-any-return]
             got = f"{values!r:.60}"
         names = ", ".join(self.dataset_names)
-        raise ArgumentError(f"{description}: got {got}, expected {len(self)}, one for each data set: {names}")
+        message = f"{description}: got {got}, expected {len(self)}, one for each data set: {names}"
+        if len(self) == 1 and isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+            message += ". Put yours into a list: [values]"
+        raise ArgumentError(message)
 
     @staticmethod
     def given_functions(by_position: Any, by_keyword: Any) -> Any:
@@ -428,8 +433,8 @@ def _not_one_source(got: str) -> ArgumentError:
         got: ``"neither"`` or ``"both"``.
     """
     return ArgumentError(
-        f"got {got}, expected an inference function (the function itself, not what it returns), a list with one for "
-        "each data set, or preentered_prediction"
+        f"predictions come from one source: got {got}, expected an inference function, as in benchmark(my_inference) "
+        "(the function itself, not what it returns), a list with one for each data set, or preentered_prediction=[...]"
     )
 
 

@@ -28,6 +28,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from StaICC.argument_syntax import command_line_syntax
 from StaICC.cli.interrupts import EndingSignals
 from StaICC.cli.terminal import escape_streams, safe_streams
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
@@ -85,12 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status (see the module).
     """
     if argv is not None:
-        with safe_streams():
+        with safe_streams(), command_line_syntax():
             return _exit_status(list(argv), EndingSignals())
     escape_streams()  # until the process exits, so that a last traceback is escaped too
     signals = EndingSignals()
     signals.listen()
-    with safe_streams():
+    with safe_streams(), command_line_syntax():
         status = _exit_status(sys.argv[1:], signals)
     if signals.ended:
         _exit_soon(status)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from StaICC.cli.output import Printed
+from StaICC.cli.saved_results import load_named
 from StaICC.comparing.citing import Work, entries, find_work, works
+from StaICC.comparing.paper import works_of
 from StaICC.datasets.catalogue import names
 from StaICC.layout import Line
 
@@ -16,28 +19,40 @@ def add_cite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", action="store_true", help="also all methods of the paper")
 
 
+def long_icl_works() -> list[Work]:
+    """Return the works of the data sets of LongICL, which are not in the catalogue."""
+    from StaICC.long_icl.cards import cards
+
+    return [Work((card.name,), "data set", card.citation) for card in cards(None).values()]
+
+
 def cite(args: argparse.Namespace) -> Printed:
     """Print the BibTeX of the benchmark, its data sets and the methods.
 
     Without a name: the benchmark and its ten data sets. NAME is a data set (including those of LongICL), a benchmark, a
-    method of the paper (hidden-calibration, ...), or 'random baselines'. The benchmark is always printed first.
+    method of the paper (hidden-calibration, ...), 'random baselines', or the file of a saved result, for all that it
+    used. The benchmark is always printed first.
 
     examples:
       python -m StaICC cite
       python -m StaICC cite TREC AGNews hidden-calibration
       python -m StaICC cite LongICL banking77
+      python -m StaICC cite result.json
       python -m StaICC cite --methods --json
     """
-    from StaICC.long_icl.cards import cards
-
-    chosen = list(args.names)
+    names_given = [name for name in args.names if not Path(name).is_file()]
+    files = [Path(name) for name in args.names if Path(name).is_file()]
+    chosen = list(names_given)
     if args.methods:
         chosen += [work.names[0] for work in works() if work.kind == "method"]
-    if not chosen:
+    if not chosen and not files:
         chosen = list(names())
 
-    long_icl_works = [Work((card.name,), "data set", card.citation) for card in cards(None).values()]
-    found = [find_work(name, long_icl_works) for name in ["StaICC", *chosen]]
+    further_works = long_icl_works()
+    found = [find_work(name, further_works) for name in ["StaICC", *chosen]]
+    for saved in load_named(files).values():
+        for result in saved.results():
+            found += works_of(result, further_works)
     cited = list(dict.fromkeys(found))
     document = [{"names": list(work.names), "kind": work.kind, "bibtex": work.bibtex.strip()} for work in cited]
     text = "\n\n".join(entries(cited))

@@ -11,8 +11,8 @@ from StaICC.cli.output import STDOUT, print_fitted, write_text
 from StaICC.cli.parser import add_arguments
 from StaICC.cli.saved_results import add_metric_options, add_results, load_of_command
 from StaICC.comparing import ranking
+from StaICC.comparing.benchmark_comparison import display_comparisons
 from StaICC.comparing.comparison import compare_all, of_benchmarks
-from StaICC.comparing.comparison_results import display_comparisons
 from StaICC.comparing.formats import FORMATS, RANKING_FORMATS, TableOfRuns, format_comparisons, format_tables
 from StaICC.comparing.several_metrics import compare_metrics
 from StaICC.comparing.subgroups import compare_subgroups

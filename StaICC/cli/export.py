@@ -7,13 +7,15 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
 from StaICC.benchmarks.harness_tasks import export_tasks
 from StaICC.cli import model_options, options, output, saved_results
+from StaICC.cli.cite import long_icl_works
 from StaICC.cli.parser import add_command
+from StaICC.comparing.paper import TableRows, paper_text
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
 from StaICC.results.eval_results import eval_results, eval_results_yaml
@@ -21,6 +23,7 @@ from StaICC.results.every_eval_ever import RELATIONSHIPS, ExportedResult, Export
 from StaICC.results.model_card import model_index
 from StaICC.results.query_records import query_records
 from StaICC.results.result import Result, ResultGroup
+from StaICC.results.row_scores import row_scores
 from StaICC.results.runs import split_runs
 from StaICC.results.score_records import score_records
 from StaICC.safe_text import json_escaped, visible
@@ -31,8 +34,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
     lm-eval writes tasks for lm-evaluation-harness with the prompts of the benchmark. openai-batch and anthropic-batch
     write one request for each distinct prompt; 'python -m StaICC score' reads what the provider returns. scores and
-    queries write saved results as tables with one score or one query in each row, for data frames. latex writes the
-    mean scores of runs in the layout of the paper, a table for each group of comparable runs. model-card writes scores
+    queries write saved results as tables with one score or one query in each row, for data frames; rows writes the
+    scores of each query for mixed models and item-response models. latex writes the mean scores of runs in the layout
+    of the paper, a table for each group of comparable runs. paper writes a paragraph (setting, scores with intervals,
+    tests, signatures, citations) and a table in booktabs. model-card writes scores
     as the metadata at the head of a model card on the model hub, in YAML. eval-results writes the accuracies on data
     sets of the hub as a file for the folder .eval_results of a model's repository. every-eval-ever writes scores with
     intervals, and each sample, in the schema of the EvalEval coalition. schema writes the JSON Schema of files of
@@ -44,7 +49,9 @@ def add_export(parser: argparse.ArgumentParser) -> None:
       python -m StaICC export openai-batch --benchmark normal --model gpt-4o-mini -o requests.jsonl
       python -m StaICC export scores a.json b.json -o scores.csv
       python -m StaICC export queries result.json -o queries.jsonl
+      python -m StaICC export rows a.json b.json -o rows.csv
       python -m StaICC export latex a.json b.json -o scores.tex
+      python -m StaICC export paper a.json b.json -o paper.tex
       python -m StaICC export every-eval-ever result.json -o datastore --model-id EleutherAI/pythia-70m
       python -m StaICC export schema -o result.schema.json
       python -m StaICC export model-card result.json -o card.md
@@ -67,6 +74,13 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         "write the true and the predicted label of each query of saved results",
     )
     _add_results_and_output(queries, table_output)
+    rows = add_command(
+        actions,
+        "rows",
+        _export_rows,
+        "write the scores of each query with its test row, demonstrations, label, for mixed models",
+    )
+    _add_results_and_output(rows, table_output)
     model_card = add_command(
         actions, "model-card", _export_model_card, "write scores as the metadata of a model card (model-index)"
     )
@@ -86,6 +100,17 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         "write the mean scores of runs as LaTeX: scores as rows, runs as columns, the best and the tied ones marked",
     )
     _add_results_and_output(latex, "output file")
+    paper = add_command(
+        actions, "paper", _export_paper, "write the paragraph and the table for a paper as LaTeX, with citations"
+    )
+    _add_results_and_output(paper, "output file (default: stdout)")
+    paper.add_argument("--metric", help="a score, such as macro_F1 (default: the main one of the benchmark)")
+    paper.add_argument(
+        "--rows",
+        choices=get_args(TableRows),
+        help="a row of the table is a data set, with a column for each run, or the mean of a run (default: datasets "
+        "for one or two runs, else means)",
+    )
 
 
 def _add_results_and_output(parser: argparse.ArgumentParser, text: str) -> None:
@@ -177,6 +202,30 @@ def _export_queries(args: argparse.Namespace) -> None:
     _write_table(args, _records_of_predictions)
 
 
+def _export_rows(args: argparse.Namespace) -> None:
+    _write_table(args, _scores_of_rows)
+
+
+def _scores_of_rows(results: Result | ResultGroup) -> Iterator[dict[str, Any]]:
+    """Yield the scores of all queries of a result (:func:`~StaICC.results.row_scores.row_scores`).
+
+    Raises:
+        ArgumentError: A result was read from logs.
+    """
+    for result in results.results():
+        _refuse_log(result)
+        yield from row_scores(result)
+
+
+def _refuse_log(result: Result) -> None:
+    """Raise an ArgumentError for a result that was read from logs, which has no labels."""
+    if result.samples:
+        raise ArgumentError(
+            f"a result of {result.benchmark} was read from logs: it has scores of samples, but no labels to "
+            "export. Use export scores, or result.query_scores in Python"
+        )
+
+
 def _records_of_predictions(results: Result | ResultGroup) -> Iterator[dict[str, Any]]:
     """Yield the records of all queries.
 
@@ -184,11 +233,7 @@ def _records_of_predictions(results: Result | ResultGroup) -> Iterator[dict[str,
         ArgumentError: A result was read from logs, which have scores of samples instead of labels.
     """
     for result in results.results():
-        if result.samples:
-            raise ArgumentError(
-                f"a result of {result.benchmark} was read from logs: it has scores of samples, but no labels to "
-                "export. Use export scores, or result.query_scores in Python"
-            )
+        _refuse_log(result)
         yield from query_records(result)
 
 
@@ -294,9 +339,16 @@ def _export_schema(args: argparse.Namespace) -> None:
 
 
 def _export_latex(args: argparse.Namespace) -> None:
-    from StaICC.report.page import latex_scores  # with figures, which the tables do not need
+    from StaICC.report.latex_tables import latex_scores  # with figures, which the tables do not need
 
     text = latex_scores(_load_results(args))
+    if args.json:
+        text = json.dumps({"latex": text})
+    output.write_text(args.output, [text, "\n"], args.json)
+
+
+def _export_paper(args: argparse.Namespace) -> None:
+    text = paper_text(_load_results(args), args.metric, args.rows, long_icl_works())
     if args.json:
         text = json.dumps({"latex": text})
     output.write_text(args.output, [text, "\n"], args.json)

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from StaICC.argument_syntax import flag
 from StaICC.kernels.registry import FOREIGN
-
-
-def flag(name: str) -> str:
-    """Return the option of an argument, such as ``--max-tokens`` of ``max_tokens``."""
-    return f"--{name.replace('_', '-')}"
 
 
 def _is_sentence(text: str) -> bool:

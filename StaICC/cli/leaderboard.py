@@ -21,8 +21,10 @@ from StaICC.datasets.table_files import data_file_digest
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import write_output
 from StaICC.logs.reading import is_log, logs_in_folder
-from StaICC.report.html import element, join, table
-from StaICC.report.page import Section, report_html
+from StaICC.report.html import element, join
+from StaICC.report.page import report_html
+from StaICC.report.parts import Section
+from StaICC.report.tables import table
 from StaICC.results.copies import SAME_SCORES, Place, places_of, ranked_runs
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.results.runs import split_runs

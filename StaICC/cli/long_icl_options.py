@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from StaICC.cli.foreign_options import flag
+from StaICC.argument_syntax import flag
 from StaICC.cli.parser import Converted
 from StaICC.errors import ArgumentError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from StaICC.cli.foreign_options import flag
+from StaICC.argument_syntax import flag
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import Inference
 from StaICC.kernels.protocol import Capability, capabilities_of

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+from StaICC.argument_syntax import flag
 from StaICC.benchmarks.builtin import BENCHMARKS, make_benchmark
 from StaICC.benchmarks.experimentor import SAMPLERS
 from StaICC.benchmarks.task import Statistics
-from StaICC.cli.foreign_options import ADVICE, flag
+from StaICC.cli.foreign_options import ADVICE
 from StaICC.cli.long_icl_options import (
     HELMET,
     LONG_ICL,
@@ -26,7 +26,7 @@ from StaICC.cli.long_icl_options import (
 from StaICC.cli.parser import Converted
 from StaICC.datasets.dataset import Dataset
 from StaICC.datasets.delimited import QUOTING
-from StaICC.errors import ArgumentError, StaICCError
+from StaICC.errors import ArgumentError
 from StaICC.inference.replies import Unparsed
 from StaICC.inference.workers import worker_processes
 from StaICC.registry import fold
@@ -317,27 +317,23 @@ def _refuse_data_arguments(args: argparse.Namespace) -> None:
     """
     for name in _DATA_ARGUMENTS:
         if getattr(args, name) is not None:
-            option = name.replace("_", "-")
-            raise ArgumentError(f"--{option} describes a file of own data. Name the file with --data FILE")
+            raise ArgumentError(f"{flag(name)} describes a file of own data. Name the file with --data FILE")
 
 
 def _read_own_data(args: argparse.Namespace) -> Dataset:
-    """Read the file of own data; an error names the options of the command line."""
-    try:
-        return Dataset.from_file(
-            args.data,
-            args.text,
-            args.label,
-            card=args.card,
-            encoding=args.encoding,
-            quoting=args.quoting,
-            columns=args.columns,
-            label_separator=args.label_separator,
-            cluster=args.cluster,
-            subgroups=args.subgroups,
-        )
-    except StaICCError as error:
-        raise type(error)(_with_options(str(error))) from error.__cause__
+    """Read the file of own data."""
+    return Dataset.from_file(
+        args.data,
+        args.text,
+        args.label,
+        card=args.card,
+        encoding=args.encoding,
+        quoting=args.quoting,
+        columns=args.columns,
+        label_separator=args.label_separator,
+        cluster=args.cluster,
+        subgroups=args.subgroups,
+    )
 
 
 def _announce(own_data: Dataset) -> None:
@@ -349,22 +345,6 @@ def _announce(own_data: Dataset) -> None:
         f"{card.split.demonstration} demonstration, {card.split.calibration} calibration rows",
         file=sys.stderr,
     )
-
-
-def _with_options(message: str) -> str:
-    """Return a message of :meth:`Dataset.from_file` with options of the command line for its arguments."""
-    message = message.replace("texts=['text'], label='label'", "--text text --label label")
-    message = message.replace("encoding=", "--encoding ")
-    message = message.replace("label_separator:", "--label-separator:")
-    message = message.replace("cluster:", "--cluster:")
-    message = message.replace("subgroups:", "--subgroups:")
-    message = re.sub(r"quoting='(\w+)'", r"--quoting \1", message)
-    return re.sub(r"columns=\[([^]]*)\]", _as_columns_option, message)
-
-
-def _as_columns_option(argument: re.Match[str]) -> str:
-    names = argument[1].replace("'", "").replace(",", "")
-    return f"--columns {names}"
 
 
 def inputs_of(args: argparse.Namespace) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import inspect
 import re
 import sys
@@ -10,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from StaICC.cli.foreign_options import ADVICE, EQUIVALENTS, flag
+from StaICC.argument_syntax import flag
+from StaICC.cli.foreign_options import ADVICE, EQUIVALENTS
 from StaICC.errors import unknown_name
 from StaICC.registry import fold
 
@@ -29,6 +31,13 @@ def _model_option_types() -> dict[str, str]:
         for option in declared_options(KERNELS.find(kind).value):
             types[flag(option.name)] = option.type
     return types
+
+
+_ONE_LINE = 10_000
+"""A width in which every usage is one line."""
+
+_EXPECTED_NUMBERS: Mapping[Any, str] = {int: "an integer", float: "a number"}
+"""What a message about a number of the wrong form expects, by its type."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -87,26 +96,34 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse the arguments, with the names of other tools too: ``--num-fewshot 4`` is ``--k 4``."""
         words = sys.argv[1:] if args is None else args
-        parsed, unknown = super().parse_known_args(self._translated(words), namespace)
+        translated = self._translated(words)
+        parsed, unknown = super().parse_known_args(translated, namespace)
         # The parser of a subcommand refuses its own unknown words: it knows which options are near.
         has_subcommands = self._subparsers is not None
         if unknown and not has_subcommands:
-            self._refuse_words(unknown)
+            self._refuse_words(unknown, translated)
         return parsed, unknown
 
     # Words that no option takes.
 
-    def _refuse_words(self, words: Sequence[str]) -> NoReturn:
-        """Exit with an error about words that no option takes: about the first option among them, if there is one."""
+    def _refuse_words(self, words: Sequence[str], all_words: Sequence[str]) -> NoReturn:
+        """Exit with an error about words that no option takes: about the first option among them, if there is one.
+
+        Args:
+            words: These words.
+            all_words: All words of the command.
+        """
         for word in words:
             if word.startswith("--"):
                 self._refuse_option(word)
         message = f"unrecognized arguments: {' '.join(words)}"
-        if "--datasets" in self._option_string_actions:
-            message += (
-                "; name data sets with --datasets, a file of data with --data, the file for the result with --json"
-            )
-            message += "; write a model option that is true or false as --OPTION or --OPTION=false"
+        option = _option_before(words[0], all_words)
+        if option == "--k":
+            message += "; write several numbers of demonstrations with commas, such as --k 4,16,64"
+        elif option is not None:
+            message += f"; {option} takes one value"
+        elif "--datasets" in self._option_string_actions:
+            message += "; name data sets with --datasets, a file of data with --data"
         self.error(message)
 
     def _refuse_option(self, word: str) -> NoReturn:
@@ -176,7 +193,7 @@ class Parser(argparse.ArgumentParser):
         return ["--model-option", f"{argument_name}={value}"]
 
     def error(self, message: str) -> NoReturn:
-        """Print an error and exit; that an argument is missing is followed by its values.
+        """Print one line of usage and an error, and exit; that an argument is missing is followed by its values.
 
         Args:
             message: What is wrong.
@@ -185,10 +202,19 @@ class Parser(argparse.ArgumentParser):
             is_positional = not action.option_strings
             if is_positional and action.choices and message.endswith(f"are required: {action.metavar}"):
                 message += f". There are: {', '.join(map(str, action.choices))}."
-        super().error(message)
+        self.exit(2, f"{self._short_usage()}\n{self.prog}: error: {message}\n")
+
+    def _short_usage(self) -> str:
+        """Return the usage in one line: the arguments without a default, and where all options are listed."""
+        needed = [action for action in self._actions if action.required or not action.option_strings]
+        formatter = argparse.HelpFormatter(f"{self.prog} [options]", width=_ONE_LINE)
+        formatter.add_usage(None, needed, [])
+        return f"{formatter.format_help().strip()} (all options: {self.prog} --help)"
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        # argparse has no public hook for choices in any case.
+        # argparse has no public hook for choices in any case, or for the message about a number.
+        if action.type in _EXPECTED_NUMBERS:
+            action = _with_checked_type(action)
         value = super()._get_value(action, arg_string)
         if action.choices is None or isinstance(action, argparse._SubParsersAction) or not isinstance(value, str):
             return value
@@ -202,10 +228,33 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         # argparse has no public hook to change this message.
         if action.choices is not None and value not in action.choices:
-            name = action.metavar if isinstance(action.metavar, str) else action.dest
-            kind = name.lower()
+            kind = "value" if action.option_strings else str(action.metavar or action.dest).lower()
             hint = "Run a benchmark with: python -m StaICC run NAME" if kind == "command" else ""
             raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices), hint)))
+
+
+def _option_before(word: str, all_words: Sequence[str]) -> str | None:
+    """Return the option whose value is directly before a word; ``None`` if there is none.
+
+    Args:
+        word: The word, such as the 8 of ``--k 4 8``.
+        all_words: The words of the command.
+    """
+    position = list(all_words).index(word)
+    if position < 2:
+        return None
+    option, value = all_words[position - 2 : position]
+    if option.startswith("--") and "=" not in option and not value.startswith("-"):
+        return option
+    return None
+
+
+def _with_checked_type(action: argparse.Action) -> argparse.Action:
+    """Return an argument that is a number with a type whose message says what is expected."""
+    checked_action = copy.copy(action)
+    convert: Any = action.type
+    checked_action.type = Converted(convert, _EXPECTED_NUMBERS[convert])
+    return checked_action
 
 
 def _option_name(word: str) -> str:

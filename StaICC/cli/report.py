@@ -10,7 +10,8 @@ from pathlib import Path
 
 from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.cli import output, saved_results
-from StaICC.report.page import query_section, write_report
+from StaICC.report.page import write_report
+from StaICC.report.query_view import query_section
 from StaICC.results.result import Result, ResultGroup
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from StaICC.argument_syntax import flag
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
-from StaICC.cli.foreign_options import flag
 from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of_long_icl
 from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs

@@ -9,18 +9,19 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from StaICC.cli.output import STDOUT, check_output, has_content, print_fitted, print_json, saved_result_digest
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import StrPath
-from StaICC.layout import Block
+from StaICC.layout import Block, Line
 from StaICC.results.files import check_result_name, with_digests, write_result_file
 from StaICC.results.query_records import save_records
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.results.signature import Signature
+from StaICC.results.table import LOGGED_WARNING
 from StaICC.safe_text import one_line
 
 NOT_SAVED = 4
@@ -114,7 +115,7 @@ class ResultSaver:
         if self._prints_json:
             print_json(with_digests(result.to_dict()))
         else:
-            print_fitted(blocks())
+            print_fitted(_without_shown_warnings(blocks()))
         sys.stdout.flush()
 
     def _save_with_records(self, result: Result | ResultGroup) -> bool:
@@ -289,3 +290,15 @@ def _error_of(write: Callable[[Result | ResultGroup], None], result: Result | Re
     except StaICCError as error:
         return str(error)
     return None
+
+
+def _without_shown_warnings(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield what is printed below a run, on a terminal without the warnings of the result.
+
+    The run logged them (:meth:`StaICC.benchmarks.context.RunContext.deliver`), so they are on the same screen already.
+    """
+    is_one_screen = sys.stdout.isatty() and sys.stderr.isatty()
+    for block in blocks:
+        is_logged_warning = isinstance(block, Line) and block.text.startswith(LOGGED_WARNING)
+        if not (is_one_screen and is_logged_warning):
+            yield block

@@ -66,6 +66,9 @@ def verify(args: argparse.Namespace) -> output.Printed:
     all queries as a range, since close predictions may differ. A file that cannot be read is named, and the others are
     verified.
 
+    Of several files, one that is recomputed is one line. A single file has a line for each data set, and a line with
+    what a run records, which is not computed again.
+
     exit status: 0 if every result is recomputed, 1 if one is contradicted, 2 if a file cannot be read or --data is
     another file, 3 if a result is unchecked
 
@@ -207,16 +210,33 @@ def _record(path: Path, finding: Verification) -> dict[str, Any]:
 
 
 def _blocks(findings: Mapping[Path, Sequence[Verification]], with_paths: bool) -> list[Block]:
-    """Return the findings as lines, below the path of their file if there are several files."""
+    """Return the findings as lines; of several files, one line for each that is recomputed."""
     blocks: list[Block] = []
     for path, of_file in findings.items():
+        if with_paths and _is_recomputed(of_file):
+            blocks.append(Line(_summary(path, of_file), "code"))
+            continue
         if with_paths:
             blocks.append(Line(f"{path}:", "code"))
         for finding in of_file:
             blocks += [Line(line, "code") for line in _lines(finding)]
-    if findings:
+    if findings and not with_paths:
         blocks.append(Line(f"recorded by the run, not computed again: {RECORDED}", "code"))
     return blocks
+
+
+def _is_recomputed(findings: Sequence[Verification]) -> bool:
+    """Return whether all is well with a file, and no query was predicted again: one line says it all."""
+    has_new_scores = any(finding.scores for finding in findings)
+    return isinstance(status_of(findings), Recomputed) and not has_new_scores
+
+
+def _summary(path: Path, findings: Sequence[Verification]) -> str:
+    """Return the line of a file of which every value was computed again and is the same."""
+    benchmarks = dict.fromkeys(finding.benchmark for finding in findings if finding.benchmark)
+    datasets = {finding.dataset for finding in findings if finding.dataset}
+    count = f"{len(datasets)} data set" if len(datasets) == 1 else f"{len(datasets)} data sets"
+    return f"recomputed  {path}: {', '.join(benchmarks)}, {count}"
 
 
 def _lines(finding: Verification) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import known_name
 from StaICC.comparing.comparable_scores import default_metric, metrics_of, scores_not_chosen
 from StaICC.comparing.missing_queries import RunDifference
@@ -288,7 +289,10 @@ def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tupl
         UnknownNameError: There is no such reference.
     """
     if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
-        raise ArgumentError(f"results: got {results!r:.80}, expected a mapping of names to results. load() reads files")
+        raise ArgumentError(
+            f"results: got {results!r:.80}, expected a mapping of names to results. StaICC.load(path) reads the result "
+            "of a file"
+        )
     runs: dict[str, Result] = {}
     left_out: list[str] = []
     for name, result in results.items():
@@ -337,9 +341,9 @@ def _checked_metric(result: Result, metric: str | None) -> tuple[str, bool]:
     known_name("metric", metric, known)
     higher_is_better = score_record(result.benchmark, metric, result.higher_is_better).higher_is_better
     if higher_is_better is None and result.samples:
+        how = in_each_syntax("read_logs(..., higher_is_better=True or False)", "--direction higher or lower")
         raise ArgumentError(
-            f"{metric}: it is not known whether higher values of this metric of a log are better. State it: "
-            "--direction higher or lower, in Python read_logs(..., higher_is_better=True or False)"
+            f"{metric}: it is not known whether higher values of this metric of a log are better. State it: {how}"
         )
     if higher_is_better is None and metric in result.query_scores:
         raise ArgumentError(f"{metric}: got a metric without a direction, expected Metric(..., higher_is_better=...)")

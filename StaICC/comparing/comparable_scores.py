@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from StaICC.argument_syntax import argument
 from StaICC.metrics.scores import BASELINE_KEYS, HEADLINE
 from StaICC.results.experiment_table import is_experiment
 from StaICC.results.result import Result
@@ -61,7 +62,7 @@ def first_score_note(other_metrics: Sequence[str]) -> str:
     Args:
         other_metrics: The names of its other scores (:func:`scores_not_chosen`).
     """
-    others = f"others (--metric; in Python metric): {', '.join(other_metrics)}"
+    others = f"others ({argument('metric')}): {', '.join(other_metrics)}"
     return f"this is the first score of the benchmark, which has no main one; {others}"
 
 

@@ -18,15 +18,9 @@ from StaICC.comparing.alignment import (
     corrected,
     corrected_for_conditions,
 )
+from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.comparable_scores import metrics_of, saved_value
-from StaICC.comparing.comparison_results import (
-    COVERAGE,
-    ONE_SIDED_LEVEL,
-    BenchmarkComparison,
-    Comparison,
-    DatasetComparison,
-    NonInferiority,
-)
+from StaICC.comparing.comparison_results import COVERAGE, ONE_SIDED_LEVEL, Comparison, DatasetComparison, NonInferiority
 from StaICC.comparing.interactions import interactions_of
 from StaICC.comparing.missing_queries import (
     RunDifference,

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from StaICC.benchmark_names import class_name
-from StaICC.comparing.alignment import (
-    MOST_RUNS,
-)
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
-from StaICC.comparing.ranking import Rank, rank_table
 from StaICC.comparing.setting_differences import Difference, shown_value
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
-from StaICC.layout import Block, Displayed, Line, TextTable, shared_lines
+from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.equivalence import is_equivalent_within_margin
 from StaICC.metrics.intervals import Interval
-from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.registry import import_reference
 
 COVERAGE = 0.95
@@ -350,6 +345,30 @@ class Comparison(Displayed):
         cells["detectable"] = number_cell(line.detectable, ".3f")
         return cells
 
+    def shown_differences(self) -> list[Difference]:
+        """Return the differences without those that another line has: the name of the model, parts of a setting."""
+        settings = [difference for difference in self.differences if difference.first and ";" in difference.first]
+        shown = []
+        for difference in self.differences:
+            names_the_models = difference.field == "model" and self._are_named_by_models(difference)
+            if not names_the_models and not any(difference.is_part_of(setting) for setting in settings):
+                shown.append(difference)
+        return shown
+
+    def _are_named_by_models(self, difference: Difference) -> bool:
+        """Return whether the lines of the models of the runs have both values of a difference."""
+        first_model, second_model = self.models
+        if difference.first is None or difference.second is None:
+            return False
+        return difference.first in first_model and difference.second in second_model
+
+    def difference_in(self, field: str) -> Difference | None:
+        """Return the difference in a setting; ``None`` if the runs do not differ in it."""
+        for difference in self.differences:
+            if difference.field == field:
+                return difference
+        return None
+
     def introduction(self) -> list[str]:
         """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
         direction = "higher" if self.higher_is_better else "lower"
@@ -357,10 +376,13 @@ class Comparison(Displayed):
         texts = [f"metric: {self.metric} ({direction} is better)"]
         if self.other_metrics:
             texts.append(first_score_note(self.other_metrics))
-        texts += [f"first: {first_model}", f"second: {second_model}"]
+        if first_model == second_model:
+            texts.append(f"model of both: {first_model}")
+        else:
+            texts += [f"first: {first_model}", f"second: {second_model}"]
         only_first: list[str] = []
         only_second: list[str] = []
-        for difference in self.differences:
+        for difference in self.shown_differences():
             if difference.first is not None and difference.second is not None:
                 texts.append(f"they differ in {difference}")
             elif difference.first:
@@ -400,10 +422,14 @@ class Comparison(Displayed):
 
     def _answer(self, line: DatasetComparison, outcome: Tested) -> str:
         """Return which run is better as words."""
-        better = better_run(line, outcome, self.first, self.second, self.higher_is_better)
+        better = self.better_run(line, outcome)
         if better is None:
             return "neither run is shown to be better"
         return f"{better} is better"
+
+    def better_run(self, line: DatasetComparison, outcome: Tested) -> str | None:
+        """Return the run that is better by a line of the table; ``None`` if the difference is not significant."""
+        return better_run(line, outcome, self.first, self.second, self.higher_is_better)
 
     def plot(self) -> Any:
         """Return a forest plot of the differences by data set, as matplotlib axes.
@@ -411,7 +437,7 @@ class Comparison(Displayed):
         Raises:
             MissingDependencyError: Matplotlib is not installed.
         """
-        return _plot([self])
+        return forest_plot([self])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON.
@@ -451,121 +477,12 @@ class Comparison(Displayed):
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkComparison(Displayed):
-    """Several runs, compared by one metric of one benchmark."""
-
-    benchmark: str
-    metric: str
-    comparisons: tuple[Comparison, ...]
-    ranking: tuple[Rank, ...]
-    """The runs, the best first."""
-    left_out: tuple[str, ...]
-    """Runs and data sets that are not compared, with the reason."""
-
-    def display_blocks(self) -> list[Block]:
-        """Return the table of each pair, and the ranking."""
-        return display_comparisons([self])
-
-    def plot(self) -> Any:
-        """Return a forest plot of the differences from the best run, as matplotlib axes.
-
-        Without a ranking, the plot has the differences of all compared pairs.
-
-        Raises:
-            MissingDependencyError: Matplotlib is not installed.
-        """
-        if not self.ranking:
-            return _plot(self.comparisons)
-        best = self.ranking[0].run
-        return _plot([pair for pair in self.comparisons if best in (pair.first, pair.second)])
-
-
-_PLOTTER = "StaICC.report.figures:differences"
+_PLOTTER = "StaICC.report.figures.difference_plot:differences"
 """Draws comparisons, loaded by name: comparisons know no figures."""
 
 
-def _plot(compared: Sequence[Comparison]) -> Any:
+def forest_plot(compared: Sequence[Comparison]) -> Any:
     """Return a forest plot of the differences of several pairs of runs, as matplotlib axes."""
     draw_differences = import_reference(_PLOTTER)
     figure = draw_differences(compared)
     return figure.axes()[0]
-
-
-_MEANING = (
-    "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); p "
-    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions; "
-    "detectable: if the true difference were this large, a test on such rows would be significant (level 0.05) with "
-    "probability 0.8 (-: too few rows differ to state one)"
-)
-
-_MEANING_OF_MISSING = (
-    f"{MISSING_HEAD}: queries of the first, and of the second run, that failed or whose reply has no label. The values "
-    "are those of the other queries (-: a data set has none); in intervals and p, missing queries count at their worst "
-    "for each direction"
-)
-_MEANING_OF_CONDITIONS = (
-    "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
-    "experiment have no common mean"
-)
-_MEANING_OF_INTERACTIONS = (
-    "interaction: the change of the score from one condition to the other of the first run, minus that of the second "
-    "run, with its interval over test rows; p (corrected): for all interactions and directions (Holm)"
-)
-
-
-def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
-    """Return comparisons and rankings as tables, with the meaning of their columns below.
-
-    Lines that all tables share are above the first one, once.
-
-    Args:
-        comparisons: The comparisons.
-    """
-    groups, shared = shared_lines(list(groups_of_blocks(comparisons)))
-    blocks: list[Block] = list(shared)
-    for group in groups:
-        blocks += [*group, Line("")]
-
-    pairs: list[Comparison] = []
-    for comparison in comparisons:
-        pairs += comparison.comparisons
-    blocks.append(Line(_MEANING))
-    if any(line.has_missing for pair in pairs for line in pair.lines):
-        blocks.append(Line(_MEANING_OF_MISSING))
-    if any(pair.by_condition for pair in pairs):
-        blocks.append(Line(_MEANING_OF_CONDITIONS))
-    if any(pair.interactions for pair in pairs):
-        blocks.append(Line(_MEANING_OF_INTERACTIONS))
-    return blocks
-
-
-def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
-    """Yield for each benchmark the blocks of each pair of runs, then those of the ranking of three or more runs."""
-    for comparison in comparisons:
-        for pair in comparison.comparisons:
-            yield pair.display_blocks()
-        if len(comparison.ranking) > 2:  # of two runs, the comparison says it all
-            yield _ranking_blocks(comparison)
-
-
-def _ranking_blocks(comparison: BenchmarkComparison) -> list[Block]:
-    """Return the table with the ranking of the runs of a benchmark, and the meaning of its columns.
-
-    The p-values of the verdicts are corrected by Holm's method. Of more than :data:`MOST_RUNS` runs, each is compared
-    with the best one only. The best run was chosen by the same data, so these p-values are corrected for all pairs
-    by Bonferroni's method. It is stricter: a run can be tied here although :func:`~StaICC.comparing.ranking.rank`, with
-    Holm's method, shows it to be worse.
-    """
-    if len(comparison.ranking) > MOST_RUNS:
-        correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
-    else:
-        correction = "Holm"
-    blocks: list[Block] = [
-        Line(f"{class_name(comparison.benchmark)}: ranking", "title"),
-        rank_table(comparison.ranking, comparison.metric),
-        Line(f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."),
-    ]
-    if any(rank.groups for rank in comparison.ranking):
-        blocks.append(Line("Runs share a letter if they are not shown to differ in the mean."))
-    return blocks

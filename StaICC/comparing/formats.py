@@ -12,13 +12,9 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from StaICC.arguments import known_name
-from StaICC.comparing.comparison_results import (
-    BenchmarkComparison,
-    Comparison,
-    DatasetComparison,
-    display_comparisons,
-    groups_of_blocks,
-)
+from StaICC.comparing.benchmark_comparison import BenchmarkComparison, display_comparisons, groups_of_blocks
+from StaICC.comparing.cells import without_model_digests
+from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
 from StaICC.layout import Block, TextTable, layout
@@ -110,6 +106,8 @@ def _latex_number(text: str) -> str:
 def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Return a table for LaTeX without its last line, so that comments can be added before that line.
 
+    Its rules are those of the package ``booktabs``.
+
     Args:
         caption: The parts of the caption, as plain text.
         head: Column heads, as plain text.
@@ -122,12 +120,12 @@ def latex_table(caption: Sequence[str], head: Sequence[str], rows: Sequence[Sequ
         r"\centering",
         rf"\caption{{{'; '.join(latex_cell(part) for part in caption)}}}",
         rf"\begin{{tabular}}{{{alignment}}}",
-        r"\hline",
+        r"\toprule",
         _latex_row([latex_cell(title) for title in head]),
-        r"\hline",
+        r"\midrule",
         # Without rows, an empty line is in their place.
         "\n".join(_latex_row(row) for row in rows),
-        r"\hline",
+        r"\bottomrule",
         r"\end{tabular}",
     ]
     return "\n".join(lines) + "\n"
@@ -137,10 +135,24 @@ def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
+def _has_digest(text: str) -> bool:
+    """Return whether a text has the short digest of a model or of prompts, which belongs into no caption."""
+    return re.search(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{12}\b", text) is not None
+
+
+def _without_digest(text: str) -> list[str]:
+    """Return what a caption says of a text with a digest: the name of a model alone, nothing of other digests."""
+    name = without_model_digests(text)
+    if _has_digest(name):
+        return []
+    return [name]
+
+
 def _latex(blocks: Sequence[Block]) -> str:
     """Return blocks, one of which is a table, as a table for LaTeX.
 
-    Lines of text become the caption. Lines of code, such as the signature, become comments.
+    Lines of text become the caption, without digests. Lines with digests and lines of
+    code, such as the signature, become comments.
     """
     caption: list[str] = []
     comments: list[str] = []  # a line that begins with % is a comment of LaTeX
@@ -149,6 +161,9 @@ def _latex(blocks: Sequence[Block]) -> str:
             table = block
         elif block.kind == "code":
             comments.append(f"% {_line(block.text)}\n")
+        elif _has_digest(block.text):
+            comments.append(f"% {_line(block.text)}\n")
+            caption += _without_digest(block.text)
         else:
             caption.append(block.text)
     rows = []

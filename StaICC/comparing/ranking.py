@@ -33,7 +33,16 @@ from StaICC.comparing.alignment import (
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.rank_bounds import p_value_bounds
-from StaICC.comparing.verdicts import Best, Tested, TestOutcome, Untested, Verdict, describe, verdict_of
+from StaICC.comparing.verdicts import (
+    Best,
+    Tested,
+    TestOutcome,
+    Untested,
+    Verdict,
+    describe,
+    describe_briefly,
+    verdict_of,
+)
 from StaICC.errors import StaICCError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
@@ -119,7 +128,7 @@ CONDITIONS_NOTE = (
 )
 
 
-def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
+def rank_table(ranks: Sequence[Rank], metric: str, with_reasons: bool = True) -> TextTable:
     """Return the table of a ranking, with one table row for each run.
 
     The columns of missing queries are there if a run has missing queries, the column of conditions if a run has ranks
@@ -128,6 +137,7 @@ def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
     Args:
         ranks: The runs, the best first.
         metric: Name of the metric, the head of its column.
+        with_reasons: Whether an untested run has the reason, which another line may have already.
     """
     with_missing = any(rank.missing for rank in ranks)
     with_conditions = any(rank.condition_ranks is not None for rank in ranks)
@@ -141,7 +151,7 @@ def rank_table(ranks: Sequence[Rank], metric: str) -> TextTable:
             ("95 %", rank.interval_cell),
             ("run", rank.run),
             ("group", rank.groups),
-            ("verdict", describe(rank.verdict)),
+            ("verdict", describe(rank.verdict) if with_reasons else describe_briefly(rank.verdict)),
         ]
         numbers = [(metric, _value_cell(rank.value))]
         if with_missing:

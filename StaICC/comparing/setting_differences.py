@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from StaICC.results.result import Result
 from StaICC.safe_text import one_line
+
+_DIGEST = re.compile(r"\b[0-9a-f]{32,}\b")
+"""A digest in full, such as a SHA-256."""
+_SHOWN_DIGITS = 12
 
 
 class Difference(NamedTuple):
@@ -19,15 +24,26 @@ class Difference(NamedTuple):
     second: str | None
     """Its value in the second run; ``None`` if it is not set."""
 
+    def is_part_of(self, setting: Difference) -> bool:
+        """Return whether another setting has both values, such as ``escape=C;order=12`` that of the order."""
+        if self.field == setting.field or self.first is None or self.second is None:
+            return False
+        parts_of_first = (setting.first or "").split(";")
+        parts_of_second = (setting.second or "").split(";")
+        return f"{self.field}={self.first}" in parts_of_first and f"{self.field}={self.second}" in parts_of_second
+
     def __str__(self) -> str:
         return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
 
 
 def shown_value(value: str | None) -> str:
-    """Return the value of a setting as one line; "not set" if the value is ``None``."""
+    """Return the value of a setting as one line; "not set" if the value is ``None``.
+
+    Of a digest, the first digits are enough to tell two values apart.
+    """
     if value is None:
         return "not set"
-    return " ".join(value.split())
+    return _DIGEST.sub(lambda digest: digest[0][:_SHOWN_DIGITS], " ".join(value.split()))
 
 
 def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:

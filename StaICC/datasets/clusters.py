@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.further_columns import text_of_value
 from StaICC.datasets.records import Records
 from StaICC.datasets.table import Row
@@ -50,7 +51,9 @@ def column_of(rule: object) -> str | None:
     if rule is None or callable(rule):
         return None
     if not isinstance(rule, str) or not rule:
-        raise ArgumentError(f"cluster: got {rule!r:.60}, expected the name of a column, or a function of the row")
+        raise ArgumentError(
+            f"{argument('cluster')}: got {rule!r:.60}, expected the name of a column, or a function of the row"
+        )
     return rule
 
 
@@ -74,15 +77,17 @@ def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Cl
         return None
     elif column not in records.further:
         raise ArgumentError(
-            f"cluster: got {column!r}, but (text, label) pairs have no columns. Give a function of the row, such as "
-            "cluster=lambda row: row.texts[0]"
+            f"{argument('cluster')}: got {column!r}, but (text, label) pairs have no columns. Give a function of the "
+            "row, such as cluster=lambda row: row.texts[0]"
         )
     else:
         values = records.further[column]
         name = column
     numbers = _numbered(values, records)
     if len(set(numbers)) == 1:
-        raise ArgumentError(f"cluster: all {len(numbers)} rows are in one cluster, expected two or more clusters")
+        raise ArgumentError(
+            f"{argument('cluster')}: all {len(numbers)} rows are in one cluster, expected two or more clusters"
+        )
     return Clusters(name, numbers)
 
 

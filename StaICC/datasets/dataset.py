@@ -12,8 +12,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from StaICC.argument_syntax import argument, in_each_syntax
 from StaICC.datasets import catalogue as cards
 from StaICC.datasets import records as records_module
 from StaICC.datasets import table_files
@@ -37,7 +38,7 @@ from StaICC.datasets.row_checks import check_label_names, checked_labels
 from StaICC.datasets.source import FileSource, HubSource, ReleasedWheel, Source
 from StaICC.datasets.subgroups import SubgroupRule, Subgroups, subgroup_columns, subgroups_of
 from StaICC.datasets.table import FrozenTable, MemoryTable, Table
-from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError
+from StaICC.errors import ArgumentError, DataDamagedError, DataError, SchemaError, UnknownNameError, unknown_name
 from StaICC.files.json_reading import read_value
 from StaICC.layout import Block, Displayed, Line
 from StaICC.registry import Registry, fold
@@ -284,6 +285,7 @@ class Dataset(Displayed):
         label_separator: str | None = None,
         cluster: ClusterRule = None,
         subgroups: SubgroupRule = None,
+        **unknown: NoReturn,
     ) -> Dataset:
         """Make a data set of a CSV, TSV, JSON Lines, JSON or Parquet file.
 
@@ -307,8 +309,10 @@ class Dataset(Displayed):
             label_separator: As for :meth:`from_rows`.
             cluster: As for :meth:`from_rows`, such as the name of a column with the document of each row.
             subgroups: As for :meth:`from_rows`, such as the name of a column with the domain of each row.
+            **unknown: None; an argument of another name is an error, which suggests the nearest.
 
         Raises:
+            TypeError: There is no such argument.
             StaICCError: The file cannot be read without guessing; the message names the place and what to do.
         """
         file = Path(path)
@@ -326,6 +330,9 @@ class Dataset(Displayed):
             "cluster": cluster,
             "subgroups": subgroups,
         }
+        for unknown_argument in unknown:
+            known = ["path", *arguments, "card"]
+            raise TypeError(str(unknown_name("argument of Dataset.from_file", unknown_argument, known)))
         facts = read_card(file, card)
         for key, value in arguments.items():  # an argument overrides the card
             if value is not None:
@@ -516,7 +523,10 @@ def _columns_without_names(file: Path, facts: Mapping[str, Any], header: Sequenc
     names = table_files.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
     if sorted(names) not in (["label", "text"], ["label", "sentence"]):
         advice = table_files.naming_advice(file, names, header)
-        raise ArgumentError(f"{file.name}: name the columns, as texts=['text'], label='label'{advice}")
+        texts = argument("texts", ["text"])
+        separator = in_each_syntax(", ", " ")
+        label = argument("label", "label")
+        raise ArgumentError(f"{file.name}: name the columns, as {texts}{separator}{label}{advice}")
     return {"texts": [name for name in names if name != "label"], "label": "label"}
 
 
@@ -596,7 +606,7 @@ def _find_file(recorded: TableFile, places: Sequence[str | os.PathLike[str]]) ->
             return file
     raise ArgumentError(
         f"the file {recorded.path} is not here, or has changed: none has the SHA-256 {recorded.sha256}. Put it next to "
-        "the result, or name it with --data"
+        f"the result, or name it with {in_each_syntax('data_files=[...]', '--data')}"
     )
 
 
@@ -704,7 +714,8 @@ def dataset_registry() -> Registry[Dataset]:
         group="staicc.datasets",
         builtin=dict.fromkeys(known.cards, path_of_loader),
         read=_read_entry,
-        hint="List them with: python -m StaICC data list. For a file: --data FILE or Dataset.from_file",
+        hint=f"List them with: python -m StaICC data list. For all ten, leave {argument('datasets')} out. For a file: "
+        f"{in_each_syntax('Dataset.from_file', '--data FILE')}",
         folded=known.folded,
         named=operator.attrgetter("card.name"),
     )

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from StaICC.argument_syntax import argument
 from StaICC.arguments import known_name
 from StaICC.datasets.row_problems import RowProblem
 from StaICC.errors import SchemaError
@@ -153,8 +154,8 @@ def read_delimited(
 def _only_without_quoting(problem: str, width: int) -> SchemaError:
     """Return the error about a file that is a table only without quoting; the problem is that with quoting."""
     return SchemaError(
-        f"{problem}. Without quoting, every line has {width} fields: quoting='none' reads double quotes as ordinary "
-        "characters"
+        f"{problem}. Without quoting, every line has {width} fields: {argument('quoting', 'none')} reads double quotes "
+        "as ordinary characters"
     )
 
 
@@ -171,7 +172,7 @@ def _read_table(name: str, text: str, dialect: _Dialect, width: int, has_header:
         return DelimitedTable(rows, wrong_width=None)
 
     first = wrong_rows[0]
-    expected = f"the header has {width}" if has_header else f"columns= names {width}"
+    expected = f"the header has {width}" if has_header else f"{argument('columns')} names {width}"
     message = f"{name}, line {first.last_line} has {len(first.fields)} fields, but {expected}"
     widths = [len(record.fields) for record in wrong_rows]
     advice = _advice_on_width(widths, width, dialect, all_lines=not rows)
@@ -235,7 +236,8 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
             lines = f"line {reader.line_num}"
         raise SchemaError(
             f"{name}, {lines}: {error}. A double quote may not be closed: write quotes within a quoted text twice "
-            "(\"\"), or read them as ordinary characters with quoting='none'"
+            '(""), or read them as ordinary characters with '
+            f"{argument('quoting', 'none')}"
         ) from error
 
 
@@ -321,8 +323,8 @@ def _refuse_swallowed_rows(
         if row_count >= LEAST_ROWS:
             raise SchemaError(
                 f"{name}, lines {record.first_line} to {record.last_line} are one row with quoting, but {row_count} of "
-                "these lines are rows of the table without it. quoting='standard' reads a text with line ends, "
-                "quoting='none' reads double quotes as ordinary characters"
+                f"these lines are rows of the table without it. {argument('quoting', 'standard')} reads a text "
+                f"with line ends, {argument('quoting', 'none')} reads double quotes as ordinary characters"
             )
 
 
@@ -387,6 +389,6 @@ def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:
     line = len(re.findall(r"\r\n|\r|\n", before_the_quote)) + 1
     raise SchemaError(
         f"{name}, line {line} has a double quote in a field that is not in quotes, and another field of the file is in "
-        "quotes. quoting='standard' removes the quotes around fields, quoting='none' reads all double quotes as "
-        "ordinary characters"
+        f"quotes. {argument('quoting', 'standard')} removes the quotes around fields, {argument('quoting', 'none')} "
+        "reads all double quotes as ordinary characters"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.delimited import DelimitedTable, read_delimited, read_header
 from StaICC.datasets.records import Records, choose
 from StaICC.errors import ArgumentError, SchemaError
@@ -115,7 +116,8 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
     if most_fitting == 0:
         fields = max((read_header(text, separator) for separator in separators), key=len)
         raise ArgumentError(
-            f"{name}: columns= names {width} columns, but the first line has {len(fields)} fields: {fields!r:.120}"
+            f"{name}: {argument('columns')} names {width} columns, but the first line has {len(fields)} fields: "
+            f"{fields!r:.120}"
         )
     best_separators = [separator for separator in separators if fitting_lines[separator] == most_fitting]
     best = best_separators[0]
@@ -125,7 +127,7 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
         shown = " or ".join(repr(separator) for separator in best_separators)
         raise ArgumentError(
             f"{name}: the lines have {width} fields with {shown} between them. Write the names of the columns into a "
-            "first line, with the separator between them, and leave columns= out"
+            f"first line, with the separator between them, and leave {argument('columns')} out"
         )
     return _FirstLine(best, read_header(text, best))
 
@@ -150,12 +152,12 @@ def _refuse_missing_header(name: str, header: Sequence[str], label: int, table: 
         repeats_header = [field.strip() for field in record.fields] == list(header)
         if repeats_header:
             continue
-        names_for_a_row = ", ".join(f"'column{number}'" for number in range(1, len(header) + 1))
-        names_of_header = ", ".join(map(repr, header))
+        names_for_a_row = [f"column{number}" for number in range(1, len(header) + 1)]
         raise SchemaError(
             f"{name}: the label column is named {header[label]!r}, which is also a label (line {record.last_line}), so "
-            f"the first line may be a row and no header. If it is a row, name all columns: columns=[{names_for_a_row}]"
-            f", and use these names. If it is the header, say so: columns=[{names_of_header}]"
+            "the first line may be a row and no header. If it is a row, name all columns: "
+            f"{argument('columns', names_for_a_row)}, and use these names. If it is the header, say so: "
+            f"{argument('columns', list(header))}"
         )
 
 
@@ -173,7 +175,7 @@ def _refuse_single_quotes(name: str, table: DelimitedTable, columns: Sequence[in
             raise SchemaError(
                 f"{name}: all fields of column {column + 1} are in apostrophes, such as {first_field!r:.60} (line "
                 f"{table.rows[0].last_line}). If they are quotes, save the file with double quotes, or without quotes; "
-                "if they are part of the texts, quoting='standard' reads them so"
+                f"if they are part of the texts, {argument('quoting', 'standard')} reads them so"
             )
 
 

@@ -5,29 +5,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.label_values import elements_of, label_text
 from StaICC.datasets.records import Records
 from StaICC.errors import ArgumentError
 
 
-def refuse_label(argument: str, columns: Sequence[str], label: str, where: str) -> None:
+def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: str) -> None:
     """Raise an ArgumentError if the label column is among the further columns of an argument.
 
     Args:
-        argument: The argument, for the message.
+        argument_name: The argument, for the message.
         columns: The columns that it names.
         label: The name of the label column.
         where: The file or the object, for the message.
     """
     if label not in columns:
         return
-    if argument == "subgroups":
+    if argument_name == "subgroups":
         advice = "Subgroups by label need no column"
     else:
         advice = (
             "Name the column that says which rows belong together, such as a document: rows of the same label need not"
         )
-    raise ArgumentError(f"{where}: {argument}: got the label column {label!r}. {advice}")
+    raise ArgumentError(f"{where}: {argument(argument_name)}: got the label column {label!r}. {advice}")
 
 
 def columns_to_read(texts: Sequence[str], label: str, further: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.label_values import (
     LabelReading,
     Labels,
@@ -107,7 +108,8 @@ def check_separator(separator: object) -> str | None:
         return None
     if not isinstance(separator, str) or not separator.strip():
         raise ArgumentError(
-            f"label_separator: got {separator!r:.60}, expected the text between the labels of a row, such as ';'"
+            f"{argument('label_separator')}: got {separator!r:.60}, expected the text between the labels of "
+            "a row, such as ';'"
         )
     return separator
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeGuard
 
+from StaICC.argument_syntax import argument
 from StaICC.arguments import whole_number
 from StaICC.datasets.label_values import Labels, refuse_numbers_with_two_meanings
 from StaICC.datasets.row_problems import RowProblem
@@ -100,7 +101,7 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[
         if names.count(name) > 1:
             raise ArgumentError(
                 f"{source}: {names.count(name)} columns are called {name!r}. Rename all but one, or, if these are no "
-                "names but a row, name all columns with columns=[...]"
+                f"names but a row, name all columns with {argument('columns')}"
             )
         if name not in names:
             if not names:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
+from StaICC.argument_syntax import argument_and_option
 from StaICC.datasets.label_values import number_of
 
 _FREQUENT = 5
@@ -241,7 +242,7 @@ def separators_in_labels(rows: RowsToCheck) -> str | None:
             return (
                 f"{len(present)} labels have the character {separator!r}, such as {rows.space[first]!r} (first: "
                 f"{rows.first_with(first)}): each combination is a class of its own. If they are several labels of one "
-                f"text, say so with label_separator={separator!r} (--label-separator {separator!r})"
+                f"text, say so with {argument_and_option('label_separator', separator)}"
             )
     return None
 

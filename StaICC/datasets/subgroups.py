@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.further_columns import text_of_value
 from StaICC.datasets.records import Records
 from StaICC.datasets.table import Row
@@ -37,14 +38,16 @@ def subgroup_columns(rule: Any) -> list[str]:
     if isinstance(rule, Mapping):
         for name, function in rule.items():
             if not isinstance(name, str) or not name or not callable(function):
-                raise ArgumentError(f"subgroups: got {name!r:.60}: {function!r:.60}, expected a name and a function")
+                raise ArgumentError(
+                    f"{argument('subgroups')}: got {name!r:.60}: {function!r:.60}, expected a name and a function"
+                )
         return []
     names = [rule] if isinstance(rule, str) else rule
     is_list = isinstance(names, (list, tuple))
     if not is_list or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ArgumentError(
-            f"subgroups: got {rule!r:.60}, expected the name of a column, several names, or functions of the row by "
-            "name"
+            f"{argument('subgroups')}: got {rule!r:.60}, expected the name of a column, several names, or functions of "
+            "the row by name"
         )
     return [str(name) for name in names]
 
@@ -66,8 +69,8 @@ def subgroups_of(records: Records, table: Iterable[Row], rule: SubgroupRule) -> 
     for column in columns:
         if column not in records.further:
             raise ArgumentError(
-                f"subgroups: got {column!r}, but (text, label) pairs have no columns. Give a function of the row, such "
-                "as subgroups={'length': lambda row: 'long' if len(row.texts[0]) > 99 else 'short'}"
+                f"{argument('subgroups')}: got {column!r}, but (text, label) pairs have no columns. Give a function of "
+                "the row, such as subgroups={'length': lambda row: 'long' if len(row.texts[0]) > 99 else 'short'}"
             )
         values_by_name[column] = records.further[column]
     if isinstance(rule, Mapping):
@@ -90,7 +93,8 @@ def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, 
     """
     if name == _BY_LABEL:
         raise ArgumentError(
-            f"subgroups: got {name!r}, which is the name of the subgroups by true label. Rename the column"
+            f"{argument('subgroups')}: got {name!r}, which is the name of the subgroups by true label. Rename "
+            "the column"
         )
     groups = []
     for row_index, value in enumerate(values):
@@ -104,7 +108,7 @@ def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, 
     count = len(set(groups))
     if count > MOST_SUBGROUPS:
         raise ArgumentError(
-            f"subgroups: {name!r} has {count} values, expected at most {MOST_SUBGROUPS}: a subgroup needs several "
-            "rows. Join values before you read the data"
+            f"{argument('subgroups')}: {name!r} has {count} values, expected at most {MOST_SUBGROUPS}: a subgroup "
+            "needs several rows. Join values before you read the data"
         )
     return tuple(groups)

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from StaICC.argument_syntax import argument
 from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.delimited_columns import SEPARATORS, read_delimited_columns
 from StaICC.datasets.further_columns import columns_to_read, with_further_columns
@@ -92,7 +93,9 @@ def read_records(
     if not suffix:
         suffix = format_suffix(file)
     if header is not None and suffix not in SEPARATORS:
-        raise ArgumentError(f"{file.name}: columns= names the columns of a CSV or TSV file without a header")
+        raise ArgumentError(
+            f"{file.name}: {argument('columns')} names the columns of a CSV or TSV file without a header"
+        )
 
     if suffix in _PARQUET_SUFFIXES:
         records = _read_parquet(file, content, columns)
@@ -294,12 +297,12 @@ def _message_about_encoding(file: Path, encoding: str, error: UnicodeError, is_s
     if isinstance(error, UnicodeDecodeError):
         position = f" at byte {error.start}"
     if is_stated:
-        other_encoding = "'latin-1' (every byte is a letter)"
+        other_encoding = f"{argument('encoding', 'latin-1')} (every byte is a letter)"
     else:
-        other_encoding = "'cp1252' for files of Western Windows"
+        other_encoding = f"{argument('encoding', 'cp1252')} for files of Western Windows"
     return (
         f"{file.name} is not text in {encoding.removesuffix('-sig')} (error{position}). Save it as UTF-8, or name its "
-        f"encoding, such as encoding={other_encoding}"
+        f"encoding, such as {other_encoding}"
     )
 
 
@@ -366,7 +369,8 @@ def naming_advice(file: Path, columns: Sequence[str], header: Sequence[str] | No
     advice = f". There are: {shown}"
     has_columns_option = format_suffix(file) in SEPARATORS
     if header is None and has_columns_option:
-        advice += ". If these are a row and no names, name all columns, as columns=['text', 'label']"
+        names = argument("columns", ["text", "label"])
+        advice += f". If these are a row and no names, name all columns, as {names}"
     return advice
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from StaICC.argument_syntax import argument
 from StaICC.errors import ArgumentError
 from StaICC.inference.identity import Identity
 
@@ -43,8 +44,8 @@ def name_in_store(identity: Identity, model_name: str | None = None) -> str:
     if not identity.complete:
         raise ArgumentError(
             f"store: the inference function {readable_name!r} has no complete identity, and no model_name was given: "
-            f"{_why_incomplete(identity)}. Name it (model_name= or --model-name), and change the name whenever its "
-            "predictions may change"
+            f"{_why_incomplete(identity)}. Name it ({argument('model_name', 'NAME')}), and change the name whenever "
+            "its predictions may change"
         )
     return f"{IDENTITY}{identity.digest} {readable_name}".strip()
 

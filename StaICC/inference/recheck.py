@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from StaICC.argument_syntax import argument_and_option
 from StaICC.errors import IdentityError
 from StaICC.inference.called_kernels import declarations
 from StaICC.inference.contract import Answer, Inference
@@ -41,7 +42,7 @@ FREE = 20_000
 
 NOT_RECHECKED = (
     "stored predictions were reused, and none was computed again for comparison, since requests to this server may "
-    "cost money; recheck=True (--recheck) does that"
+    f"cost money; {argument_and_option('recheck', True)} does that"
 )
 """The remark of a run whose recheck is off because of its price."""
 

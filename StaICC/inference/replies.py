@@ -18,6 +18,7 @@ from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 
 from StaICC import errors
+from StaICC.argument_syntax import argument
 from StaICC.inference.contract import (
     Answer,
     BatchForm,
@@ -214,6 +215,13 @@ def unparsed_reason(rule: str, reply: str) -> str:
     return f"unparsed reply ({rule}): {one_line(reply)!r}"
 
 
+def continue_without_labels() -> str:
+    """Return the sentence that says which settings continue a run after a reply without a label."""
+    wrong = argument("unparsed", "wrong")
+    excluded = argument("unparsed", "excluded")
+    return f"To continue, {wrong} counts such replies as wrong, and {excluded} leaves them out"
+
+
 def unlabelled(reason: str) -> Failure:
     """Return a reply without a label from its recorded reason: it is empty where the reason shows no text."""
     beginning = "unparsed reply ("
@@ -246,8 +254,8 @@ def read_reply(
     reason = unparsed_reason(parsed.rule, answer)
     if unparsed != "error":
         return Failure(reason, reply=answer)
-    remedy = "unparsed='wrong' or 'excluded' (--unparsed) continues"
-    return Failure(f"{reason}; expected one of {_first_labels(label_space)}. {remedy}", unread=answer)
+    expected = f"expected one of {_first_labels(label_space)}"
+    return Failure(f"{reason}; {expected}. {continue_without_labels()}", unread=answer)
 
 
 def _first_labels(label_space: Sequence[str]) -> str:

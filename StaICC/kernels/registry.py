@@ -26,6 +26,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import set_integers
 from StaICC.errors import ArgumentError, UnknownNameError, unknown_name
 from StaICC.registry import Registry, is_reference
@@ -287,7 +288,22 @@ def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownName
     replacing_option, _, _ = replacement.partition("=")
     if replacing_option in legal_options:
         return UnknownNameError(f"{message}: use {replacement}")
+    models_with_option = _kinds_with_option(option)
+    if models_with_option:
+        others = ", ".join(models_with_option)
+        how = in_each_syntax("load_kernel('hf:NAME')", "--model hf:NAME")
+        return UnknownNameError(f"{message}: it is one of {others}. Choose the model that has it, as in {how}")
     return unknown_name(f"option of {model}", option, sorted(legal_options))
+
+
+def _kinds_with_option(option: str) -> list[str]:
+    """Return the built-in kinds of models that have an option."""
+    kinds = []
+    for kind in KERNELS:
+        names = [fact.name for fact in declared_options(KERNELS.find(kind).value)]
+        if option in names:
+            kinds.append(kind)
+    return kinds
 
 
 def split_options(

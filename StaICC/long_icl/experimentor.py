@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.benchmarks.base_experimentor import BaseExperimentor, PredictedQueries
 from StaICC.benchmarks.evaluation import DatasetRun
 from StaICC.benchmarks.records import reply_record
@@ -232,7 +233,7 @@ class LongICLExperimentor(BaseExperimentor):
         if guided:
             raise ArgumentError(f"{self.card.needs_text}, and guided={guided!r} allows one label only")
         if callable(getattr(function, "generate", None)):
-            remedy = "Generate text: --answers text, or text_inference(kernel) of StaICC.kernels.text_inference"
+            remedy = f"Generate text: {in_each_syntax('StaICC.text_inference(kernel)', '--answers text')}"
             raise ArgumentError(f"{self.card.needs_text}, but {type(function).__name__} scores labels. {remedy}")
 
     def predict_condition(

@@ -9,7 +9,7 @@ from typing import Any
 from StaICC.benchmarks.task import Assumed, Condition, Outcome
 from StaICC.errors import OutputError
 from StaICC.inference.contract import Answer, dropped_demonstrations
-from StaICC.inference.replies import Failure, alike
+from StaICC.inference.replies import Failure, alike, continue_without_labels
 from StaICC.long_icl.options import LongICLOptions
 from StaICC.long_icl.queries import LongICLQueries
 from StaICC.long_icl.reading import CUT_OFF, Reading, read_prediction
@@ -108,7 +108,7 @@ class LongICLOutcome(Outcome):
             return reading.tally
         if self._options.unparsed == "error":
             place = self._source.place_of(self.number, position)
-            raise OutputError(f"{place}: {failure.reason}. unparsed='wrong' or 'excluded' continues without it")
+            raise OutputError(f"{place}: {failure.reason}. {continue_without_labels()}")
         if assume is None:
             return None
         gold = self._source.test_items[position].gold

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.protocol import Capability
@@ -98,8 +99,8 @@ def instructions_for(name: str) -> list[str]:
     """
     instructions: Mapping[str, list[str]] = json.loads(pkgutil.get_data(__package__, "instructions.json") or b"{}")
     if name not in instructions:
-        options = """option instructions (--method-option 'instructions=["...", "..."]')"""
-        remedy = f"Give a list of texts: the {options}, or instruction_set of PPL_ICL"
+        option = in_each_syntax("instructions=[...]", """--method-option 'instructions=["...", "..."]'""")
+        remedy = f"Give a list of texts: {option}"
         raise ArgumentError(f"no candidate instructions for {name!r}. {remedy}")
     return instructions[name]
 

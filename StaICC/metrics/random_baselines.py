@@ -40,6 +40,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
 
@@ -446,7 +447,10 @@ def _groups(n: int, p: GuessRates) -> Groups:
     else:
         example_counts[_share(p, "p")] = n
     if example_counts.total() != n:
-        raise ArgumentError(f"p (--labels) is for {example_counts.total()} examples, but n is {n}; make them the same")
+        raise ArgumentError(
+            f"{in_each_syntax('p', '--labels')} is for {example_counts.total()} examples, but n is {n}; "
+            "make them the same"
+        )
     return tuple(sorted((rate, count) for rate, count in example_counts.items() if count > 0))
 
 

@@ -26,10 +26,12 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, SupportsIndex
 
+from StaICC import habits
 from StaICC.arguments import known_name, validate_integer, whole_number
 from StaICC.datasets.catalogue import Card, Template
 from StaICC.errors import ArgumentError
 from StaICC.frozen import FixedAttributes, FrozenList
+from StaICC.layout import TextTable, html
 from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
 from StaICC.prompting.stable_random import StableRandom
 from StaICC.prompting.views import TripletSplit
@@ -72,6 +74,23 @@ class Query:
     """Which of the repeats of this row it is."""
     last_label: int | None = None
     """Label of the last demonstration; ``None`` without demonstrations, or where labels are falsified."""
+
+    def _repr_html_(self) -> str:
+        """Return the query for a notebook, without its text: some data sets contain offensive ones."""
+        texts = [self.prompt] if isinstance(self.prompt, str) else list(self.prompt)
+        lengths = ", ".join(str(len(text)) for text in texts)
+        true_label = str(self.label)
+        if 0 <= self.label < len(self.label_space):
+            true_label = self.label_space[self.label]
+        values = {
+            "label space": ", ".join(self.label_space),
+            "true label": true_label,
+            "test row": str(self.row),
+            "repeat": str(self.repeat),
+            "prompt": f"{lengths} characters; print(query.prompt) shows it",
+        }
+        rows = [[name, value] for name, value in values.items()]
+        return html([TextTable(["query", "value"], rows, texts=(0, 1))])
 
     @property
     def parts(self) -> PromptParts | None:
@@ -245,6 +264,7 @@ class PromptWriter(FixedAttributes):
         *("_before_noisy", "_card", "_noise", "_own_pseudo", "_pseudo", "_settings", "_split", "_starts_noisy"),
         "_warned",
     )
+    _advice = habits.OF_PROMPT_WRITERS
 
     def __init__(self, card: Card, split: TripletSplit, noisy_channel: bool = False) -> None:
         self._card = card

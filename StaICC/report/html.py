@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import resources
 
-from StaICC.layout import Block, TextTable
 from StaICC.safe_text import one_line
 
 
@@ -32,11 +31,15 @@ def clip(text: str, length: int = 26) -> str:
         'meta-llam…Instruct'
     """
     text = one_line(text)
-    end = (length - 1) // 2
-    return text if len(text) <= length else f"{text[: length - 1 - end]}…{text[-end:]}"
+    if len(text) <= length:
+        return text
+    last_length = (length - 1) // 2
+    first_length = length - 1 - last_length
+    return f"{text[:first_length]}…{text[-last_length:]}"
 
 
-_SEPARATORS = re.compile(r"(?<=[/_|:])|(?<=\w-)")  # not behind the sign of a number
+_SEPARATORS = re.compile(r"(?<=[/_|:])|(?<=\w-)")
+"""Places where a name may be broken. A minus sign is no separator, because no letter is before it."""
 
 
 class Markup(str):
@@ -89,10 +92,17 @@ def join(parts: Iterable[str]) -> Markup:
     Args:
         parts: The parts.
     """
-    return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, Markup):
+            texts.append(part)
+        else:
+            texts.append(escape(part))
+    return Markup("".join(texts))
 
 
 _WITHOUT_CONTENT = ("meta", "wbr")
+"""Elements that have no closing tag."""
 
 
 def element(name: str, /, *children: str, **attributes: str | bool | None) -> Markup:
@@ -108,63 +118,18 @@ def element(name: str, /, *children: str, **attributes: str | bool | None) -> Ma
         >>> element("p", "1 < 2", class_="note")
         '<p class="note">1 &lt; 2</p>'
     """
-    written = name
+    start = name
     for key, value in attributes.items():
-        plain = key.rstrip("_").replace("_", "-")
+        if value is None or value is False:
+            continue
+        attribute = key.rstrip("_").replace("_", "-")
         if value is True:
-            written += f" {plain}"
-        elif value is not None and value is not False:
-            written += f' {plain}="{escape(value)}"'
-    return Markup(f"<{written}>" if name in _WITHOUT_CONTENT else f"<{written}>{join(children)}</{name}>")
-
-
-def table(
-    caption: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    foot: Sequence[Sequence[str]] = (),
-    words: Iterable[int] = (),
-    classes: str = "sortable",
-) -> Markup:
-    """Return a sortable table; the reasons of missing cells are listed below it.
-
-    Args:
-        caption: The caption.
-        head: Column heads.
-        rows: Cells; the first of a row is its header. Numbers are sorted as numbers. A cell that is markup is a ``td``
-            element, or the content of one.
-        foot: Rows that stay at the bottom, such as a mean.
-        words: Indices of the columns that contain text, which is aligned left; the first always does.
-        classes: Style classes of the table.
-    """
-    left = {0, *words}
-    reasons: dict[str, int] = {}
-
-    def line(cells: Sequence[str]) -> Markup:
-        elements = []
-        for place, cell in enumerate(cells):
-            if isinstance(cell, Missing):
-                note = element("sup", f"[{reasons.setdefault(cell.reason, len(reasons) + 1)}]")
-                cell = join(["-", note])
-            elif isinstance(cell, Markup) and cell.startswith("<td"):
-                elements.append(cell)
-                continue
-            body = element("bdi", breakable(cell)) if place in left and not isinstance(cell, Markup) else cell
-            style = "w" if place in left and place else None
-            elements.append(element("td", body, class_=style) if place else element("th", body, scope="row"))
-        return element("tr", *elements)
-
-    heads = []
-    for place, cell in enumerate(head):
-        name = cell if isinstance(cell, Markup) else breakable(cell)
-        heads.append(element("th", name, scope="col", class_="w" if place in left else None))
-    parts = [element("thead", element("tr", *heads)), element("tbody", *map(line, rows))]
-    parts += [element("tfoot", *map(line, foot))] if foot else []
-    body = element("table", element("caption", caption), *parts, class_=classes)
-    # It scrolls, and can be focused with the keyboard.
-    shown = element("div", body, class_="scroll", tabindex="0", role="group", aria_label=caption)
-    notes = [element("li", f"[{number}] {reason.rstrip('.')}.") for reason, number in reasons.items()]
-    return join([shown, fold("No value: reasons", element("ul", *notes), class_="reasons")]) if notes else shown
+            start += f" {attribute}"
+        else:
+            start += f' {attribute}="{escape(value)}"'
+    if name in _WITHOUT_CONTENT:
+        return Markup(f"<{start}>")
+    return Markup(f"<{start}>{join(children)}</{name}>")
 
 
 def fold(summary: str | Markup, *children: str, opened: bool = False, **attributes: str | bool | None) -> Markup:
@@ -186,26 +151,3 @@ def items(texts: Iterable[str]) -> Markup:
         texts: Its items.
     """
     return element("ul", *(element("li", text) for text in texts))
-
-
-def printed(blocks: Iterable[Block], caption: str) -> Markup:
-    """Return what an object prints: its tables, and a list of its lines.
-
-    Args:
-        blocks: See :class:`~StaICC.layout.Displayed`.
-        caption: The caption of its tables.
-    """
-    tables: list[Markup] = []
-    lines: list[str] = []
-    for block in blocks:
-        if isinstance(block, TextTable):
-            none = Missing("undefined: see the lines below")
-            rows = [[none if cell == "-" else cell for cell in row] for row in block.rows]
-            mean = bool(rows) and rows[-1][0].startswith("mean")
-            shown = (rows[:-1], rows[-1:]) if mean else (rows, [])
-            tables.append(table(caption, block.head, *shown, words=block.texts))
-        elif block.kind == "code":
-            lines.append(element("code", breakable(block.text)))
-        elif block.kind != "title" and block.text:
-            lines.append(block.text)
-    return join([*tables, items(lines)])

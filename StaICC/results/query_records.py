@@ -11,6 +11,7 @@ from typing import Any
 from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
+from StaICC.layout import Line, TextTable, html
 from StaICC.results.details import QueryPosition, query_positions
 from StaICC.results.files import json_row
 from StaICC.results.protocol import ResultLike, ResultsLike
@@ -57,6 +58,48 @@ class QueryRecord:
     demonstrations: tuple[str, ...] | None
     """The parts of the prompt that are demonstrations."""
     signature: str
+
+    def _repr_html_(self) -> str:
+        """Return the query for a notebook, without its texts: some data sets contain offensive ones."""
+        return html([_table_of_queries([self]), Line(_TEXTS_NOTE)])
+
+
+_TEXTS_NOTE = "Prompts and replies are not shown, because some data sets contain offensive texts: print(query.prompt)."
+_SHOWN_QUERIES = 20
+"""Queries that a notebook shows."""
+
+
+class QueryRecords(list[QueryRecord]):
+    """Queries of a result: a list that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        """Return the first queries for a notebook, without their texts."""
+        shown = self[:_SHOWN_QUERIES]
+        counted = Line(f"The first {len(shown)} of {len(self)} queries." if len(shown) < len(self) else "")
+        return html([_table_of_queries(shown), counted, Line(_TEXTS_NOTE)])
+
+
+def _table_of_queries(queries: Sequence[QueryRecord]) -> TextTable:
+    """Return queries as a table, one row for each."""
+    head = ["benchmark", "data set", "condition", "row", "repeat", "true label", "prediction", "correct"]
+    rows = []
+    for query in queries:
+        row = [query.benchmark, query.dataset, query.condition, str(query.row), str(query.repeat)]
+        row.append(_label_cell(query.ground_truth, query.ground_truth_label))
+        if query.prediction is None:
+            row.append("no prediction")
+        else:
+            row.append(_label_cell(query.prediction, query.prediction_label))
+        row.append({True: "yes", False: "no", None: "left out"}[query.correct])
+        rows.append(row)
+    return TextTable(head, rows, texts=(0, 1, 2, 5, 6, 7))
+
+
+def _label_cell(label: int, name: str | None) -> str:
+    """Return a label as a cell: its name where the result has names, else its index."""
+    if name is None:
+        return str(label)
+    return name
 
 
 WrittenPrompts = Mapping[str, Sequence[tuple[str, ...]] | str]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
+from StaICC import habits
 from StaICC.arguments import known_name
 from StaICC.benchmark_names import class_name
 from StaICC.datasets.catalogue import plain_values
@@ -30,7 +31,7 @@ from StaICC.results.files import (
     write_result_file,
 )
 from StaICC.results.predictor import Provenance
-from StaICC.results.query_records import QueryRecord, WrittenPrompts, records_of_queries
+from StaICC.results.query_records import QueryRecords, WrittenPrompts, records_of_queries
 from StaICC.results.saved_scores import check_scores
 from StaICC.results.score_records import queries_left_out, records_of_scores, score_records
 from StaICC.results.signature import Signature
@@ -41,7 +42,7 @@ from StaICC.version import RESULT_SCHEMA
 _log = logger(__name__)
 
 
-_PLOTTER = "StaICC.report.figures:figure_of"
+_PLOTTER = "StaICC.report.figure_kinds:figure_of"
 """Draws a result, loaded by name: results know no figures."""
 
 
@@ -56,6 +57,15 @@ class _Saved(Displayed, dict[str, Any]):
 
     __slots__ = ()
 
+    if not TYPE_CHECKING:  # a type checker would believe that there are all attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = habits.OF_RESULTS.get(name)
+            averaged = self.get(AVERAGED)
+            if isinstance(averaged, Mapping) and name in averaged:
+                advice = habits.advice_on_score(name)
+            raise habits.missing_attribute(self, name, advice)
+
     def results(self) -> Iterator[Result]:
         """Yield every single result."""
         raise NotImplementedError
@@ -68,8 +78,8 @@ class _Saved(Displayed, dict[str, Any]):
         """Write everything as one JSON file, completely or not at all."""
         write_result_file(self.to_dict(), path)
 
-    def queries(self, prompts: Prompts | None = None) -> list[QueryRecord]:
-        """Return every query with its prediction, in the order of the run.
+    def queries(self, prompts: Prompts | None = None) -> QueryRecords:
+        """Return every query with its prediction, in the order of the run. A notebook shows them as a table.
 
         Texts with several labels (LongICL) have no such records; a warning in the log says so.
 
@@ -87,7 +97,7 @@ class _Saved(Displayed, dict[str, Any]):
             >>> query.row, query.prediction_label, query.scores
             (0, 'food', (0.5, 0.3, 0.2))
         """
-        queries: list[QueryRecord] = []
+        queries = QueryRecords()
         for single in self.results():
             written = _written_prompts(single, prompts)
             queries.extend(records_of_queries(single, written))
@@ -110,7 +120,7 @@ class _Saved(Displayed, dict[str, Any]):
         """Return a tidy ``pandas.DataFrame``: a row for each score, or for each query.
 
         Args:
-            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of :class:`QueryRecord`.
+            level: ``"score"`` for the columns of :func:`score_records`, ``"query"`` for those of records of queries.
             prompts: As for :meth:`queries`.
 
         Raises:
@@ -134,7 +144,7 @@ class _Saved(Displayed, dict[str, Any]):
         ``result.plot().figure.savefig("forest.pdf")`` saves it.
 
         Args:
-            kind: A name in :data:`StaICC.report.figures.KINDS`, such as ``"forest"``, ``"reliability"``,
+            kind: A name in :data:`StaICC.report.figure_kinds.KINDS`, such as ``"forest"``, ``"reliability"``,
                 ``"confusion"``, ``"bias"``, ``"noise"``, ``"variance"``, ``"rounds"``, ``"experiment"``, ``"cost"``.
             **options: Further arguments of the figure, such as ``metric`` of ``"forest"``.
 
@@ -239,7 +249,11 @@ class Result(_Saved):
             entry_with_key = AVERAGED
         if DIVIDED in self and key in self.divided:
             entry_with_key = DIVIDED
-        raise unknown_key("entry of a result", key, self, entry_with_key)
+        if entry_with_key:
+            hint = f'Use result["{entry_with_key}"][{key!r}].'
+        else:
+            hint = f"The data sets of this result are {', '.join(self.divided)}."
+        raise unknown_key("entry of a result", key, self, hint)
 
     @property
     def model(self) -> str:

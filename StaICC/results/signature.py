@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from StaICC.errors import SchemaError
+from StaICC.layout import Line, TextTable, html
 from StaICC.safe_text import one_line
 
 FIELDS = (
@@ -149,6 +150,11 @@ class Signature:
         for name, value in self.fields.items():
             parts.append(f"{name}:{value}")
         return one_line("|".join(parts))
+
+    def _repr_html_(self) -> str:
+        """Return the line, then a table of the fields, for a notebook."""
+        rows = [[name, str(value)] for name, value in self.fields.items()]
+        return html([Line(str(self), "code"), TextTable(["field", "value"], rows, texts=(0, 1))])
 
     def to_dict(self) -> dict[str, str]:
         """Return the fields that are set, in order."""

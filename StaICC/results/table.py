@@ -260,6 +260,10 @@ def result_rows(result: ResultLike) -> tuple[list[str], list[list[str]]]:
     return [column.head for column in columns], rows
 
 
+LOGGED_WARNING = "WARNING: "
+"""The beginning of a line with a warning that the run also logged."""
+
+
 def result_blocks(result: ResultLike) -> list[Block]:
     """Return a result as a table with its remarks, its model, its signature and its warnings."""
     head, rows = experiment_rows(result)
@@ -275,7 +279,7 @@ def result_blocks(result: ResultLike) -> list[Block]:
     blocks.append(Line(f"model: {result.model}"))
     blocks.append(Line(str(result.signature), "code"))
     for warning in result.warnings:
-        blocks.append(Line(f"WARNING: {warning}", "warning"))
+        blocks.append(Line(f"{LOGGED_WARNING}{warning}", "warning"))
     return blocks
 
 
@@ -293,8 +297,8 @@ def shared_warning_lines(warnings_by_result: Mapping[str, Sequence[str]]) -> lis
             names_by_warning.setdefault(warning, []).append(name)
     lines = []
     for warning, names in names_by_warning.items():
-        text = f"WARNING: {warning}"
+        text = f"{LOGGED_WARNING}{warning}"
         if len(names) < len(warnings_by_result):
-            text = f"WARNING: {', '.join(names)}: {warning}"
+            text = f"{LOGGED_WARNING}{', '.join(names)}: {warning}"
         lines.append(Line(text, "warning"))
     return lines

@@ -166,13 +166,29 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+INTERNALS = ("api/", "changelog.md", "contributing.md", "architecture.md")
+"""Readers look for guides, and for internals by their names."""
+
+DETAILS = (
+    *("examples/", "data_sets/", "adding_a_benchmark.md", "adding_a_method.md", "adding_a_metric.md"),
+    *("lm_eval_runs.md", "error_rates.md", "migration.md", "published_figures.md", "long_icl.md"),
+)
+"""Pages that have the words of the guides for users, with more details."""
+
+GUIDES = ("comparing.md", "concepts.md", "metrics.md", "kernels.md", "methods.md", "adding_a_data_set.md")
+"""The pages that most questions are about."""
+
+
 def _search_boost(place: str) -> float:
-    """Return the weight of a page in the site's search: readers look for guides, and for internals by their names."""
-    if place.startswith("api/") or place in ("changelog.md", "contributing.md", "architecture.md"):
+    """Return the weight of a page in the site's search."""
+    if place.startswith(INTERNALS):
         return 0.0002
-    # A tutorial has the words of the guides that it leads through.
-    if place.startswith(("examples/", "data_sets/")) or place in ("lm_eval_runs.md", "error_rates.md"):
+    if place.startswith(DETAILS):
         return 0.2
+    if place == "faq.md":
+        return 3.0
+    if place in GUIDES:
+        return 2.5
     return 1.0
 
 

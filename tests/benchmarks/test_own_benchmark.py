@@ -99,8 +99,7 @@ def test_a_comparison_by_the_first_score_names_the_others(module_of_page: Path) 
     first_line, second_line, *_ = compare(*runs).introduction()
     assert first_line == "metric: names.accuracy (higher is better)"
     assert second_line == (
-        "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
-        "symbols.accuracy, loss"
+        "this is the first score of the benchmark, which has no main one; others (metric): symbols.accuracy, loss"
     )
     of_normal = [Normal(datasets=["mini"])(model) for model in models]
     for chosen in (compare(*runs, "names.accuracy"), compare(*of_normal)):
@@ -111,7 +110,7 @@ def test_a_ranking_by_the_first_score_names_the_others(module_of_page: Path) -> 
     page = importlib.import_module(module_of_page.stem)
     models = {"ppm": load_kernel("ppm"), "first label": lambda prompt, label_space: [0.6, 0.3, 0.1]}
     runs = {name: page.SymbolLabels(datasets=["mini"])(model) for name, model in models.items()}
-    note = "this is the first score of the benchmark, which has no main one; others (--metric; in Python metric): "
+    note = "this is the first score of the benchmark, which has no main one; others (metric): "
     ranking = rank(runs)
     assert ranking.metric == "names.accuracy"
     assert f"note: {note}symbols.accuracy, loss" in " ".join(str(ranking).split())

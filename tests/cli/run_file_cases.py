@@ -150,6 +150,32 @@ RUN_FILES: dict[str, str] = {
         draws = 3
         templates = 2
     """,
+    "triplet-bias --datasets mini --limit 2 --domain-query-length 9": """
+        benchmark = "triplet-bias"
+        datasets = ["mini"]
+        limit = 2
+        domain_query_length = 9
+    """,
+    "suite --datasets mini --limit 2 --method batch-calibration": """
+        benchmark = "suite"
+        datasets = ["mini"]
+        limit = 2
+        method = "batch_calibration"
+    """,
+    "normal --datasets mini --limit 2 --method ensemble --method-option sets=2": """
+        benchmark = "normal"
+        datasets = ["mini"]
+        limit = 2
+        method = "ensemble"
+        [method_option]
+        sets = 2
+    """,
+    "normal --datasets mini --limit 2 --metrics standard+brier+nll": """
+        benchmark = "normal"
+        datasets = ["mini"]
+        limit = 2
+        metrics = "standard+brier+nll"
+    """,
     "diagnosis --datasets mini --limit 2": """
         benchmark = "diagnosis"
         datasets = ["mini"]

@@ -170,8 +170,9 @@ def test_options_are_the_same_everywhere() -> None:
         for action in command_of(name)._actions:
             for option in action.option_strings:
                 if option not in ("--json", "--output", "-o"):
-                    kinds.setdefault(option, set()).add((action.metavar, getattr(action.type, "__name__", "")))
-    assert kinds.pop("--k") == {("K", "int"), ("K", "checked")}  # only `run` takes several
+                    kind = getattr(action.type, "__name__", type(action.type).__name__)
+                    kinds.setdefault(option, set()).add((action.metavar, kind))
+    assert kinds.pop("--k") == {("K", "int"), ("K", "Converted")}  # only `run` takes several
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
 
 

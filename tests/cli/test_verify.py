@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def test_statuses_of_several_files(staicc: Cli) -> None:
     version = changed("signature", "version", value="2.0.0", digests=True)
     status, out, _ = staicc("verify", "r.json", accuracy)
     assert status == 1
-    assert out.startswith("r.json:\nrecomputed  ")
+    assert out.startswith("recomputed  r.json: Normal, 1 data set\n")
     assert "CONTRADICTED  Normal: the digests differ\n" in out
     assert "    Averaged results / accuracy: saved 0.875, recomputed 0." in out
     for files, expected in (
@@ -63,6 +64,14 @@ def test_statuses_of_several_files(staicc: Cli) -> None:
         ([accuracy, "none.json", version], 2),
     ):
         assert staicc("verify", *files)[0] == expected
+
+
+def test_each_good_result_of_several_is_one_line(staicc: Cli) -> None:
+    for number in range(16):
+        shutil.copy("r.json", f"copy{number}.json")
+    status, out, _ = staicc("verify", *[f"copy{number}.json" for number in range(16)])
+    assert status == 0
+    assert out.splitlines() == [f"recomputed  copy{number}.json: Normal, 1 data set" for number in range(16)]
 
 
 def test_what_nothing_computes_again_is_status_3(staicc: Cli) -> None:

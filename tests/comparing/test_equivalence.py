@@ -10,8 +10,9 @@ import math
 import pytest
 
 import StaICC
+from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.comparison import compare_all, compare_runs
-from StaICC.comparing.comparison_results import BenchmarkComparison, Comparison
+from StaICC.comparing.comparison_results import Comparison
 from StaICC.comparing.formats import format_comparisons
 from StaICC.metrics import paired_tests
 from StaICC.metrics.equivalence import interval_shows_equivalence, is_equivalent_within_margin

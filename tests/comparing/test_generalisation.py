@@ -33,7 +33,7 @@ from StaICC.metrics.crossed_effects import (
     mean_effects,
 )
 from StaICC.metrics.intervals import Interval, mean_interval, ratio_part, student_quantile
-from StaICC.report.figures import variance_chart
+from StaICC.report.figures.variance_plot import variance_chart
 from StaICC.results.result import Result, load
 from tests.metrics.test_crossed_effects import normal_outcomes
 from tests.performance.skewed_nulls import of_mean, of_pair

@@ -17,7 +17,8 @@ from StaICC.comparing.generalisation import compare_generalising
 from StaICC.comparing.ranking import rank, standings
 from StaICC.comparing.verdicts import Best, Tested, Tied, Untested, Worse
 from StaICC.datasets.dataset import Dataset
-from StaICC.report.page import latex_scores, report_html
+from StaICC.report.latex_tables import latex_scores
+from StaICC.report.page import report_html
 from StaICC.results.result import Result
 
 ROWS = [(f"text {row}", row % 2) for row in range(600)]

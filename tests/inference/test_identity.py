@@ -83,7 +83,7 @@ def test_replaced_methods_and_subclasses_make_an_identity_incomplete(monkeypatch
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_functions_run_with_a_store_and_a_name(name: str, tmp_path: Path) -> None:
     function, store = ORDINARY[name](), tmp_path / "run.sqlite"
-    with pytest.raises(ArgumentError, match=r"\(model_name= or --model-name\)"):
+    with pytest.raises(ArgumentError, match=r"\(model_name='NAME'\)"):
         run(function, store)
     assert not store.exists()
     first, record = run(function, store, model_name="m")

@@ -92,6 +92,7 @@ OTHER = {
     "top_n": "7",
     "unlisted": "bound",
     "guided": "choice",
+    "label_list": "true",
     "max_tokens": "9",
     "max_completion_tokens": "9",
     "temperature": "1",
@@ -142,7 +143,7 @@ def test_an_option_is_read_and_is_in_the_identity(kind: str, fact: OptionFact) -
     wanted = {} if kind == "litellm" or (kind, fact.name) == ("vllm", "guided") else NEEDS.get(fact.name, {})
     if fact.name == "system":
         wanted = {"openai": {"scoring": "text", "api": "chat"}, "litellm": {}}.get(kind, CHAT)
-    if fact.name in ("turns", "cache_control"):
+    if fact.name in ("turns", "cache_control", "label_list"):
         wanted = {"scoring": "text", "api": "chat"} if kind == "openai" else {}
         if fact.name == "cache_control":
             wanted = {**wanted, "turns": "true"}

@@ -35,8 +35,9 @@ from StaICC.metrics.intervals import ratio_part
 from StaICC.metrics.paired_tests import holm
 from StaICC.prompting.demonstrations import turns_of
 from StaICC.prompting.prompt_text import PromptParts
-from StaICC.report.figures import experiment_chart
-from StaICC.report.page import latex_scores, report_html
+from StaICC.report.figures.experiment_plot import experiment_chart
+from StaICC.report.latex_tables import latex_scores
+from StaICC.report.page import report_html
 from StaICC.results.experiment_table import experiment_rows
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result

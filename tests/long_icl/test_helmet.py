@@ -25,7 +25,7 @@ from StaICC.long_icl.reference_tokens import BUDGETS
 from StaICC.long_icl.selection import permutation
 from StaICC.methods.run import Method
 from StaICC.prompting.prompt_writer import Query
-from StaICC.report.figures import experiment_chart
+from StaICC.report.figures.experiment_plot import experiment_chart
 from StaICC.report.page import report_html
 from StaICC.results.result import Result
 from StaICC.results.result import load as load_result

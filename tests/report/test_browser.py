@@ -17,7 +17,9 @@ import pytest
 import StaICC
 from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.datasets.dataset import Dataset
-from StaICC.report.page import query_section, write_report
+from StaICC.report.colours import DARK, LIGHT
+from StaICC.report.page import write_report
+from StaICC.report.query_view import query_section
 from StaICC.results.result import Result, ResultGroup
 from tests.pictures import chromium
 
@@ -195,6 +197,42 @@ def test_the_page_fits_every_screen_and_its_first_one_answers(show: Open, suite:
         bottom = f"return document.querySelector('{part}').getBoundingClientRect().bottom"
         assert 0 < browser.execute_script(bottom) <= 900
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+SMALL_TEXTS = """
+    document.querySelectorAll('details').forEach(details => { details.open = true; });
+    return [...document.querySelectorAll('main *')].filter(element =>
+        [...element.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
+        && element.getBoundingClientRect().width && !element.closest('sup, title')
+    ).map(element => {
+        const drawing = element.closest('svg[viewBox]');
+        const scale = drawing ? drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width : 1;
+        return [parseFloat(getComputedStyle(element).fontSize) * scale, element.textContent.slice(0, 40)];
+    }).filter(([size]) => size < 12);
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_texts_are_legible_and_the_fixed_column_leaves_room(show: Open, suite: ResultGroup, width: int) -> None:
+    """No text below 12 pixels, also in figures and folded parts; names take less than half of a phone."""
+    browser = show({"a run with a name that is long and has no place to break_it_well": suite, "two": suite})
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    assert browser.execute_script(SMALL_TEXTS) == []
+    widths = "return [...document.querySelectorAll('.board tbody th')].map(head => head.getBoundingClientRect().width)"
+    assert max(browser.execute_script(widths)) < (195 if width == 390 else width / 4)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_figures_have_the_colours_of_the_theme(show: Open, suite: ResultGroup, name: str) -> None:
+    browser = show(suite)
+    features = [{"name": "prefers-color-scheme", "value": name}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen", "features": features})
+    colour = "return getComputedStyle(document.querySelector('.overview .fill-series-1')).fill"
+    expected = {"light": LIGHT, "dark": DARK}[name]["series-1"]
+    red, green, blue = (int(expected[place : place + 2], 16) for place in (1, 3, 5))
+    assert browser.execute_script(colour) == f"rgb({red}, {green}, {blue})"
 
 
 def test_texts_are_hidden_until_requested_and_a_link_restores_the_view(show: Open) -> None:

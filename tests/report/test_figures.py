@@ -16,19 +16,20 @@ import pytest
 from StaICC import Generalisation, Normal
 from StaICC.comparing.comparison import compare
 from StaICC.errors import ArgumentError
-from StaICC.report.figures import (
-    accuracy_by_dataset,
-    bias_distributions,
-    confusion_matrices,
-    cost_chart,
-    differences,
-    noise_lines,
-    reliability_diagrams,
-    rounds_chart,
-    shots_chart,
-)
+from StaICC.report.colours import DARK, LIGHT
+from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
+from StaICC.report.figures.bias_plot import bias_distributions
+from StaICC.report.figures.confusion_plot import confusion_matrices
+from StaICC.report.figures.cost_plot import cost_chart
+from StaICC.report.figures.difference_plot import differences
+from StaICC.report.figures.forest_plot import forest
+from StaICC.report.figures.noise_plot import noise_lines
+from StaICC.report.figures.reliability_plot import reliability_diagrams
+from StaICC.report.figures.rounds_plot import rounds_chart
+from StaICC.report.figures.shots_plot import shots_chart
 from StaICC.report.page import report_html
-from StaICC.report.plots import Panel, Shape
+from StaICC.report.shapes import Panel, Shape
+from StaICC.report.svg import panel_svg
 from StaICC.results.result import Result, ResultGroup
 
 PIXEL = 0.011
@@ -41,24 +42,24 @@ class Drawn:
     """What the SVG of a panel shows, in the units of its axes, read from its tick labels and its coordinates."""
 
     def __init__(self, panel: Panel) -> None:
-        root = ElementTree.fromstring(panel.svg())
+        root = ElementTree.fromstring(panel_svg(panel))
         texts = [(float(one.get("x", 0)), float(one.get("y", 0)), one.text or "", one) for one in root.iter("text")]
         across = [(x, float(text)) for x, _, text, one in texts if one.get("text-anchor") == "middle" and number(text)]
         up = [(y - 4, float(text)) for _, y, text, one in texts if one.get("text-anchor") == "end" and number(text)]
-        ends = [(x, y, 6.5 * len(text)) for x, y, text, one in texts if one.get("text-anchor") == "end"]
+        ends = [(x, y, 7.5 * len(text)) for x, y, text, one in texts if one.get("text-anchor") == "end"]
         assert all(x >= width for x, _, width in ends), "a name is cut off"
-        assert all(abs(y - below) > 11 for (_, y, _), (_, below, _) in pairwise(ends)), "names overlap"
+        assert all(abs(y - below) > 14 for (_, y, _), (_, below, _) in pairwise(ends)), "names overlap"
         self.names = [text for _, _, text, one in texts if one.get("text-anchor") == "end" and not number(text)]
         self.title = texts[0][2]
         self.points: list[tuple[float, float, str]] = []
         self.lines: list[list[tuple[float, float]]] = []
         for one in root.iter():
-            if one.get("class", "").startswith("m "):
+            if one.get("class", "").startswith("fill-") and one.get("transform"):
                 x, y, _ = re.findall(r"[\d.-]+", one.get("transform", ""))
                 tip = one.find("title")
                 assert tip is not None
                 self.points.append((scaled(float(x), across or PIXELS), scaled(float(y), up or PIXELS), tip.text or ""))
-            if re.fullmatch(r"l s\d", one.get("class", "")):
+            if re.fullmatch(r"stroke-series-\d", one.get("class", "")) and not one.get("stroke-dasharray"):
                 pairs = (pair.split() for pair in one.get("d", "")[1:].split("L"))
                 self.lines.append([(scaled(float(x), across or PIXELS), float(y)) for x, y in pairs])
 
@@ -208,6 +209,76 @@ def test_bias_marks_are_the_distributions(suite: ResultGroup) -> None:
         assert drawn.tips() == pytest.approx(expected, abs=5e-5)
     with pytest.raises(ArgumentError, match="one by one"):
         bias_distributions({"a": suite["Post_bias"], "b": suite["Post_bias"]})
+
+
+def test_a_figure_needs_no_style_sheet(suite: ResultGroup) -> None:
+    """Programs without CSS draw every line, point and text, in a legible size."""
+    normal = suite["Normal"]
+    for figure in (forest({"a": normal, "b": normal}), confusion_matrices(normal), noise_lines(suite["GLER"])):
+        root = ElementTree.fromstring(figure.svg())
+        elements = list(root.iter())
+        names = {element.tag.rpartition("}")[2] for element in elements}
+        assert names <= {"svg", "title", "rect", "g", "path", "text"}
+        assert "var(" not in figure.svg()
+        assert "style=" not in figure.svg()
+        assert float(root.get("font-size", 0)) >= 12
+        for element in elements:
+            name = element.tag.rpartition("}")[2]
+            if name == "text":
+                assert re.fullmatch("#[0-9a-f]{6}", element.get("fill", "")), element.attrib
+            if name == "path":
+                colours = {element.get("fill", "black"), element.get("stroke", "none")} - {"none"}
+                assert colours, element.attrib
+                assert colours <= set(LIGHT.values()), element.attrib
+
+
+def test_a_page_has_the_colours_of_both_themes_for_every_part_of_a_figure(suite: ResultGroup) -> None:
+    page = report_html({"a": suite, "b": suite})
+    light, dark = (dict(re.findall(r"--([\w-]+):(#\w+)", block)) for block in re.findall(r":root\{(.*?)\}", page)[:2])
+    assert light == dict(LIGHT)
+    assert dark == dict(DARK)
+    assert {role for role in light if light[role] == dark[role]} == set()
+    used = set(re.findall(r'class="((?:fill|stroke)-[\w-]+)"', page))
+    assert len(used) > 5
+    for name in used:
+        kind, _, role = name.partition("-")
+        assert f".chart .{name}{{{kind}:var(--{role})}}" in page
+
+
+def test_forest_plots_of_runs_have_the_baselines_of_each(suite: ResultGroup) -> None:
+    normal = suite["Normal"]
+    figure = forest({"a": normal, "b": normal})
+    baselines = normal.means.baselines["normal"]
+    (panel,) = figure.panels
+    background = [shape for shape in panel.shapes if shape.series is None]
+    for row in (0, 1):
+        ends = {(shape.kind, tuple(shape.points)) for shape in background}
+        for kind, value in (("line", baselines.max_random), ("dashed", baselines.majority)):
+            assert (kind, ((value, row - 0.5), (value, row + 0.5))) in ends
+    assert [key.text for key in figure.legend] == ["random baseline", "majority baseline"]
+    page = report_html({"a": suite, "b": suite})
+    overview = page[page.index('<figure class="overview">') :].split("</figure>")[0]
+    assert "random baseline" in overview
+    dashed = re.findall(r'<path class="stroke-mark"[^>]* stroke-dasharray', overview)
+    assert len(dashed) == 3  # two runs, and the legend
+
+
+def test_blue_is_the_better_run_also_where_lower_is_better() -> None:
+    bias = Normal(datasets=["mini"], limit=40)
+    right = {query.prompt: query.label for query in bias[0].all_queries()}
+
+    def sure(share: float) -> Result:
+        """Right on all rows, with a confidence that is too low by a share: the lower it is, the larger is the error."""
+        rest = (1 - share) / 2
+        return bias(lambda prompt, label_space: [share if label == right[prompt] else rest for label in range(3)])
+
+    well, badly = sure(0.98), sure(0.4)
+    for first, second, colour in ((well, badly, 0), (badly, well, 1)):
+        compared = compare(first, second, "expected_calibration_error_1")
+        assert not compared.higher_is_better
+        assert compared.overall.outcome.significant
+        (panel,) = differences([compared]).panels
+        assert {shape.series for shape in panel.shapes if shape.kind == "mark"} == {colour}
 
 
 def test_label_noise(suite: ResultGroup) -> None:

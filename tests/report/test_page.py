@@ -19,12 +19,16 @@ from StaICC.benchmarks.saved_prompts import written_prompts
 from StaICC.comparing.comparison import compare, compare_all
 from StaICC.comparing.formats import format_comparisons
 from StaICC.comparing.ranking import rank
+from StaICC.comparing.verdicts import p_text
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import StaICCError
-from StaICC.report.figures import accuracy_by_dataset
-from StaICC.report.html import escape, resource
-from StaICC.report.page import latex_scores, query_section, report_html
+from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
+from StaICC.report.html import Missing, escape, resource
+from StaICC.report.latex_tables import latex_scores
+from StaICC.report.page import report_html
+from StaICC.report.query_view import query_section
+from StaICC.report.tables import table
 from StaICC.results.model_card import model_index
 from StaICC.results.result import Result, ResultGroup
 from tests.report.conftest import model
@@ -147,7 +151,7 @@ def test_runs_are_ranked_with_the_best_and_the_tied_ones_marked() -> None:
     assert values["worst"] < values["bad"] < values["copy"] == 1.0
     head, *rows = rows_of(report_html(runs), "Leaderboard")
     assert head[1].split() == ["accuracy", "higher", "is", "better"]
-    assert head[4].split()[-3:] == ["lower", "is", "better"]
+    assert head[-1].split()[-3:] == ["lower", "is", "better"]
     marks = {name: row[1].split()[1] for name, row in zip(("<b>best</b>", "copy", "bad", "worst"), rows, strict=True)}
     assert [row[0].split()[0] for row in rows] == ["<b>best</b>", "copy", "bad", "worst"]
     assert marks["<b>best</b>"] == marks["copy"] == "best"
@@ -195,8 +199,8 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     assert text.startswith("all leads with accuracy 1.0000")
     second = max(("half", "some"), key=lambda name: runs[name].averaged["accuracy"] or 0.0)
     pair = compare(runs["all"], runs[second]).overall
-    assert f"by {pair.difference:.4f} (95 % interval {pair.interval.low:.3f} .. {pair.interval.high:.3f})" in text
-    assert f"before {second}: a significant difference (p " in text
+    interval = f"(95 % interval {pair.interval.low:+.3f} .. {pair.interval.high:+.3f})"
+    assert f"all minus {second} is {pair.difference:+.4f} {interval}: a significant difference (p " in text
     assert all(words in text for words in ("mean of 2 data sets", "2 of 2 data sets"))
     tied = sentence({name: runs[name] for name in ("half", "some")})
     p = compare(runs["half"], runs["some"]).overall.holm
@@ -211,11 +215,11 @@ def test_a_sentence_says_who_leads_and_what_the_test_says() -> None:
     low, middle, high = (bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.5, 0.6, 0.7))
     lead = middle.averaged["domain_bias"] - low.averaged["domain_bias"]
     text = sentence({"high": high, "low": low, "middle": middle})
-    assert re.match(rf"low leads with domain bias .*, by {lead:.4f} .* before middle: ", text)
+    assert re.match(rf"low leads with domain bias .* low minus middle is -{lead:.4f} ", text)
     for other in ("whole", "z"):
         text = sentence({"partial": partial, other: whole})
         assert text.startswith(f"{other} leads with accuracy 0.5000")
-        assert re.search(r", by \d\.\d{4}, with missing queries at their worst, before partial: not ", text)
+        assert re.search(rf"{other} minus partial is \+\d\.\d{{4}} with missing queries at their worst: not ", text)
 
 
 def test_the_sentence_says_what_is_missing_and_on_how_many_rows() -> None:
@@ -235,7 +239,114 @@ def test_of_many_runs_pairs_and_parts_are_folded() -> None:
     folds = re.findall(r"<details( open)?><summary>([^<]*)", changed[: changed.index("</section>")])
     assert [name for opened, name in folds if opened] == ["", "Normal"]
     assert len(folds) == 9
-    assert all("run 0, run " in name for opened, name in folds if not opened)
+    assert all("run 7, run " in name for opened, name in folds if not opened)  # the leading run comes first
+
+
+def section(page: str, key: str) -> str:
+    """Return a section of a page."""
+    return page[page.index(f'<section id="{key}">') :].split("</section>")[0]
+
+
+@pytest.mark.parametrize("lower_is_better", [False, True])
+def test_headline_and_table_have_the_same_difference_and_p_value(lower_is_better: bool) -> None:
+    """Also where lower values are better, and where the leading run is not the first one."""
+    runs = {"half": known(0.5), "lead": known(1.0), "some": known(0.5, 2)}
+    if lower_is_better:
+        bias = StaICC.Domain_bias(datasets=["mini"], limit=20)
+        shares = {"half": 0.7, "lead": 0.5, "some": 0.6}
+        runs = {name: bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for name, a in shares.items()}
+    text = sentence(runs)
+    found = re.search(r"lead minus (\w+) is ([+-]\d\.\d{4}) \(.*?: (.*)", text)
+    assert found is not None, text
+    other, difference, verdict = found.groups()
+    assert difference.startswith("-" if lower_is_better else "+")
+    changed = section(report_html(runs), "changed")
+    head, *_, last = rows_of(changed, f"{runs['lead'].benchmark}: lead, {other}")
+    assert last[head.index("difference")] == difference
+    if lower_is_better:
+        assert verdict.startswith("not tested: ")
+        assert "p (Holm)" not in head
+    else:
+        assert verdict.startswith(f"a significant difference ({p_text(float(last[head.index('p (Holm)')]))})")
+
+
+def test_a_setting_that_varies_is_a_column_and_one_that_is_shared_is_stated_once() -> None:
+    runs = {f"k {k}": StaICC.Normal(k, datasets=["mini"], limit=6)(model, model_name="m") for k in (4, 1, 0)}
+    page = report_html(runs)
+    head, *rows = rows_of(page, "Leaderboard")
+    column = head.index("k")
+    assert {row[0]: row[column] for row in rows} == {"k 4": "4", "k 1": "1", "k 0": "0"}
+    assert "sampler" not in head
+    shared = re.search(r"All runs: (.*?)</p>", page)
+    assert shared is not None
+    assert "sampler" in shared[1]
+    assert "k 4" not in shared[1]
+
+
+def test_a_column_that_repeats_the_names_of_the_runs_is_left_out() -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=6)
+    runs = {result.model: result for result in (benchmark(model, model_name=name) for name in ("a", "b"))}
+    assert len(runs) == 2
+    head, *_ = rows_of(report_html(runs), "Leaderboard")
+    assert "model" not in head
+    head, *_ = rows_of(report_html({"first": runs[min(runs)], "second": runs[max(runs)]}), "Leaderboard")
+    assert "model" in head
+
+
+def test_a_column_without_values_is_left_out_with_its_reason() -> None:
+    labels = StaICC.Normal(datasets=["mini"], limit=6)(lambda prompt, label_space: 0)
+    scores = StaICC.Normal(datasets=["mini"], limit=6)(model)
+    calibration = "calibration error (ECE-1)"
+    assert not any(head.startswith(calibration) for head in rows_of(report_html({"a": labels}), "Leaderboard")[0])
+    head, *_ = rows_of(report_html({"a": labels, "b": scores}), "Leaderboard")
+    assert any(title.startswith(calibration) for title in head)
+    made = table(
+        "numbers", ["run", "cost", "n"], [["a", Missing("not counted"), "1"], ["b", Missing("not counted"), "2"]]
+    )
+    assert rows_of(made, "numbers")[0] == ["run", "n"]
+    assert "<li>No column cost: not counted.</li>" in made
+
+
+def test_the_darkest_cell_of_a_data_set_is_the_best_also_where_lower_is_better() -> None:
+    bias = StaICC.Domain_bias(datasets=["mini"], limit=6)
+    runs = {str(a): bias(lambda prompt, label_space, a=a: [a, 0.2, 0.8 - a]) for a in (0.7, 0.5, 0.6)}
+    page = report_html(runs)
+    start = page.index("<caption>domain bias, by data set (lower is better; darker: better")
+    shades = [int(shade) for shade in re.findall(r'class="h(\d+)"', page[start : page.index("</table>", start)])]
+    values = [run.averaged["domain_bias"] for run in runs.values()]
+    assert shades[values.index(min(values))] == 10
+    assert shades[values.index(max(values))] == 0
+    single = report_html({"a": runs["0.7"]})
+    assert "darker: better than on the other data sets" in single
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """Yield every number of a JSON value."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield float(value)
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from numbers_in(inner)
+
+
+def test_every_number_with_decimals_is_one_of_the_saved_results() -> None:
+    """Or of the comparison of two of them, or a number of the text of this page. Figures are read by their tips."""
+    runs = {"half": known(0.5), "all": known(1.0), "partial": known(0.6, fails=True)}
+    page = report_html(runs)
+    allowed = {"1.0", "0.05", "0.95", "0.8", "0.0001"}  # version, levels, power, the smallest p-value that is printed
+    documents: list[Any] = [json.loads(json.dumps(run.to_dict())) for run in runs.values()]
+    compared, _ = compare_all(runs)
+    documents += json.loads(format_comparisons(list(compared), "json"))
+    known_numbers = {number for document in documents for number in numbers_in(document)}
+    known_numbers |= {-number for number in known_numbers}
+    written = re.sub(r"<(script|style)\b.*?</\1>|<svg.*?(?=<title>|</svg>)|<[^>]*>", " ", page, flags=re.DOTALL)
+    found = set(re.findall(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.])", unescape(written)))
+    assert len(found) > 50
+    unknown = []
+    for text in found - allowed:
+        decimals = len(text.partition(".")[2])
+        if not any(abs(float(text) - number) <= 0.5000001 * 10**-decimals for number in known_numbers):
+            unknown.append(text)
+    assert unknown == []
 
 
 def test_no_cell_is_without_a_value_and_a_reason(text: str, wild: str) -> None:
@@ -383,6 +494,33 @@ def test_every_text_parameter_of_the_page_is_escaped(normal: Result) -> None:
 def test_no_control_characters_anywhere(wild: str) -> None:
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", wild) == []
     assert r"maybe & \x00\x1b\u202e" in "".join(data for _, data in Page(wild).texts)
+
+
+def test_notebooks_show_signatures_queries_and_experimentors_escaped_without_texts(nasty: Result) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=30)
+    queries = benchmark(model).queries(prompts=written_prompts)
+    shown = queries._repr_html_()
+    assert "The first 20 of 60 queries." in shown
+    assert shown.count("<tr>") == 21
+    assert queries[:2] == list(queries)[:2]
+    for displayed in (shown, queries[0]._repr_html_(), benchmark[0].all_queries()[0]._repr_html_()):
+        assert Page(displayed).count("table") == 1
+        assert queries[0].prompt is not None
+        assert queries[0].prompt.splitlines()[-2] not in unescape(displayed)
+    assert "<td>limit</td><td>30</td>" in benchmark[0]._repr_html_()
+    rows = [(f"text {row} {EVIL}", row % 3) for row in range(60)]
+    wild = StaICC.Normal(datasets=[Dataset.from_rows(rows, name=EVIL, label_space=[EVIL, "b", "c"])], limit=4)
+    result = wild(model)
+    for displayed in (
+        wild[0]._repr_html_(),
+        wild[0].all_queries()[0]._repr_html_(),
+        result.queries()._repr_html_(),
+        result.queries()[0]._repr_html_(),
+        result.signature._repr_html_(),
+    ):
+        assert unescaped(displayed) == []
+        assert "evil" in displayed
+    assert Page(nasty._repr_html_()).count("p") == 2  # the title, and one block of notes
 
 
 def test_notebook_tables_escape_too(nasty: Result, suite: ResultGroup) -> None:

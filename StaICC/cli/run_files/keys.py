@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.cli.foreign_options import ADVICE, EQUIVALENTS, flag
+from StaICC.argument_syntax import flag
+from StaICC.cli.foreign_options import ADVICE, EQUIVALENTS
 from StaICC.cli.parser import Converted, Parser, model_option_flags
 from StaICC.errors import ArgumentError, unknown_name
 

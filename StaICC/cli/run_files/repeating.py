@@ -38,6 +38,9 @@ _DATA_KEYS = {
 }
 """The keys of a run file about own data, each with its name in a result; text and label are always there."""
 
+_CHANGED_BY_METHODS = {"demonstrations", "demonstrations (manual)", "template", "repeats"}
+"""The changes of an experimentor that methods make."""
+
 _HELMET_LIMIT = 500
 _HELMET_LENGTHS = [8192, 16384, 32768, 65536, 131072]
 _HELMET_SHARE = 0.85
@@ -75,7 +78,7 @@ def _in_order(settings: Settings, parser: Parser) -> Settings:
     values = settings.without_defaults(defaults)
     ordered = {name: values[name] for name in defaults if name in values}
     remarks = [f"Repeats a result, as StaICC {__version__} reads it: python -m StaICC run --config FILE"]
-    return Settings(ordered, [*remarks, *settings.remarks])
+    return Settings(ordered, list(dict.fromkeys([*remarks, *settings.remarks])))
 
 
 # Groups.
@@ -146,8 +149,8 @@ def _settings_of_result(result: Result, parts: Sequence[Result], group_name: str
         raise ArgumentError("the result was read from logs of another harness, so no run of StaICC repeats it")
     if not result.arguments:
         raise ArgumentError(f"{result.benchmark}: the result does not record the arguments of its benchmark")
-    _refuse_other_changes(parts)
     settings = model_settings(result)
+    _refuse_other_changes(parts, settings)
     settings.values["benchmark"] = _benchmark_name(group_name or result.benchmark, result)
     settings.values |= _method_settings(result)
     if not result.complete:
@@ -164,8 +167,14 @@ def _settings_of_result(result: Result, parts: Sequence[Result], group_name: str
     return settings
 
 
-def _refuse_other_changes(parts: Sequence[Result]) -> None:
+def _refuse_other_changes(parts: Sequence[Result], settings: Settings) -> None:
     """Refuse results with settings that are no options of ``run``.
+
+    Some methods change the demonstrations or the template themselves. Their results do not say who did.
+
+    Args:
+        parts: The results.
+        settings: Gets a remark about the changes of a method.
 
     Raises:
         ArgumentError: There is such a setting.
@@ -175,7 +184,11 @@ def _refuse_other_changes(parts: Sequence[Result]) -> None:
         demonstrations = part.arguments.get("demonstrations", "default")
         if demonstrations not in ("default", part.arguments.get("sampler")):
             changed.append(f"demonstrations ({demonstrations})")
-        if changed:
+        if changed and part.provenance.method is not None and set(changed) <= _CHANGED_BY_METHODS:
+            settings.remarks.append(
+                "The method changes demonstrations or templates. If you changed them by hand as well, that is not here"
+            )
+        elif changed:
             raise ArgumentError(
                 f"{part.benchmark}: changed in Python: {', '.join(changed)}. Run has no option for it, so repeat the "
                 "result in Python"
@@ -260,8 +273,8 @@ def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:
     settings = {name: arguments[name] for name in ("k", "noisy_channel", "limit", "outputs", "sampler")}
     if arguments["unparsed"] != "error":
         settings["unparsed"] = arguments["unparsed"]
-    if len(parts) == 1:
-        settings |= _own_settings(parts[0])
+    for part in parts:
+        settings |= _own_settings(part)
     stopping = parts[0].stopping
     if stopping is not None:
         settings["precision"] = stopping.target
@@ -288,7 +301,7 @@ def _add_metrics(result: Result, settings: Settings) -> None:
     settings.values["metrics"] = recorded["set"]
     own = [name for name in recorded["own"] if name not in recorded["set"].split("+")]
     if own:
-        settings.values["metrics"] = f"{recorded['set']}+{FILL_IN}"
+        settings.values["metrics"] = f"{recorded['set']}+{FILL_IN}".removeprefix("+")
         settings.remarks.append(f"Fill in the metrics of your own as package.module:name: {', '.join(own)}")
 
 

@@ -64,6 +64,7 @@ from os.path import commonprefix
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from StaICC.argument_syntax import argument
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import ScoredLabels, Text, is_unmeasured
 from StaICC.inference.identity import Identity
@@ -77,6 +78,7 @@ from StaICC.kernels.protocol import (
     without_blank,
 )
 from StaICC.kernels.registry import option_types, split_options
+from StaICC.kernels.server.guided_replies import IGNORED, allows_reply
 from StaICC.kernels.server.label_tokens import mass_without_text, token_masses
 from StaICC.kernels.server.prompt_cuts import CANNOT_COUNT, NEVER_CUT, PromptCheck, measured_texts
 from StaICC.kernels.server.transport import (
@@ -87,6 +89,7 @@ from StaICC.kernels.server.transport import (
     UnusableEndpointError,
     clip,
     edition_text,
+    for_a_chat_server,
     has_key,
     only_choice,
     token_counts,
@@ -106,7 +109,12 @@ _MOSTLY = 0.5
 """Tokens without visible text that have more than this probability are most of what the model predicts."""
 _SLACK = 1e-3
 """By how much a log-probability may be above zero: servers compute in 16 bits."""
-_OTHER_SCORING = "use scoring='top-logprobs' or 'text'"
+
+
+def other_scoring() -> str:
+    """Return what to use with a server that returns no log-probabilities of the prompt."""
+    other = argument("scoring", "top-logprobs")
+    return f"use {other}, or {for_a_chat_server()}"
 
 
 class EchoError(EndpointError):
@@ -166,7 +174,7 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     if not isinstance(echoed_text, str) or not echoed_text.startswith(text):
         raise EchoError(
             f"the server did not echo the text that was sent, but {clip(echoed_text)}: it cut or changed the prompt, "
-            f"or does not know echo; {_OTHER_SCORING}"
+            f"or does not know echo; {other_scoring()}"
         )
     tokens, values = _listed_tokens(choice)
 
@@ -183,7 +191,7 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
         if starts is None:
             continue
         if generated_count == 0 and (echoed_text != text or stated_count):
-            raise EchoError(f"no log-probability of the generated token: cut short or shifted; {_OTHER_SCORING}")
+            raise EchoError(f"no log-probability of the generated token: cut short or shifted; {other_scoring()}")
         first = end - len(starts)
         return [EchoedToken(*fields) for fields in zip(starts, tokens[first:end], values[first:end], strict=True)]
     raise EchoError(
@@ -204,7 +212,7 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     tokens = logprobs.get("tokens")
     values = logprobs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
-        raise EchoError(f"no log-probabilities of the prompt's tokens; {_OTHER_SCORING}")
+        raise EchoError(f"no log-probabilities of the prompt's tokens; {other_scoring()}")
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
         raise EchoError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
     # The first token of a text has no log-probability, so servers send null for it.
@@ -312,7 +320,9 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
     """
     entries = _listed_next_tokens(only_choice(body))
     if not entries:
-        raise EndpointError("the server gave no list of the most probable next tokens; use scoring='text'")
+        raise EndpointError(
+            f"the server gave no list of the most probable next tokens; use {argument('scoring', 'text')}"
+        )
 
     # Several tokens may have the same text: their probabilities add up.
     log_probabilities: dict[str, float] = {}
@@ -408,7 +418,8 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         if is_doubtful:
             raise NoMatch(
                 f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
-                f"(listed: {_first_tokens(tokens)}); use scoring='prompt-logprobs' or 'text' for these labels"
+                f"(listed: {_first_tokens(tokens)}); use {argument('scoring', 'prompt-logprobs')} or "
+                f"{argument('scoring', 'text')} for these labels"
             )
 
     missing = [label for label, own_values in zip(label_space, own, strict=True) if not own_values]
@@ -504,7 +515,7 @@ def _echo_fault(request: SendRequest, prompt: str) -> str | None:
                 return (
                     f"the server's echo cannot be trusted: the token {compared.token!r} has log-probability "
                     f"{compared.generated:.3f} when it is generated, but {compared.echoed:.3f} in the echoed prompt; "
-                    f"{_OTHER_SCORING}"
+                    f"{other_scoring()}"
                 )
             agreements += 1
             if agreements == _AGREEMENTS:
@@ -566,8 +577,12 @@ NO_NUMBERS = frozenset(
 )
 """The options that change no number. All others are settings of the identity."""
 
-_FORMATS = {"plain": "completions", "chat": "chat", "chat-turns": "chat"}
+_FORMATS = {"plain": "completions", "chat": "chat", "chat-turns": "chat", "chat-labels": "chat"}
 """The interface for each prompt format of the other kernels."""
+
+
+INSTRUCTION = "Complete the last line with its label. Answer with nothing but one of these labels:"
+"""The instruction of the prompt format ``chat-labels``; the labels follow."""
 
 
 class _Requirement(NamedTuple):
@@ -587,6 +602,8 @@ _REQUIREMENTS = (
     _Requirement("last_blank", "api", ("completions",)),
     _Requirement("system", "api", ("chat",)),
     _Requirement("turns", "api", ("chat",)),
+    _Requirement("label_list", "api", ("chat",)),
+    _Requirement("label_list", "scoring", ("text",)),
 )
 _GUIDED_JSON = _Requirement("guided", "api", ("chat",))
 """What ``guided="json"`` needs in addition: completions have no response format."""
@@ -683,7 +700,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
     guided: Guided = ""
     """Allow no reply but a label (``"text"``): ``"choice"`` by ``structured_outputs`` (vLLM), ``"json"`` by
-    ``response_format`` with a JSON schema (``api="chat"``; most servers)."""
+    ``response_format`` with a JSON schema (``api="chat"``; most servers). A server that ignores it ends the run."""
+
+    label_list: bool = False
+    """Begin the message of each prompt with an instruction that lists the labels (``api="chat"``, ``"text"``). The
+    option ``prompt_format=chat-labels`` sets it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
@@ -698,7 +719,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             if has_key(getattr(self, name) or ""):
                 raise ArgumentError(f"{name} holds the key from {KEY_VARIABLE}, and is shown in results; leave it out")
         if self.api == "chat" and self.scoring == "prompt-logprobs":
-            raise ArgumentError(f"api: got 'chat', which does not echo prompts; {_OTHER_SCORING}")
+            raise ArgumentError(f"api: got 'chat', which does not echo prompts; {other_scoring()}")
+        if self.label_list and self.turns:
+            raise ArgumentError("label_list is for a prompt in one message: got turns=True, expected turns=False")
         self._check_requirements()
 
     def _check_requirements(self) -> None:
@@ -786,6 +809,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 left_out |= {requirement.option}
         if self.last_blank == "prompt":
             left_out |= {"last_blank"}
+        if not self.label_list:
+            left_out |= {"label_list"}
         named_settings = {name: text for name, text in settings.items() if text and name not in left_out}
         return Identity(who, named_settings)
 
@@ -868,7 +893,9 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         check_prompts(prompts)
 
         if self.scoring == "text":
-            return list(self.replies(prompts, sampling=self._guide(labels)))
+            sent_prompts = [self._with_label_list(prompt, labels) for prompt in prompts]
+            replies = self.replies(sent_prompts, sampling=self._guide(labels))
+            return [self._refused_if_unguided(reply, labels) for reply in replies]
 
         self._prompt_check.announce(prompts)
         outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
@@ -897,6 +924,12 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             raise EndpointError(f"the reply holds the key from {KEY_VARIABLE}, so it is not used: {clip(text)}")
         return Text(text, text.finish_reason, unmeasured=self._prompt_check.is_unmeasured(prompt))
 
+    def _with_label_list(self, prompt: str, labels: Sequence[str]) -> str:
+        """Return a prompt with the instruction that lists the labels before it, if the kernel has one."""
+        if not self.label_list:
+            return prompt
+        return f"{INSTRUCTION} {', '.join(labels)}.\n\n{prompt}"
+
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
         """The fields of a request that allow no reply but a label."""
         if self.guided == "choice":
@@ -907,6 +940,13 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         schema = {"type": "object", "properties": properties, "required": ["label"], "additionalProperties": False}
         json_schema = {"name": "label", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+
+    def _refused_if_unguided(self, reply: str | OutputError, labels: Sequence[str]) -> str | OutputError:
+        """Return a reply, or the error in its place if ``guided`` does not allow it."""
+        if not self.guided or not isinstance(reply, Text) or allows_reply(self.guided, reply, labels):
+            return reply
+        expected = {"choice": "a label", "json": "JSON with a label"}[self.guided]
+        return UnusableEndpointError(IGNORED.format(guided=self.guided, expected=expected, reply=clip(reply)))
 
     def rendered(self, prompts: Sequence[str]) -> list[str]:
         """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
@@ -981,7 +1021,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             label_space: The labels.
         """
         if self.scoring == "text":
-            return [self._planned(prompt, self._reply_limit())]
+            return [self._planned(self._with_label_list(prompt, label_space), self._reply_limit())]
         if self.scoring == "top-logprobs":
             return [self._planned(prompt, 1)]
         return [self._planned(prompt + label, 1) for label in label_space]
@@ -1075,6 +1115,8 @@ def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]
     options: dict[str, Any] = {"api": _FORMATS[prompt_format]}
     if prompt_format == "chat-turns":
         options["turns"] = True
+    if prompt_format == "chat-labels":
+        options["label_list"] = True
     return options
 
 

@@ -40,6 +40,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.errors import (
     ArgumentError,
     EditionError,
@@ -161,6 +162,12 @@ _SETTING = re.compile(
 )
 
 _LOG = logger(__name__)
+
+
+def for_a_chat_server() -> str:
+    """Return the settings for a server that chats and does not complete texts, as the end of a message."""
+    in_python = "scoring='text', prompt_format='chat-labels'"
+    return f"for a model that only chats: {in_each_syntax(in_python, '--answers text --prompt-format chat-labels')}"
 
 
 class EndpointError(OutputError):
@@ -773,7 +780,7 @@ class Transport(Requests):
             reason = f"the server wants a valid key from {KEY_VARIABLE}; {advice}"
             return _Fault(reason, error=UnusableEndpointError)
         if status == 404:
-            reason = f"the server has no such address, or no model {self._options.model!r}"
+            reason = f"the server has no such address, or no model {self._options.model!r}; {for_a_chat_server()}"
             return _Fault(reason, error=UnusableEndpointError)
         if status in (400, 422) and _SETTING.search(f"{code} {text}"):
             advice = "change it or leave it out (temperature=none); max_completion_tokens=N replaces max_tokens"

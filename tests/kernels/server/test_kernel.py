@@ -17,6 +17,7 @@ pytest.importorskip("openai")
 
 import endpoint_server as wrong
 
+from StaICC.errors import RunEndingError
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.server.endpoint import NoMatch
 from StaICC.kernels.server.transport import EndpointError, retry_after
@@ -133,6 +134,34 @@ def test_guided_replies_are_labels_of_the_label_space(make, server):
     assert server.requests[0]["structured_outputs"] == {"choice": LABELS}
     schema = server.requests[1]["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["label"]["enum"] == LABELS
+
+
+GUIDED = {
+    "choice": ("positive", "It is positive.", {}),
+    "json": ('{"label": "positive"}', '{"label": "fine"}', {"api": "chat"}),
+}
+"""For each value of ``guided``: a reply that it allows, one that it does not, and the options that it needs."""
+
+
+@pytest.mark.parametrize("guided", GUIDED)
+def test_a_server_that_ignores_guided_ends_the_run(make, server, guided):
+    allowed, forbidden, options = GUIDED[guided]
+    kernel = make("text", guided=guided, **options)
+    replies = iter([allowed, f"<think>{forbidden}</think>{allowed}", forbidden])
+    server.always = wrong.answering(lambda _: next(replies))
+    first, after_reasoning, refused = (kernel.batch([prompt], LABELS)[0] for prompt in PROMPTS[:3])
+    assert first == allowed
+    assert after_reasoning.endswith(allowed)
+    assert isinstance(refused, RunEndingError)
+    assert f"the server ignores guided='{guided}'" in str(refused)
+    assert forbidden in str(refused)
+
+
+@pytest.mark.parametrize("guided", GUIDED)
+def test_a_guided_reply_that_is_cut_is_no_fault_of_the_server(make, server, guided):
+    _, forbidden, options = GUIDED[guided]
+    server.always = wrong.answering(lambda _: forbidden, reason="length")
+    assert make("text", guided=guided, **options).batch(PROMPTS[:1], LABELS) == [forbidden]
 
 
 def test_an_unlisted_label_is_no_match_by_default(make):

@@ -1,0 +1,149 @@
+"""All pairs of runs of a benchmark, compared, with their ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from StaICC.benchmark_names import class_name
+from StaICC.comparing.alignment import MOST_RUNS
+from StaICC.comparing.comparison_results import MISSING_HEAD, Comparison, forest_plot
+from StaICC.comparing.overview import meaning_of_overview, overview_blocks
+from StaICC.comparing.ranking import Rank, rank_table
+from StaICC.layout import Block, Displayed, Line, shared_lines
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkComparison(Displayed):
+    """Several runs, compared by one metric of one benchmark."""
+
+    benchmark: str
+    metric: str
+    comparisons: tuple[Comparison, ...]
+    ranking: tuple[Rank, ...]
+    """The runs, the best first."""
+    left_out: tuple[str, ...]
+    """Runs and data sets that are not compared, with the reason."""
+
+    def display_blocks(self) -> list[Block]:
+        """Return the table of each pair, and the ranking."""
+        return display_comparisons([self])
+
+    def fits_overview(self) -> bool:
+        """Return whether the comparison is one overview: of three or more runs that have a mean."""
+        return len(self.ranking) > 2 and not any(pair.by_condition for pair in self.comparisons)
+
+    def plot(self) -> Any:
+        """Return a forest plot of the differences from the best run, as matplotlib axes.
+
+        Without a ranking, the plot has the differences of all compared pairs.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        if not self.ranking:
+            return forest_plot(self.comparisons)
+        best = self.ranking[0].run
+        return forest_plot([pair for pair in self.comparisons if best in (pair.first, pair.second)])
+
+
+_MEANING = (
+    "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); p "
+    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions; "
+    "detectable: if the true difference were this large, a test on such rows would be significant (level 0.05) with "
+    "probability 0.8 (-: too few rows differ to state one)"
+)
+
+_MEANING_OF_MISSING = (
+    f"{MISSING_HEAD}: queries of the first, and of the second run, that failed or whose reply has no label. The values "
+    "are those of the other queries (-: a data set has none); in intervals and p, missing queries count at their worst "
+    "for each direction"
+)
+_MEANING_OF_CONDITIONS = (
+    "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
+    "experiment have no common mean"
+)
+_MEANING_OF_INTERACTIONS = (
+    "interaction: the change of the score from one condition to the other of the first run, minus that of the second "
+    "run, with its interval over test rows; p (corrected): for all interactions and directions (Holm)"
+)
+
+
+def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
+    """Return comparisons and rankings as tables, with the meaning of their columns below.
+
+    Lines that all tables share are above the first one, once.
+
+    Args:
+        comparisons: The comparisons.
+    """
+    groups: list[list[Block]] = []
+    pairs: list[Comparison] = []
+    for comparison in comparisons:
+        if comparison.fits_overview():
+            groups.append(_overview(comparison))
+        else:
+            groups += groups_of_blocks([comparison])
+            pairs += comparison.comparisons
+    remaining, shared = shared_lines(groups)
+    blocks: list[Block] = list(shared)
+    for group in remaining:
+        blocks += [*group, Line("")]
+
+    if any(comparison.fits_overview() for comparison in comparisons):
+        blocks.append(Line(meaning_of_overview()))
+    if pairs:
+        blocks.append(Line(_MEANING))
+    if any(line.has_missing for pair in pairs for line in pair.lines):
+        blocks.append(Line(_MEANING_OF_MISSING))
+    if any(pair.by_condition for pair in pairs):
+        blocks.append(Line(_MEANING_OF_CONDITIONS))
+    if any(pair.interactions for pair in pairs):
+        blocks.append(Line(_MEANING_OF_INTERACTIONS))
+    return blocks
+
+
+def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
+    """Yield for each benchmark the blocks of each pair of runs, then those of the ranking of three or more runs."""
+    for comparison in comparisons:
+        for pair in comparison.comparisons:
+            yield pair.display_blocks()
+        if len(comparison.ranking) > 2:  # of two runs, the comparison says it all
+            yield _ranking_blocks(comparison)
+
+
+def _overview(comparison: BenchmarkComparison) -> list[Block]:
+    """Return three or more runs as one overview, with the ranking and the signature of one of them."""
+    first_pair = comparison.comparisons[0]
+    ranking = _ranking_blocks(comparison, with_reasons=False)[1:]  # the title is that of the overview
+    return [
+        *overview_blocks(comparison.comparisons, [rank.run for rank in comparison.ranking]),
+        Line(""),
+        *ranking,
+        Line(f"The signature of {first_pair.first}:", "code"),
+        Line(first_pair.signature, "code"),
+    ]
+
+
+def _ranking_blocks(comparison: BenchmarkComparison, with_reasons: bool = True) -> list[Block]:
+    """Return the table with the ranking of the runs of a benchmark, and the meaning of its columns.
+
+    The p-values of the verdicts are corrected by Holm's method. Of more than :data:`MOST_RUNS` runs, each is compared
+    with the best one only. The best run was chosen by the same data, so these p-values are corrected for all pairs
+    by Bonferroni's method. It is stricter: a run can be tied here although :func:`~StaICC.comparing.ranking.rank`, with
+    Holm's method, shows it to be worse.
+    """
+    if len(comparison.ranking) > MOST_RUNS:
+        correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
+    else:
+        correction = "Holm"
+    meaning = f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."
+    if any(rank.groups for rank in comparison.ranking):
+        meaning += " Runs share a letter if they are not shown to differ."
+    return [
+        Line(f"{class_name(comparison.benchmark)}: ranking", "title"),
+        rank_table(comparison.ranking, comparison.metric, with_reasons),
+        Line(meaning),
+    ]

@@ -1,0 +1,188 @@
+"""Three or more runs of a benchmark on one screen: what they differ in, their values by data set, each pair.
+
+Every fact is there once. The intervals and tests of each data set are in the comparison of two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from StaICC.argument_syntax import in_each_syntax
+from StaICC.benchmark_names import class_name
+from StaICC.comparing.cells import interval_cell, number_cell
+from StaICC.comparing.comparable_scores import first_score_note
+from StaICC.comparing.comparison_results import Comparison
+from StaICC.comparing.setting_differences import shown_value
+from StaICC.comparing.verdicts import Tested, Untested
+from StaICC.layout import Block, Line, TextTable
+
+
+def meaning_of_overview() -> str:
+    """Return the meaning of the columns of an overview, and where the intervals of each data set are."""
+    other_format = in_each_syntax("format_comparisons(..., 'markdown')", "--format markdown")
+    return (
+        "difference: first minus second; p: paired test, corrected for pairs of runs and directions (-: untested); "
+        "detectable: a true difference that the test finds with probability 0.8. For each data set: compare two runs, "
+        f"or {other_format}"
+    )
+
+
+def overview_blocks(pairs: Sequence[Comparison], runs: Sequence[str]) -> list[Block]:
+    """Return the title, the introduction, the values by data set, and the test of each pair.
+
+    Args:
+        pairs: The comparisons of pairs of runs, by one metric. None of them is by condition.
+        runs: The names of the runs, the best first.
+    """
+    first_pair = pairs[0]
+    direction = "higher" if first_pair.higher_is_better else "lower"
+    blocks: list[Block] = [
+        Line(f"{class_name(first_pair.benchmark)}: {len(runs)} runs", "title"),
+        Line(f"metric: {first_pair.metric} ({direction} is better)"),
+    ]
+    if first_pair.other_metrics:
+        blocks.append(Line(first_score_note(first_pair.other_metrics)))
+    blocks += [Line(text) for text in _models(pairs, runs)]
+    blocks += [Line(text) for text in _differences(pairs, runs)]
+    blocks += [Line(text) for text in _for_pairs(pairs, [_remarks(pair) for pair in pairs])]
+    values = _values_table(pairs, runs)
+    if values is not None:
+        blocks += [Line(""), values]
+    blocks += [Line(""), _pairs_table(pairs)]
+    blocks += [Line(text) for text in _for_pairs(pairs, [_conclusions(pair) for pair in pairs])]
+    return blocks
+
+
+def _models(pairs: Sequence[Comparison], runs: Sequence[str]) -> list[str]:
+    """Return the model of each run, or the one of all runs."""
+    model_of_run: dict[str, str] = {}
+    for pair in pairs:
+        model_of_run[pair.first], model_of_run[pair.second] = pair.models
+    different = set(model_of_run.values())
+    if len(different) == 1:
+        return [f"model of all: {different.pop()}"]
+    return [f"model of {run}: {model_of_run[run]}" for run in runs]
+
+
+# What the runs differ in.
+
+
+def _differences(pairs: Sequence[Comparison], runs: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each setting in which runs differ, with its values and the runs that have each of them."""
+    fields: dict[str, None] = {}
+    for pair in pairs:
+        fields.update(dict.fromkeys(difference.field for difference in pair.shown_differences()))
+    for field in fields:
+        runs_of_value: dict[str, list[str]] = {}
+        for run, value in _values_of_field(pairs, field, runs).items():
+            runs_of_value.setdefault(shown_value(value), []).append(run)
+        values = [f"{value} ({', '.join(runs_with_it)})" for value, runs_with_it in runs_of_value.items()]
+        yield f"they differ in {field}: {', '.join(values)}"
+
+
+def _values_of_field(pairs: Sequence[Comparison], field: str, runs: Sequence[str]) -> dict[str, str | None]:
+    """Return the value of a setting in each run. Two runs that do not differ in it have the same value."""
+    values: dict[str, str | None] = {}
+    equal_runs: list[tuple[str, str]] = []
+    for pair in pairs:
+        difference = pair.difference_in(field)
+        if difference is None:
+            equal_runs.append((pair.first, pair.second))
+        else:
+            values[pair.first] = difference.first
+            values[pair.second] = difference.second
+    for first, second in equal_runs:
+        if first in values:
+            values.setdefault(second, values[first])
+        elif second in values:
+            values.setdefault(first, values[second])
+    return {run: values[run] for run in runs if run in values}
+
+
+# Remarks and conclusions, which belong to a pair of runs.
+
+
+def _remarks(pair: Comparison) -> list[str]:
+    """Return what is left out of the comparison of a pair, and the notes on it."""
+    left_out = [f"left out: {reason}" for reason in pair.left_out]
+    notes = [f"note: {note}" for note in [*pair.notes, *pair.log_notes]]
+    return left_out + notes
+
+
+def _conclusions(pair: Comparison) -> list[str]:
+    """Return what the table does not say of a pair: why it is untested, the claims about a margin, the scope."""
+    texts = []
+    if isinstance(pair.overall.outcome, Untested):
+        texts.append(f"untested ({pair.overall.outcome.reason})")
+    texts += [str(claim) for claim in pair.non_inferiority]
+    texts += [str(equivalence) for equivalence in pair.equivalences]
+    texts += pair.scope
+    return texts
+
+
+def _for_pairs(pairs: Sequence[Comparison], texts_of_pairs: Iterable[Sequence[str]]) -> list[str]:
+    """Return the texts of all pairs, each once; one that some pairs have begins with their runs."""
+    pairs_of_text: dict[str, list[str]] = {}
+    for pair, texts in zip(pairs, texts_of_pairs, strict=True):
+        for text in texts:
+            pairs_of_text.setdefault(text, []).append(f"{pair.first} and {pair.second}")
+    lines = []
+    for text, pairs_with_it in pairs_of_text.items():
+        if len(pairs_with_it) == len(pairs):
+            lines.append(text)
+        else:
+            lines.append(f"{'; '.join(pairs_with_it)}: {text}")
+    return lines
+
+
+# The tables.
+
+
+def _values_table(pairs: Sequence[Comparison], runs: Sequence[str]) -> TextTable | None:
+    """Return the values of the runs by data set.
+
+    Returns:
+        The table, or ``None`` if pairs have different test rows, so that a run has several values on a data set.
+    """
+    rows_of_dataset: dict[str, int] = {}
+    values: dict[tuple[str, str], float | None] = {}
+    for pair in pairs:
+        for line in pair.lines:
+            if rows_of_dataset.setdefault(line.dataset, line.rows) != line.rows:
+                return None
+            for run, value in zip((pair.first, pair.second), line.values, strict=True):
+                if values.setdefault((line.dataset, run), value) != value:
+                    return None
+    table_rows = []
+    for dataset, row_count in rows_of_dataset.items():
+        cells = [number_cell(values.get((dataset, run)), ".4f") for run in runs]
+        table_rows.append([dataset, str(row_count), *cells])
+    return TextTable(["data set", "rows", *runs], table_rows)
+
+
+def _pairs_table(pairs: Sequence[Comparison]) -> TextTable:
+    """Return the test of each pair, by the mean over its data sets or by its only data set."""
+    rows = []
+    for pair in pairs:
+        line = pair.overall
+        rows.append(
+            [
+                pair.first,
+                pair.second,
+                _better_run(pair),
+                number_cell(line.difference, "+.4f"),
+                interval_cell(line.interval),
+                number_cell(line.holm, ".3g"),
+                number_cell(line.detectable, ".3f"),
+            ]
+        )
+    head = ["first", "second", "better", "difference", "95 % interval", "p (Holm)", "detectable"]
+    return TextTable(head, rows, range(3))
+
+
+def _better_run(pair: Comparison) -> str:
+    """Return the run that is shown to be better; "not shown" if neither is, "untested" without a test."""
+    outcome = pair.overall.outcome
+    if not isinstance(outcome, Tested):
+        return "untested"
+    return pair.better_run(pair.overall, outcome) or "not shown"

@@ -1,0 +1,407 @@
+r"""The paragraph for a paper in LaTeX, with its table: setting, scores with intervals, tests, signatures, citations.
+
+Every number is one of the saved results or of their comparison. The text needs the package ``booktabs`` and the BibTeX
+entries of the works that it cites (:func:`works_of`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from StaICC.arguments import known_name
+from StaICC.benchmark_names import class_name
+from StaICC.comparing.benchmark_comparison import BenchmarkComparison
+from StaICC.comparing.cells import without_model_digests
+from StaICC.comparing.citing import Work, find_work
+from StaICC.comparing.comparable_scores import default_metric, metrics_of
+from StaICC.comparing.comparison import compare_runs
+from StaICC.comparing.comparison_results import Comparison, DatasetComparison
+from StaICC.comparing.verdicts import Tested, Untested, p_text
+from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.results.result import Result, ResultGroup
+from StaICC.results.runs import by_benchmark
+from StaICC.results.score_records import records_of_scores
+from StaICC.safe_text import latex_cell
+
+TableRows = Literal["datasets", "means"]
+"""What a row of the table is: a data set, with a column for each run; or a run, with its mean and the baselines."""
+
+_Records = Mapping[str | None, Mapping[str, Any]]
+"""The records of one score of a run by data set; that of the mean has the key ``None``."""
+
+_MOST_PAIRS = 3
+"""With more pairs of runs than this, the paragraph has those with the best run only."""
+
+_MOST_COLUMNS = 2
+"""Runs that a table by data set has by default."""
+
+_BREAK = r"\textbar\allowbreak "
+"""The bar between two fields of a signature, behind which a line may end."""
+
+_MISSING_MARK = "$^{*}$"
+_STOPPED_MARK = r"$^{\dagger}$"
+
+
+def paper_text(
+    results: Mapping[str, Result | ResultGroup],
+    metric: str | None = None,
+    rows: TableRows | None = None,
+    more_works: Sequence[Work] = (),
+) -> str:
+    """Return a paragraph and a table for each benchmark, as LaTeX.
+
+    Args:
+        results: Results, or groups of results, by the name of their run.
+        metric: A score, such as ``"macro_F1"``; by default the main one of each benchmark.
+        rows: What a row of the table is: ``"datasets"`` or ``"means"``. By default, data sets for one or two runs, and
+            the means for more, whose columns would not fit the page.
+        more_works: Works of data sets that are not in the catalogue, such as those of LongICL.
+
+    Raises:
+        ArgumentError: The conditions of an experiment have no common mean, and no metric was given.
+        UnknownNameError: A result has no such metric, or there are no such rows.
+    """
+    if rows is not None:
+        known_name("kind of rows", rows, get_args(TableRows))
+    sections = [r"% In the preamble: \usepackage{booktabs}. BibTeX entries: python -m StaICC cite, with these results."]
+    for runs in by_benchmark(results).values():
+        section = _Section(runs, metric, more_works)
+        rows_of_section = rows or ("datasets" if len(runs) <= _MOST_COLUMNS else "means")
+        sections += [section.paragraph(), section.table(rows_of_section), section.models()]
+    return "\n\n".join(sections)
+
+
+def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
+    """Return the works to cite for a result: StaICC, its benchmark, its data sets, its method, the tests.
+
+    Data sets and methods of the user's own have no work here.
+
+    Args:
+        result: The result.
+        more_works: Works of data sets that are not in the catalogue.
+    """
+    method = result.method.split()[0].partition("(")[0]
+    names = ["StaICC", result.benchmark, *result.divided, method, "random baselines", "paired test", "Holm"]
+    return list(dict.fromkeys(_known_works(names, more_works)))
+
+
+def _known_works(names: Iterable[str], more_works: Sequence[Work]) -> Iterator[Work]:
+    for name in names:
+        try:
+            yield find_work(name, more_works)
+        except UnknownNameError:
+            continue
+
+
+class _Section:
+    """The runs of one benchmark.
+
+    Args:
+        runs: The results, by the names of their runs.
+        metric: The score; ``None`` for the main one.
+        more_works: Works of further data sets.
+    """
+
+    def __init__(self, runs: Mapping[str, Result], metric: str | None, more_works: Sequence[Work]) -> None:
+        self._runs = runs
+        self._first = next(iter(runs.values()))
+        self._more_works = more_works
+        chosen = metric or default_metric(self._first)
+        if chosen is None:
+            known = ", ".join(metrics_of(self._first))
+            raise ArgumentError(f"an experiment has no mean over its conditions: choose a metric, one of {known}")
+        self._metric = chosen
+        self._records: dict[str, _Records] = {}
+        for name, result in runs.items():
+            known_name("metric", chosen, metrics_of(result))
+            self._records[name] = _records_of_metric(result, chosen)
+        self._comparison: BenchmarkComparison | None = None
+        self._why_not_compared = ""
+        if len(runs) > 1:
+            try:
+                self._comparison = compare_runs(runs, chosen)
+            except ArgumentError as error:
+                self._why_not_compared = str(error)
+
+    # -- the paragraph
+
+    def paragraph(self) -> str:
+        """Return the paragraph (setting, scores, tests), and the signatures below it.
+
+        Names and signatures have few places where a line may end, so the lines may be loose.
+        """
+        sentences = [self._setting(), *self._scores(), *self._tests()]
+        return "\n".join(
+            [
+                r"\begin{sloppypar}",
+                *sentences,
+                r"\end{sloppypar}",
+                r"{\footnotesize\raggedright\noindent",
+                *self._signatures(),
+                r"\par}",
+            ]
+        )
+
+    def _setting(self) -> str:
+        shared = _shared_fields(list(self._runs.values()))
+        names = [self._cited(name) for name in self._datasets()]
+        sentence = f"We evaluate on {_counted(len(names), 'data set')} ({', '.join(names)})"
+        sentence += f" using the benchmark {latex_cell(class_name(self._first.benchmark))} of {self._cited('StaICC')}"
+        if self._first.benchmark != "Normal":
+            sentence += _citation(_known_works([self._first.benchmark], self._more_works))
+        if "version" in shared:
+            sentence += f" (version {latex_cell(shared['version'])})"
+        parts = []
+        if "k" in shared:
+            parts.append(f"{_counted(int(shared['k']), 'demonstration')} per prompt")
+        if "repeats" in shared:
+            parts.append(f"{_counted(int(shared['repeats']), 'prompt')} per test row")
+        if "limit" in shared:
+            parts.append(f"the first {shared['limit']} test rows of each data set")
+        if "method" in shared:
+            method = shared["method"].split("(")[0]
+            parts.append(f"the method {self._cited(method)}")
+        if parts:
+            sentence += f", with {' and '.join(parts)}"
+        return f"{sentence}."
+
+    def _datasets(self) -> list[str]:
+        """Return the data sets of all runs, each once."""
+        names: dict[str, None] = {}
+        for result in self._runs.values():
+            names.update(dict.fromkeys(result.divided))
+        return list(names)
+
+    def _cited(self, name: str) -> str:
+        """Return a name with the citation of its work, if one is known."""
+        return latex_cell(name) + _citation(_known_works([name], self._more_works))
+
+    def _scores(self) -> Iterator[str]:
+        for name, result in self._runs.items():
+            mean = self._records[name].get(None)
+            model = latex_cell(without_model_digests(result.model))
+            sentence = f"{latex_cell(name)} ({model}{self._own_settings(result)}) has {self._value_in_words(mean)}"
+            left_out = 0 if mean is None else mean["left_out"]
+            if left_out:
+                sentence += f"; {_counted(left_out, 'query', 'queries')} without a score are left out"
+            if result.stopping is not None:
+                sentence += "; the run stopped early"
+            yield f"{sentence}."
+
+    def _own_settings(self, result: Result) -> str:
+        """Return the settings of a run that the runs do not share, but for its prompts, as the end of a bracket."""
+        fields = result.signature.fields
+        shared = _shared_fields(list(self._runs.values()))
+        own = [f"{name} {value}" for name, value in fields.items() if name not in shared and name not in _DIGESTS]
+        return "".join(f", {latex_cell(text)}" for text in own)
+
+    def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
+        metric = latex_cell(self._metric.replace("_", " "))
+        if record is None or record["value"] is None:
+            return f"no mean {metric}"
+        text = f"a mean {metric} of ${record['value']:.3f}$"
+        if record["low"] is not None:
+            level = f"{100 * record['level']:g}"
+            text += rf" ({level}\,\% confidence interval ${record['low']:.3f}$ to ${record['high']:.3f}$)"
+        if record["random"] is not None:
+            text += f", where random guessing has ${record['random']:.3f}$"
+            text += f" and the majority label ${record['majority']:.3f}$"
+        return text
+
+    def _tests(self) -> Iterator[str]:
+        if self._comparison is None:
+            if self._why_not_compared:
+                yield f"The runs are not compared: {latex_cell(self._why_not_compared)}."
+            return
+        pairs = self._shown_pairs(self._comparison)
+        for pair in pairs:
+            yield _verdict_in_words(pair)
+        works = _citation(_known_works(["paired test"], ()))
+        holm = _citation(_known_works(["Holm"], ()))
+        count = len(self._comparison.comparisons)
+        sentence = f"The tests are paired over test rows{works}"
+        if count > 1:
+            sentence += f", and their p-values are corrected for {count} pairs of runs{holm}"
+        yield f"{sentence}."
+        for reason in self._comparison.left_out:
+            yield f"Not compared: {latex_cell(reason)}."
+
+    def _shown_pairs(self, comparison: BenchmarkComparison) -> Sequence[Comparison]:
+        """Return the pairs of the paragraph: all of three runs, of more those with the best run."""
+        if len(comparison.comparisons) <= _MOST_PAIRS or not comparison.ranking:
+            return comparison.comparisons
+        best = comparison.ranking[0].run
+        return [pair for pair in comparison.comparisons if best in (pair.first, pair.second)]
+
+    def _signatures(self) -> Iterator[str]:
+        for name, result in self._runs.items():
+            yield rf"Signature of {latex_cell(name)}: {_breakable(str(result.signature))}\\"
+
+    # -- the table
+
+    def table(self, rows: TableRows) -> str:
+        """Return the table in the style of ``booktabs``."""
+        if rows == "means":
+            head, lines = self._table_of_means()
+        else:
+            head, lines = self._table_of_datasets()
+        alignment = "l" + "r" * (len(head) - 1)
+        body = [rf"{' & '.join(cells)} \\" for cells in lines]
+        if rows == "datasets" and self._has_row_of_means():
+            body.insert(-1, r"\midrule")
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering\footnotesize",
+                rf"\caption{{{self._caption()}}}",
+                rf"\begin{{tabular}}{{{alignment}}}",
+                r"\toprule",
+                rf"{' & '.join(head)} \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+            ]
+        )
+
+    def _caption(self) -> str:
+        metric = latex_cell(self._metric.replace("_", " "))
+        caption = (
+            rf"{latex_cell(class_name(self._first.benchmark))}: {metric}, with 95\,\% confidence intervals in brackets."
+        )
+        records = [record for of_run in self._records.values() for record in of_run.values()]
+        if any(record["random"] is not None for record in records):
+            caption += " Random: expected accuracy of guessing; majority: always the most frequent label."
+        if any(record["left_out"] for record in records):
+            caption += f" {_MISSING_MARK}: some queries have no score and are left out."
+        if any(record["stopped_early"] for record in records):
+            caption += f" {_STOPPED_MARK}: the run stopped early."
+        return caption
+
+    def _table_of_means(self) -> tuple[list[str], list[list[str]]]:
+        lines = []
+        for name in self._runs:
+            mean = self._records[name].get(None)
+            lines.append([latex_cell(name), _value_cell(mean), _baseline(mean, "random"), _baseline(mean, "majority")])
+        return ["", latex_cell(self._metric.replace("_", " ")), "random", "majority"], lines
+
+    def _has_row_of_means(self) -> bool:
+        """Return whether the means are about the same data sets, several of them."""
+        names = self._datasets()
+        return len(names) > 1 and all(list(result.divided) == names for result in self._runs.values())
+
+    def _table_of_datasets(self) -> tuple[list[str], list[list[str]]]:
+        names: list[str | None] = [*self._datasets()]
+        if self._has_row_of_means():
+            names.append(None)
+        lines = []
+        for dataset in names:
+            records = [of_run.get(dataset) for of_run in self._records.values()]
+            title = "mean" if dataset is None else latex_cell(dataset)
+            values = [_value_cell(record) for record in records]
+            lines.append([title, _shared_baseline(records, "random"), _shared_baseline(records, "majority"), *values])
+        return ["data set", "random", "majority", *[latex_cell(name) for name in self._runs]], lines
+
+    def models(self) -> str:
+        """Return comments with the digest of each model, which the text leaves out."""
+        return "\n".join(f"% {latex_cell(name)}: {latex_cell(run.model)}" for name, run in self._runs.items())
+
+
+_DIGESTS = ("prompts", "data")
+"""Fields of a signature that are digests: the signature has them."""
+
+
+def _records_of_metric(result: Result, metric: str) -> _Records:
+    """Return the records of a score by data set. Data sets have a slope under a longer key than the mean."""
+    records: dict[str | None, Mapping[str, Any]] = {}
+    for record in records_of_scores(result):
+        if record["metric"] in (metric, f"sensitivity.{metric}"):
+            records[record["dataset"]] = record
+    return records
+
+
+def _shared_fields(results: Sequence[Result]) -> dict[str, str]:
+    """Return the fields of the signatures that all results have with the same value."""
+    first, *others = [result.signature.fields for result in results]
+    shared = {}
+    for name, value in first.items():
+        if value is not None and all(fields.get(name) == value for fields in others):
+            shared[name] = value
+    return shared
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def _citation(works: Iterable[Work]) -> str:
+    r"""Return the command ``\cite`` with the keys of works, after a blank; empty without works."""
+    keys: list[str] = []
+    for work in works:
+        keys += re.findall(r"^@\w+\{([^,\s]+),", work.bibtex, flags=re.MULTILINE)
+    if not keys:
+        return ""
+    return rf"~\cite{{{','.join(keys)}}}"
+
+
+def _verdict_in_words(pair: Comparison) -> str:
+    """Return the sentence about two runs, from the test of their means."""
+    line = pair.overall
+    first = latex_cell(pair.first)
+    second = latex_cell(pair.second)
+    if isinstance(line.outcome, Untested):
+        return f"{first} and {second} are not tested: {latex_cell(line.outcome.reason)}."
+    facts = _facts_of_test(line, line.outcome)
+    better = pair.better_run(line, line.outcome)
+    if better is None:
+        return f"Neither {first} nor {second} is shown to be better ({facts})."
+    worse = second if better == pair.first else first
+    return f"{latex_cell(better)} is better than {worse} ({facts})."
+
+
+def _facts_of_test(line: DatasetComparison, outcome: Tested) -> str:
+    """Return the difference with its interval, and the p-value."""
+    facts = []
+    if line.difference is not None:
+        facts.append(f"difference ${line.difference:+.3f}$")
+    if line.interval is not None:
+        facts.append(rf"95\,\% interval ${line.interval.low:+.3f}$ to ${line.interval.high:+.3f}$")
+    facts.append(f"${p_text(outcome.corrected_p_value)}$")
+    return ", ".join(facts)
+
+
+def _breakable(signature: str) -> str:
+    """Return a signature in typewriter letters that may be broken between its fields."""
+    fields = [latex_cell(field) for field in signature.split("|")]
+    return rf"\texttt{{{_BREAK.join(fields)}}}"
+
+
+def _value_cell(record: Mapping[str, Any] | None) -> str:
+    """Return a score with its interval and its marks as a cell; two dashes without a value."""
+    if record is None or record["value"] is None:
+        return "--"
+    cell = f"${record['value']:.3f}$"
+    if record["low"] is not None:
+        cell += f" [${record['low']:.3f}$, ${record['high']:.3f}$]"
+    if record["left_out"]:
+        cell += _MISSING_MARK
+    if record["stopped_early"]:
+        cell += _STOPPED_MARK
+    return cell
+
+
+def _baseline(record: Mapping[str, Any] | None, name: str) -> str:
+    if record is None or record[name] is None:
+        return "--"
+    return f"${record[name]:.3f}$"
+
+
+def _shared_baseline(records: Sequence[Mapping[str, Any] | None], name: str) -> str:
+    """Return a baseline that all runs have; two dashes if they differ, as those of other test rows do."""
+    cells = {_baseline(record, name) for record in records if record is not None}
+    if len(cells) == 1:
+        return cells.pop()
+    return "--"

@@ -1,0 +1,77 @@
+"""Confusion matrices as tables, whose cells select queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from StaICC.report.figures.confusion_plot import confusion_counts, confusion_note
+from StaICC.report.html import Markup, element, join
+from StaICC.report.label_names import labels_of
+from StaICC.report.runs_by_name import ResultsByRun
+from StaICC.report.tables import table
+from StaICC.safe_text import json_escaped, valid_unicode
+
+_MOST_LABELS = 12
+"""Of larger label spaces, only the most frequent confusions are listed."""
+_MOST_CONFUSIONS = 20
+"""How many of them."""
+
+
+def confusion_tables(run: str, results: ResultsByRun) -> str:
+    """Return a confusion matrix for each data set; of a large label space, its most frequent confusions.
+
+    Args:
+        run: Name of the run.
+        results: Its result of a benchmark.
+    """
+    (result,) = results.values()
+    tables: list[str] = []
+    for dataset, details in result.details.items():
+        counts = confusion_counts(details)
+        if not counts:
+            continue
+        labels = labels_of(details)
+        cells = _cells(counts, place=[valid_unicode(run), result.benchmark, dataset])
+        if len(labels) > _MOST_LABELS:
+            head = ["true label", "predicted label", "queries"]
+            rows = _most_frequent_confusions(counts, labels, cells)
+            tables.append(table(f"{dataset}, {run}: confusions", head, rows, words=(1,), classes="sortable heat"))
+        else:
+            rows = [[label, *row] for label, row in zip(labels, cells, strict=True)]
+            tables.append(table(f"{dataset}, {run}", ["true \\ predicted", *labels], rows, classes="heat"))
+    colours = "Rows are true labels. Blue is correct, orange is wrong."
+    return join([element("p", colours + confusion_note(result), class_="soft"), *tables])
+
+
+def _cells(counts: Sequence[Sequence[int]], place: Sequence[str]) -> list[list[Markup]]:
+    """Return the cells of a matrix, each shaded by its share of the queries of the true label.
+
+    Args:
+        counts: The number of queries by true label and predicted label.
+        place: The run, the benchmark and the data set. With both labels, they are for the script of the queries.
+    """
+    cells = []
+    for truth, counts_of_truth in enumerate(counts):
+        total = sum(counts_of_truth) or 1
+        row = []
+        for label, queries in enumerate(counts_of_truth):
+            colour = "h" if truth == label else "e"
+            shade = round(10 * queries / total)
+            selected = json_escaped(json.dumps([*place, truth, label]), only_ascii=True)
+            row.append(element("td", str(queries), class_=f"{colour}{shade}", data_queries=selected))
+        cells.append(row)
+    return cells
+
+
+def _most_frequent_confusions(
+    counts: Sequence[Sequence[int]], labels: Sequence[str], cells: Sequence[Sequence[Markup]]
+) -> list[list[str]]:
+    """Return rows of true label, predicted label and queries, the most frequent first."""
+    confusions = []
+    for truth, counts_of_truth in enumerate(counts):
+        for label, queries in enumerate(counts_of_truth):
+            if queries and truth != label:
+                confusions.append((queries, truth, label))
+    confusions.sort(key=lambda confusion: (-confusion[0], confusion[1], confusion[2]))
+    return [[labels[truth], labels[label], cells[truth][label]] for _, truth, label in confusions[:_MOST_CONFUSIONS]]

@@ -1,0 +1,1 @@
+"""The figures of results, one file for each figure."""

@@ -1,0 +1,128 @@
+"""The headline scores of comparable runs, with the verdict about each run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from StaICC.comparing.comparable_scores import metrics_of
+from StaICC.comparing.ranking import Rank, standings
+from StaICC.comparing.verdicts import Best, Untested
+from StaICC.metrics.scores import COLUMNS, HEADLINE, Column, score_record
+from StaICC.report.chart_scores import ChartScore, Scores, mean_key, scores_of
+from StaICC.report.comparable_groups import Group, each_result
+from StaICC.report.runs_by_name import ResultsByRun
+from StaICC.results.experiment_table import is_experiment
+
+
+class Headline(NamedTuple):
+    """A headline score of comparable runs."""
+
+    column: Column
+    better: bool | None
+    """Whether larger values are better; ``None`` if that is not known."""
+    scores: dict[str, ChartScore]
+    """The means by run; without the runs that lack the benchmark."""
+    places: dict[str, Rank]
+    """Of the runs that have a value, or one with missing queries at their worst; the best first."""
+
+    def sorted_by(self, run: str) -> float:
+        """Return the value of a run with missing queries at their worst; larger is better."""
+        value = self.places[run].sorted_by
+        if value is None:
+            return -math.inf
+        if self.better is False:
+            return -value
+        return value
+
+    def score(self, run: str) -> ChartScore:
+        """Return the mean of a run; without a value if the run lacks the benchmark."""
+        return self.scores.get(run, ChartScore())
+
+
+def headlines_of(group: Group) -> Iterator[Headline]:
+    """Yield the headline scores of comparable runs; those without a mean in any run are left out.
+
+    The first one has the tests of all pairs of runs, which intervals of ranks need.
+    """
+    columns = _columns(group)
+    scores_by_result: dict[tuple[str, str], Scores] = {}
+    for run, benchmark, result in each_result(group):
+        scores_by_result[benchmark, run] = scores_of(result)
+    is_first = True
+    for column in columns:
+        runs = group[column.benchmark]
+        if not any(column.key in result.averaged for result in runs.values()):
+            continue
+        scores = {}
+        for run in runs:
+            key = mean_key(column.benchmark, column.key)
+            scores[run] = scores_by_result[column.benchmark, run].get((None, key), ChartScore())
+        better = _common_direction(column, runs)
+        places = _places_without_tests(scores)
+        if better is not None:
+            conditions = _conditions_shown(column.benchmark, runs, columns)
+            places |= standings(runs, column.key, better, all_pairs=is_first, conditions=conditions)
+        is_first = False
+        yield _best_first(Headline(column, better, scores, places))
+
+
+def _columns(group: Group) -> list[Column]:
+    """Return the headline scores: those of the library, the scores of other benchmarks, conditions of experiments."""
+    columns = [column for column in COLUMNS if column.benchmark in group]
+    for benchmark, runs in group.items():
+        result = next(iter(runs.values()))
+        if is_experiment(result):
+            conditions: dict[str, None] = {}
+            for result_of_run in runs.values():
+                conditions |= dict.fromkeys(metrics_of(result_of_run))
+            keys = list(conditions)
+            columns = [column for column in columns if column.benchmark != benchmark]
+        else:
+            keys = [key for key in metrics_of(result) if key in result.higher_is_better]
+            if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
+                keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
+        columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
+    return columns
+
+
+def _common_direction(column: Column, runs: ResultsByRun) -> bool | None:
+    """Return whether larger values are better; ``None`` if that is not known, or not the same in all runs."""
+    directions = set()
+    for result in runs.values():
+        directions.add(score_record(column.benchmark, column.key, result.higher_is_better).higher_is_better)
+    if len(directions) == 1:
+        return directions.pop()
+    return None
+
+
+def _places_without_tests(scores: Mapping[str, ChartScore]) -> dict[str, Rank]:
+    """Return a rank without a test for each run that has a value."""
+    unknown = Untested("it is not recorded which values are better")
+    places = {}
+    for run, score in scores.items():
+        if score.value is not None:
+            places[run] = Rank(run, score.value, groups="", verdict=unknown)
+    return places
+
+
+def _conditions_shown(benchmark: str, runs: ResultsByRun, columns: Sequence[Column]) -> int:
+    """Return the number of conditions of an experiment, each of which has a verdict; 1 for other benchmarks."""
+    if not is_experiment(next(iter(runs.values()))):
+        return 1
+    return sum(column.benchmark == benchmark for column in columns)
+
+
+def _best_first(headline: Headline) -> Headline:
+    """Return a headline score with its runs in the order of their values; those with the verdict "best" come first."""
+    by_value = sorted(headline.places, key=headline.sorted_by, reverse=True)
+    order = sorted(by_value, key=lambda run: not isinstance(headline.places[run].verdict, Best))
+    return headline._replace(places={run: headline.places[run] for run in order})
+
+
+def direction_words(better: bool | None) -> str:
+    """Return which values are better, in words; empty if that is not known."""
+    if better is None:
+        return ""
+    return "higher is better" if better else "lower is better"

@@ -1,0 +1,212 @@
+"""The leaderboard: comparable runs as rows, the headline scores as columns.
+
+A setting that varies is a column, which sorts; what all runs share is stated once. The best run of a score is compared
+with every other one by the paired test of :mod:`StaICC.comparing.comparison`, so that each run has a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from StaICC import benchmark_names
+from StaICC.comparing.alignment import MOST_RUNS
+from StaICC.comparing.ranking import Rank
+from StaICC.comparing.verdicts import Best, Tied, Untested, describe
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
+from StaICC.metrics.scores import COLUMNS
+from StaICC.report.chart_scores import ChartScore
+from StaICC.report.comparable_groups import Group, each_result, group_title, run_names
+from StaICC.report.headlines import Headline, direction_words
+from StaICC.report.html import Markup, Missing, breakable, element, fold, items, join
+from StaICC.report.latex_tables import MANY_RUNS_NOTE
+from StaICC.report.overview import overview_figure
+from StaICC.report.run_settings import run_settings
+from StaICC.report.summary_sentence import summary_sentence
+from StaICC.report.tables import table
+from StaICC.results.above_chance import LEVEL, above_chance
+from StaICC.results.interval_scope import all_scope_notes
+from StaICC.results.left_out import LEFT_OUT_NOTE
+
+
+def leaderboard(group: Group, headlines: Sequence[Headline]) -> Markup:
+    """Return who leads, a forest plot and the leaderboard of comparable runs, the best in the first score first.
+
+    Args:
+        group: Comparable results.
+        headlines: Their headline scores.
+    """
+    names = run_names(group)
+    if headlines:
+        names = list(dict.fromkeys([*headlines[0].places, *names]))
+    parts: list[str] = []
+    if headlines:
+        parts += [summary_sentence(headlines, group), overview_figure(headlines, names)]
+    parts.append(_table(headlines, names, group))
+    parts.append(_explanation(headlines, names, group))
+    return join(parts)
+
+
+def _table(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> Markup:
+    """Return the table of the leaderboard: the runs, what differs between them, and the scores that a run has.
+
+    Args:
+        headlines: The headline scores.
+        names: The runs, the best first.
+        group: Comparable results.
+    """
+    settings = run_settings(names, group)
+    shown = [headline for headline in headlines if headline.places]
+    heads = [_score_head(headline) for headline in shown]
+    # The first score is next to the name: it is seen on a phone, too.
+    head = ["run", *heads[:1], *settings.differing, *heads[1:]]
+    rows = []
+    for name in names:
+        scores = []
+        for headline in shown:
+            is_first = headline is headlines[0]
+            scores.append(_cell(headline, name, group, shows_ranks=is_first and _has_ranks(headline)))
+        values = [value_by_run[name] for value_by_run in settings.differing.values()]
+        rows.append([_run_cell(name, group), *scores[:1], *values, *scores[1:]])
+    first_setting = len(heads[:1]) + 1
+    text_columns = range(first_setting, first_setting + len(settings.differing))
+    caption = f"Leaderboard: {group_title(group)}"
+    board = table(caption, head, rows, words=text_columns, classes="sortable board")
+    if not settings.shared:
+        return board
+    shared = ", ".join(f"{setting} {value}" for setting, value in settings.shared.items())
+    return join([element("p", f"All runs: {shared}." if len(names) > 1 else f"{shared}.", class_="soft"), board])
+
+
+def _score_head(headline: Headline) -> Markup:
+    """Return the column head of a score: its title, and which values are better."""
+    words = element("small", direction_words(headline.better))
+    return join([headline.column.title, " ", words])
+
+
+def _run_cell(name: str, group: Group) -> Markup:
+    """Return the name of a run, with a mark if queries failed."""
+    results = [runs[name] for runs in group.values() if name in runs]
+    failed = sum(details.failed for result in results for details in result.details.values())
+    if not failed:
+        return element("bdi", breakable(name))
+    return join(
+        [element("bdi", breakable(name)), element("small", f"PARTIAL: {failed} queries failed", class_="partial")]
+    )
+
+
+def _has_ranks(headline: Headline) -> bool:
+    """Return whether intervals of ranks are shown: of three runs or more, if they are known."""
+    return len(headline.places) > 2 and any(place.ranks is not None for place in headline.places.values())
+
+
+def _has_verdicts(headline: Headline) -> bool:
+    """Return whether runs are compared by a score."""
+    return len(headline.scores) > 1 and headline.better is not None
+
+
+def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str:
+    """Return the cell of a run: its score, the verdict, the interval, the interval of ranks, and the baselines.
+
+    Args:
+        headline: The score.
+        name: The run.
+        group: Comparable results.
+        shows_ranks: Whether intervals of ranks are shown.
+    """
+    column = headline.column
+    place = headline.places.get(name)
+    if place is None:
+        if name not in headline.scores:
+            return Missing(f"{column.benchmark} was not run")
+        return Missing(f"{column.title}: {headline.scores[name].reason}")
+
+    score = headline.score(name)
+    parts = _score_parts(score, place)
+    if _has_verdicts(headline):
+        case = place.verdict.case
+        parts += [" ", element("span", case, class_=case, title=describe(place.verdict))]
+    if score.interval is not None:
+        parts.append(element("small", score.interval_cell))
+    if shows_ranks and place.ranks is not None:
+        parts.append(element("small", f"rank {place.interval_cell}", class_="rank"))
+    if column == COLUMNS[0]:
+        verdicts = above_chance(group[column.benchmark][name])
+        if verdicts is not None:
+            parts.append(element("small", verdicts.short, class_="chance", title=verdicts.headline))
+    return join(parts)
+
+
+def _score_parts(score: ChartScore, place: Rank) -> list[str]:
+    """Return the value of a run as parts of a cell; without one, the value with missing queries at their worst."""
+    value = score.cell
+    if isinstance(value, Missing):
+        value = element("span", value, title=value.reason)
+    if isinstance(place.verdict, Best | Tied):
+        value = element("strong", value)
+    parts = [value]
+    if score.value is None and place.at_worst is not None:
+        parts.append(element("small", f"{score.left_out} left out, at worst {place.at_worst:.4f}"))
+    return parts
+
+
+def _explanation(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> str:
+    """Return how to read the table, with notes about single runs; empty without a need."""
+    sentences = _sentences(headlines, names, group)
+    notes = [note for headline in headlines for note in _notes(headline, names)]
+    notes += all_scope_notes(result for _, _, result in each_result(group))
+    if not sentences and not notes:
+        return ""
+    return fold("How to read the table", element("p", " ".join(sentences)), items(notes))
+
+
+def _notes(headline: Headline, names: Sequence[str]) -> list[str]:
+    """Return notes about runs without a value, and about runs that are not tested, with the reasons."""
+    without_value: dict[str, list[str]] = {}
+    untested: dict[str, list[str]] = {}
+    for name in names:
+        if name not in headline.places:
+            continue
+        score = headline.score(name)
+        if score.value is None:
+            without_value.setdefault(score.reason, []).append(name)
+        verdict = headline.places[name].verdict
+        if _has_verdicts(headline) and isinstance(verdict, Untested):
+            untested.setdefault(verdict.reason, []).append(name)
+    title = headline.column.title
+    notes = [f"{title}: {', '.join(runs)}: {reason}." for reason, runs in without_value.items()]
+    notes += [f"{title}: untested: {', '.join(runs)} ({reason})." for reason, runs in untested.items()]
+    return notes
+
+
+def _sentences(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> list[str]:
+    """Return the sentences that explain what is in the table."""
+    shown_scores = [
+        headline.scores[name] for headline in headlines for name in headline.places if name in headline.scores
+    ]
+    levels = {f"{100 * score.interval.level:g} %" for score in shown_scores if score.interval is not None}
+    sentences = []
+    if len(names) > 1:
+        sentences.append(
+            "Best: the best value of a column. Worse: shown to be worse by the paired test over test rows (that of the "
+            f"compare command, Holm's correction for the pairs of runs, level {SIGNIFICANCE_LEVEL:g}; of an "
+            "experiment, also Bonferroni's for its conditions). Tied: not shown. Untested: there is no valid test."
+        )
+    if len(names) > MOST_RUNS:
+        sentences.append(_sentence_of(MANY_RUNS_NOTE))
+    if any(score.left_out for headline in headlines for score in headline.scores.values()):
+        sentences.append(_sentence_of(LEFT_OUT_NOTE))
+    if headlines and _has_ranks(headlines[0]):
+        sentences.append("Rank: all intervals of ranks together contain the true ranks with probability 0.95.")
+    if levels:
+        sentences.append(f"Below each score is its {' or '.join(sorted(levels))} interval.")
+    if benchmark_names.NORMAL in group:
+        sentences.append(
+            "Baselines: uniform guessing, always the majority label, a copy of the last demonstration's label; one is "
+            f"beaten if the p-value of its test is at most {LEVEL:g}."
+        )
+    return sentences
+
+
+def _sentence_of(note: str) -> str:
+    """Return a note as a sentence: with a capital letter and a full stop."""
+    return f"{note[0].upper()}{note[1:]}."

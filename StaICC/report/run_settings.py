@@ -1,0 +1,79 @@
+"""The settings of comparable runs: those that vary, those that all share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from StaICC.report.comparable_groups import Group
+from StaICC.results.comparable import SHARED_FIELDS
+from StaICC.results.result import Result
+
+_HIDDEN_FIELDS = {*SHARED_FIELDS, "benchmark", "prompts", "method", "failed", "version"}
+"""Fields of a signature that are no settings of a run, or are shown elsewhere."""
+_UNSET = "default"
+"""The value of a setting that a signature does not have."""
+
+
+class RunSettings(NamedTuple):
+    """What distinguishes the runs of a group, and what they share."""
+
+    differing: dict[str, dict[str, str]]
+    """The value of each run, by setting. A setting whose values are the names of the runs is left out."""
+    shared: dict[str, str]
+    """The value that all runs have, by setting; without settings that no run has."""
+
+
+def run_settings(names: Sequence[str], group: Group) -> RunSettings:
+    """Return model, method, settings and date of comparable runs.
+
+    Args:
+        names: The names of the runs.
+        group: Their results.
+    """
+    values: dict[str, dict[str, str]] = {"model": {}, "method": {}}
+    for setting in _setting_names(group):
+        values[setting] = {}
+    values["date"] = {}
+    for name in names:
+        results = [runs[name] for runs in group.values() if name in runs]
+        for setting, value_by_run in values.items():
+            value_by_run[name] = _value_of(setting, results)
+
+    differing = {}
+    shared = {}
+    for setting, value_by_run in values.items():
+        distinct = set(value_by_run.values())
+        if len(distinct) > 1:
+            if any(value != name for name, value in value_by_run.items()):
+                differing[setting] = value_by_run
+        elif distinct != {_UNSET}:
+            shared[setting] = value_by_run[names[0]]
+    return RunSettings(differing, shared)
+
+
+def _setting_names(group: Group) -> list[str]:
+    """Return the names of all settings that are in a signature, each once."""
+    names: dict[str, None] = {}
+    for runs in group.values():
+        for result in runs.values():
+            names |= dict.fromkeys(result.signature.fields)
+    return [name for name in names if name not in _HIDDEN_FIELDS]
+
+
+def _value_of(setting: str, results: Sequence[Result]) -> str:
+    """Return the value of a setting of a run; several if its benchmarks have different ones.
+
+    Args:
+        setting: ``"model"``, ``"method"``, ``"date"``, or a field of the signature.
+        results: The results of the run.
+    """
+    if setting == "model":
+        return results[0].model
+    if setting == "method":
+        return results[0].method or _UNSET
+    if setting == "date":
+        dates = [predictor.started[:10] for result in results for predictor in result.provenance.predictors]
+        return max(dates, default="") or "not recorded"
+    values = dict.fromkeys(str(result.signature.fields.get(setting) or _UNSET) for result in results)
+    return "/".join(values)

@@ -1,0 +1,143 @@
+"""The sections of a page: the leaderboards, then one section for each question about the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from StaICC import benchmark_names
+from StaICC.report.changes import changes
+from StaICC.report.comparable_groups import Group, comparable_groups, group_title, run_names
+from StaICC.report.confusion_tables import confusion_tables
+from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
+from StaICC.report.figures.bias_plot import bias_distributions
+from StaICC.report.figures.experiment_plot import experiment_chart
+from StaICC.report.figures.model_size_plot import model_size_chart
+from StaICC.report.figures.noise_plot import noise_lines
+from StaICC.report.figures.reliability_plot import reliability_diagrams
+from StaICC.report.figures.rounds_plot import rounds_chart
+from StaICC.report.figures.shots_plot import shots_chart
+from StaICC.report.figures.variance_plot import variance_chart
+from StaICC.report.headlines import headlines_of
+from StaICC.report.heat_maps import heat_map
+from StaICC.report.html import element, fold, join
+from StaICC.report.leaderboard_table import leaderboard
+from StaICC.report.parts import ReportPart, Section, drawn, figure_part, run_part
+from StaICC.report.published_part import published_part
+from StaICC.report.runs_by_name import ResultsByRun
+from StaICC.report.tables import printed
+
+_FEW_RUNS = 6
+"""Of more runs, all parts behind the leaderboard are folded at first."""
+_CHANGES = "What changed between two runs?"
+_BIAS = (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS, benchmark_names.POSTERIOR_BIAS)
+
+
+def _reliability_of_run(run: str, results: ResultsByRun) -> str:
+    """Return the reliability diagrams of a run by data set."""
+    return drawn(reliability_diagrams, results[benchmark_names.NORMAL], run)
+
+
+def _bias_of_run(run: str, results: ResultsByRun) -> str:
+    """Return the mean predictions of a run."""
+    return drawn(bias_distributions, results, run)
+
+
+def _scores_of_run(run: str, results: ResultsByRun) -> str:
+    """Return what the results of a run print."""
+    shown = []
+    for benchmark, result in results.items():
+        shown.append(printed(result.display_blocks(), f"{benchmark}: all scores of {run}"))
+    return join(shown)
+
+
+def _all_scores(group: Group) -> str:
+    """Return what all results print, folded by run."""
+    return run_part(list(group), _scores_of_run)(group)
+
+
+_SECTIONS: Mapping[str, Mapping[str, ReportPart]] = {
+    "How accurate?": {
+        "Accuracy by data set": heat_map(benchmark_names.NORMAL),
+        "Number of demonstrations": figure_part(benchmark_names.NORMAL, shots_chart, optional=True),
+        "Accuracy with intervals and baselines": figure_part(benchmark_names.NORMAL, accuracy_by_dataset),
+        "Confusion matrices": run_part([benchmark_names.NORMAL], confusion_tables),
+        "Experiments of LongICL": figure_part(benchmark_names.LONG_ICL, experiment_chart, optional=True),
+        "HELMET by length": figure_part(benchmark_names.HELMET, experiment_chart, optional=True),
+        "LongICL by data set": heat_map(benchmark_names.LONG_ICL),
+        "LongICL by rounds": figure_part(benchmark_names.LONG_ICL, rounds_chart, optional=True),
+    },
+    "How calibrated?": {
+        "Reliability": figure_part(benchmark_names.NORMAL, reliability_diagrams),
+        "Calibration error by data set": heat_map(benchmark_names.NORMAL, "expected_calibration_error_1"),
+        "Reliability by data set": run_part([benchmark_names.NORMAL], _reliability_of_run),
+    },
+    "How biased?": {
+        "Contextual bias by data set": heat_map(benchmark_names.CONTEXTUAL_BIAS),
+        "Domain bias by data set": heat_map(benchmark_names.DOMAIN_BIAS),
+        "Posterior bias by data set": heat_map(benchmark_names.POSTERIOR_BIAS),
+        "Preferred labels": run_part(_BIAS, _bias_of_run),
+    },
+    "How robust?": {
+        "Slope against label noise (GLER) by data set": heat_map(benchmark_names.GLER),
+        "Accuracy against label noise": figure_part(benchmark_names.GLER, noise_lines),
+        "Accuracy over demonstrations and templates": figure_part(benchmark_names.GENERALISATION, variance_chart),
+        "Consistency over templates by data set": heat_map(benchmark_names.TEMPLATE_SENSITIVITY),
+        "Consistency over demonstrations by data set": heat_map(benchmark_names.DEMONSTRATION_SENSITIVITY),
+    },
+    _CHANGES: {},  # needs the leading runs
+    "Published figures": {
+        "Among the published models": figure_part(benchmark_names.NORMAL, model_size_chart, optional=True),
+        "": published_part,
+    },
+    "All scores": {"": _all_scores},
+}
+"""The parts of each section by their titles, under which they are folded; a part without a title is not."""
+
+
+def sections(benchmarks: Group) -> Iterator[Section]:
+    """Yield the sections of the benchmarks; results that are not comparable are in separate tables and figures.
+
+    Args:
+        benchmarks: All results.
+    """
+    groups = comparable_groups(benchmarks)
+    headlines_by_group = [list(headlines_of(group)) for group in groups]
+    boards = [leaderboard(group, headlines) for group, headlines in zip(groups, headlines_by_group, strict=True)]
+    if len(groups) > 1:
+        text = (
+            "These runs are not comparable with each other: data sets, limit, metrics or options differ. Each group "
+            "has a leaderboard of its own."
+        )
+        boards.insert(0, element("p", text, class_="soft"))
+    yield Section("leaderboard", "Leaderboard", join(boards))
+    for title, parts in _SECTIONS.items():
+        shown: list[str] = []
+        for group, headlines in zip(groups, headlines_by_group, strict=True):
+            shown_of_group = _parts_of_group(parts, group)
+            if title == _CHANGES:
+                changed = changes(group, headlines)
+                shown_of_group = [changed] if changed else []
+            if shown_of_group and len(groups) > 1:
+                shown.append(element("h3", group_title(group)))
+            shown += shown_of_group
+        if shown:
+            yield Section(_key(title), title, join(shown))
+
+
+def _parts_of_group(parts: Mapping[str, ReportPart], group: Group) -> list[str]:
+    """Return the parts of a section about comparable results; of a few runs, the first part is open."""
+    shown: list[str] = []
+    for title, make in parts.items():
+        content = make(group)
+        if not content:
+            continue
+        if title:
+            is_open = not shown and len(run_names(group)) <= _FEW_RUNS
+            content = fold(title, content, opened=is_open)
+        shown.append(content)
+    return shown
+
+
+def _key(title: str) -> str:
+    """Return the address of a section: the second word of its title."""
+    return title.split()[1].strip("?")

@@ -1,0 +1,124 @@
+"""The score of each query with what it shares with other queries, for mixed models or item-response models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from StaICC import benchmark_names
+from StaICC.results.details import DatasetDetails
+from StaICC.results.protocol import ResultLike, ResultsLike
+from StaICC.results.query_records import QueryRecord, records_of_queries
+
+_DRAW, _TEMPLATE = "draw", "template"
+_SHARED_LISTS = "nested-shared"
+"""The sampler with which all test rows of a repeat share a list of demonstrations."""
+
+_KNOWN_BENCHMARKS = (
+    benchmark_names.NORMAL,
+    benchmark_names.GLER,
+    benchmark_names.TEMPLATE_SENSITIVITY,
+    benchmark_names.DEMONSTRATION_SENSITIVITY,
+    benchmark_names.GENERALISATION,
+)
+"""The benchmarks of which it is known which queries share a list of demonstrations."""
+
+
+def row_scores(results: ResultsLike) -> Iterator[dict[str, Any]]:
+    """Yield the scores of each query of a result, in a table that mixed models read: one query in each row.
+
+    Args:
+        results: A result, or a group of results.
+
+    Yields:
+        The columns ``benchmark``, ``model``, ``method``, ``dataset``, ``condition``; ``row`` (the test row: an item),
+        ``cluster`` and ``label`` of the row; ``demonstrations``, which is equal for queries of a data set with the same
+        list of demonstrations (``None`` if it is not known which share one); ``template``; ``repeat``; ``accuracy``
+        (0 or 1) and ``likelihood`` (the probability of the true label). A score is ``None`` for a query without one.
+        Then the columns of subgroups of the result, if it has any.
+
+    Example:
+        >>> from StaICC import Normal
+        >>> result = Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: [0.5, 0.3, 0.2])
+        >>> first = next(row_scores(result))
+        >>> first["row"], first["label"], first["demonstrations"], first["accuracy"], first["likelihood"]
+        (0, 'weather', 'row0-repeat0', 0, 0.2)
+    """
+    for result in results.results():
+        subgroup_names: dict[str, None] = {}
+        for details in result.details.values():
+            subgroup_names.update(dict.fromkeys(details.subgroups or {}))
+        for query in records_of_queries(result, {}):
+            yield _scores_of_query(result, query, list(subgroup_names))
+
+
+def _scores_of_query(result: ResultLike, query: QueryRecord, subgroup_names: list[str]) -> dict[str, Any]:
+    """Return the scores of a query with what it shares with others.
+
+    Args:
+        result: The result.
+        query: The query.
+        subgroup_names: The columns of subgroups of all data sets of the result.
+    """
+    details = result.details[query.dataset]
+    likelihood = None
+    if query.probabilities is not None:
+        likelihood = query.probabilities[query.ground_truth]
+    scores = {
+        "benchmark": query.benchmark,
+        "model": query.model,
+        "method": query.method,
+        "dataset": query.dataset,
+        "condition": query.condition,
+        "row": query.row,
+        "cluster": None if details.clusters is None else details.clusters[query.row],
+        "label": query.ground_truth_label,
+        "demonstrations": _list_of_demonstrations(result, query),
+        "template": _factors_of_condition(result, query.condition).get(_TEMPLATE),
+        "repeat": query.repeat,
+        "accuracy": None if query.correct is None else int(query.correct),
+        "likelihood": likelihood,
+    }
+    for name in subgroup_names:
+        scores[f"subgroup {name}"] = _subgroup_of(details, name, query.row)
+    return scores
+
+
+def _subgroup_of(details: DatasetDetails, name: str, row: int) -> str | None:
+    """Return the subgroup of a test row in a column; ``None`` if the data set has no such column."""
+    groups = (details.subgroups or {}).get(name)
+    if groups is None:
+        return None
+    return groups[row]
+
+
+def _factors_of_condition(result: ResultLike, condition: str) -> dict[str, str]:
+    """Return the draw and the template of a condition of Generalisation, such as ``draw1-template2``; else nothing."""
+    if result.benchmark != benchmark_names.GENERALISATION:
+        return {}
+    draw, _, template = condition.partition("-")
+    return {_DRAW: draw, _TEMPLATE: template}
+
+
+def _list_of_demonstrations(result: ResultLike, query: QueryRecord) -> str | None:
+    """Return a name of the demonstrations of a query: queries of a data set with one name have the same texts.
+
+    Which queries share a list depends on benchmark and sampler. A method may choose other demonstrations, lists that
+    were set by hand may be shared in any way, and so may those of a benchmark of the user's own: then it is not known.
+    """
+    fields = result.signature.fields
+    sampler = fields.get("demonstrations") or "default"
+    is_known = result.benchmark in _KNOWN_BENCHMARKS and result.method == "vanilla" and "k" in fields
+    if not is_known or sampler.startswith(("manual", "mixed-")):
+        return None
+    if fields["k"] == "0":
+        return "none"
+    if result.benchmark == benchmark_names.GENERALISATION:
+        return _factors_of_condition(result, query.condition)[_DRAW]
+    if result.benchmark == benchmark_names.DEMONSTRATION_SENSITIVITY:
+        name = f"condition{query.condition}"
+    else:
+        name = f"repeat{query.repeat}"
+    if sampler == _SHARED_LISTS:
+        return name
+    return f"row{query.row}-{name}"

@@ -1,0 +1,64 @@
+"""The prompt format chat-labels: an instruction that lists the labels, under an identity of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC.argument_syntax import command_line_syntax
+from StaICC.kernels.server.endpoint import INSTRUCTION, EndpointKernel
+
+LABELS = ["good", "bad"]
+SPEC = "openai:http://localhost:1/v1#m;scoring=text;prompt_format=chat-labels"
+
+
+def test_the_instruction_and_the_labels_are_before_the_prompt(make: Any, server: Any) -> None:
+    pytest.importorskip("openai")
+    kernel = make("text", api="chat", label_list=True)
+    kernel.batch(["text: fine label: "], LABELS)
+    (message,) = server.requests[-1]["messages"]
+    assert message == {"role": "user", "content": f"{INSTRUCTION} good, bad.\n\ntext: fine label: "}
+
+
+def test_other_formats_send_the_prompt_alone(make: Any, server: Any) -> None:
+    pytest.importorskip("openai")
+    make("text", api="chat").batch(["text: fine label: "], LABELS)
+    assert server.requests[-1]["messages"] == [{"role": "user", "content": "text: fine label: "}]
+
+
+def test_the_format_has_an_identity_of_its_own() -> None:
+    listed = EndpointKernel.from_spec(SPEC)
+    plain = EndpointKernel.from_spec(SPEC.replace("chat-labels", "chat"))
+    assert listed.identity() != plain.identity()
+    assert listed.identity().settings["label_list"] == "True"
+    assert "label_list" not in plain.identity().settings
+
+
+def test_a_forecast_counts_the_instruction() -> None:
+    (request,) = EndpointKernel.from_spec(SPEC).planned_requests("text: fine label: ", LABELS)
+    assert request.text.startswith(f"{INSTRUCTION} good, bad.")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"api": "completions", "scoring": "text"}, "expected api='chat'"),
+        ({"api": "chat", "scoring": "top-logprobs"}, "expected scoring='text'"),
+        ({"api": "chat", "scoring": "text", "turns": True}, "expected turns=False"),
+    ],
+)
+def test_options_without_effect_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(StaICC.ArgumentError, match=message):
+        EndpointKernel("http://localhost:1/v1", "m", label_list=True, **options)
+
+
+def test_a_model_that_only_chats_is_offered_the_format() -> None:
+    with pytest.raises(StaICC.ArgumentError, match="scoring='text', prompt_format='chat-labels'"):
+        EndpointKernel("http://localhost:1/v1", "m", api="chat")
+    with (
+        command_line_syntax(),
+        pytest.raises(StaICC.ArgumentError, match="--answers text --prompt-format chat-labels"),
+    ):
+        EndpointKernel("http://localhost:1/v1", "m", api="chat")

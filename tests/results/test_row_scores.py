@@ -1,0 +1,160 @@
+"""The scores of each query as a table for mixed models, and the recipe of docs/mixed_models.md."""
+
+from __future__ import annotations
+
+import csv
+import re
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from StaICC import (
+    GLER,
+    Dataset,
+    DemonstrationSensitivity,
+    DomainBias,
+    Generalisation,
+    Normal,
+    row_scores,
+    written_prompts,
+)
+from StaICC.cli import main
+from StaICC.comparing.generalisation import variance_components
+from StaICC.results.result import Result
+from tests.results.conftest import model, unsure
+
+PAGE = Path(__file__).parents[2] / "docs" / "mixed_models.md"
+
+
+def probabilities(prompt: str, label_space: list[str]) -> list[float]:
+    weights = [2.0**score for score in model(prompt, label_space)]
+    return [weight / sum(weights) for weight in weights]
+
+
+def mean(values: list[Any]) -> float:
+    return sum(values) / len(values)
+
+
+def test_the_means_of_the_columns_are_the_scores() -> None:
+    result = Normal(datasets=["mini"], limit=40)(probabilities)
+    rows = list(row_scores(result))
+    assert len(rows) == 80
+    scores = result["Averaged results"]
+    assert mean([row["accuracy"] for row in rows]) == pytest.approx(scores["accuracy"], abs=1e-12)
+    likelihoods = [row["likelihood"] for row in rows]
+    assert mean(likelihoods) == pytest.approx(scores["averaged_truelabel_likelihood"], abs=1e-12)
+    assert {row["label"] for row in rows} == {"food", "travel", "weather"}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "sampler"),
+    [(Normal, None), (Normal, "nested-shared"), (GLER, None), (DemonstrationSensitivity, None), (Generalisation, None)],
+)
+def test_queries_with_one_name_have_the_same_demonstrations(benchmark: Any, sampler: str | None) -> None:
+    settings = {} if sampler is None else {"sampler": sampler}
+    result = benchmark(datasets=["mini"], limit=5, **settings)(probabilities)
+    texts_by_name: dict[str, set[Any]] = {}
+    names_by_texts: dict[Any, set[str]] = {}
+    for row, query in zip(row_scores(result), result.queries(written_prompts), strict=True):
+        assert row["demonstrations"] is not None
+        texts = tuple(re.sub(r"^\w+: | (topic|label|class|category)\b.*", "", text) for text in query.demonstrations)
+        key = (row["template"], texts)
+        texts_by_name.setdefault((row["demonstrations"], row["template"]), set()).add(texts)
+        names_by_texts.setdefault(key, set()).add(row["demonstrations"])
+    if benchmark is not GLER:  # its labels are part of the text
+        assert all(len(texts) == 1 for texts in texts_by_name.values())
+    if sampler == "nested-shared" or benchmark is Generalisation:
+        assert all(len(names) == 1 for names in names_by_texts.values())
+        assert len(names_by_texts) < len(result.queries())
+
+
+def test_what_is_not_known_is_none() -> None:
+    rows = list(row_scores(Normal(datasets=["mini"], limit=40)(unsure, on_error="collect")))
+    missing = [row for row in rows if row["accuracy"] is None]
+    assert missing
+    assert all(row["likelihood"] is None for row in missing)
+    labels = list(row_scores(Normal(datasets=["mini"], limit=4)(lambda prompt, label_space: 0)))
+    assert {row["likelihood"] for row in labels} == {None}
+    assert {row["demonstrations"] for row in row_scores(DomainBias(datasets=["mini"], limit=4)(model))} == {None}
+    assert {row["demonstrations"] for row in row_scores(Normal(datasets=["mini"], k=0, limit=4)(model))} == {"none"}
+
+
+def test_clusters_and_subgroups_are_columns() -> None:
+    pairs = [(f"text {number}", ("no", "yes")[number % 2]) for number in range(200)]
+    data = Dataset.from_rows(
+        pairs,
+        name="rows",
+        cluster=lambda row: int(row.texts[0].split()[1]) // 10,
+        subgroups={"last": lambda row: row.texts[0][-1]},
+    )
+    result = Normal(datasets=[data])(lambda prompt, label_space: 0)
+    details = result.details["rows"]
+    assert details.clusters is not None
+    assert details.subgroups is not None
+    for row in row_scores(result):
+        assert row["cluster"] == details.clusters[row["row"]]
+        assert row["subgroup last"] == details.subgroups["last"][row["row"]]
+
+
+def crossed_result(seed: int) -> Result:
+    """Return a result of Generalisation with effects of rows, draws, templates and their interactions."""
+    result = Generalisation(datasets=["mini"], limit=24)(lambda prompt, label_space: 0)
+    details = result.details["mini"]
+    rng = np.random.default_rng(seed)
+    shapes = [(24, 1, 1), (1, 4, 1), (1, 1, 3), (24, 4, 1), (24, 1, 3), (1, 4, 3), (24, 4, 3)]
+    deviations = [1.0, 0.8, 0.8, 0.9, 0.9, 0.6, 0.6]
+    effects: Any = 0.0
+    for shape, deviation in zip(shapes, deviations, strict=True):
+        effects = effects + rng.normal(0.0, deviation, shape)
+    conditions = []
+    for number, record in enumerate(details.conditions):
+        right = effects[:, number // 3, number % 3] > 0.0
+        predictions = [
+            truth if right[row] else (truth + 1) % 3 for truth, row in zip(record.truth, record.rows, strict=True)
+        ]
+        conditions.append(replace(record, predictions=tuple(predictions)))
+    found: Result = replace(result, details={"mini": replace(details, conditions=tuple(conditions))})
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_recipe_for_statsmodels_reproduces_our_components(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    pytest.importorskip("statsmodels")
+    result = crossed_result(seed)
+    monkeypatch.chdir(tmp_path)
+    with Path("rows.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = list(row_scores(result))
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    (recipe,) = re.findall(
+        r"```python\n(import pandas\nimport statsmodels.+?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(recipe, names)
+    expected = variance_components(result).lines[0].effects.components
+    assert names["components"].keys() == expected.keys()
+    for source, component in expected.items():
+        assert names["components"][source] == pytest.approx(component, abs=1e-10), source
+
+
+def test_the_command_writes_the_table(tmp_path: Path) -> None:
+    saved = tmp_path / "g.json"
+    result = Generalisation(datasets=["mini"], limit=6)(probabilities)
+    result.save(saved)
+    table = tmp_path / "rows.csv"
+    assert main(["export", "rows", str(saved), "-o", str(table)]) == 0
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 72
+    assert {row["run"] for row in rows} == {"g"}
+    assert {row["template"] for row in rows} == {"template1", "template2", "template3"}
+    assert [int(row["accuracy"]) for row in rows] == [row["accuracy"] for row in row_scores(result)]
