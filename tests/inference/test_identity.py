@@ -486,7 +486,7 @@ def test_a_module_that_was_edited_since_it_was_imported_is_refused(made: ModuleT
 @pytest.mark.parametrize(
     "part",
     [{"who": {}}, {"settings": {"s": "x"}}, {"unidentified": ("x",)}, {"plain": True}],
-    ids=lambda part: [*part][0],
+    ids=["who", "settings", "unidentified", "plain"],
 )
 def test_a_copy_with_another_identity_is_refused(part: dict[str, Any]) -> None:
     copy = pickle.loads(pickle.dumps(RemoteFunction(Drifting())))
