@@ -175,7 +175,7 @@ DETAILS = (
 )
 """Pages that have the words of the guides for users, with more details."""
 
-GUIDES = ("comparing.md", "metrics.md", "kernels.md", "methods.md", "adding_a_data_set.md")
+GUIDES = ("comparing.md", "concepts.md", "metrics.md", "kernels.md", "methods.md", "adding_a_data_set.md")
 """The pages that most questions are about."""
 
 
@@ -186,9 +186,9 @@ def _search_boost(place: str) -> float:
     if place.startswith(DETAILS):
         return 0.2
     if place == "faq.md":
-        return 4.0
+        return 3.0
     if place in GUIDES:
-        return 2.0
+        return 2.5
     return 1.0
 
 

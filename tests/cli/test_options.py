@@ -72,6 +72,17 @@ def test_a_model_of_the_command_line_is_that_of_python(make_model: Any, make_tok
     assert identity_of(loaded.function) == identity_of(text_inference(load_kernel(str(tmp_path))))
 
 
+def test_the_option_of_text_columns_has_the_name_of_the_argument_too() -> None:
+    rows = "".join(f"message {i},{'good' if i % 2 else 'bad'}\n" for i in range(50))
+    Path("own.csv").write_text("words,label\n" + rows, "utf-8")
+    results = []
+    for option in ("--text", "--texts"):
+        words = ["run", "normal", "--data", "own.csv", option, "words", "--label", "label", "--json", f"r{option}.json"]
+        assert main([*words, "--quiet"]) == 0
+        results.append(StaICC.load(f"r{option}.json"))
+    assert results[0] == results[1]
+
+
 def test_long_icl_of_the_command_line_is_that_of_python() -> None:
     rows = "".join(f"message {i},kind {i % 25:02}\n" for i in range(500))
     Path("t.csv").write_text("text,label\n" + rows, "utf-8")
