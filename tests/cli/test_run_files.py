@@ -345,7 +345,8 @@ def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, fun
 
 
 def test_the_name_of_another_model_does_not_replace_the_model(staicc: Run) -> None:
-    result = saved(staicc, "a.json", "normal", *"--datasets mini --limit 2 --model ppm --model-name hf:gpt2".split())
+    named = ["--model", "ppm", "--model-name", "hf:gpt2"]
+    result = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *named)
     Path("run.toml").write_text(staicc("show", "run", "a.json")[1], "utf-8")
     assert saved(staicc, "b.json", "--config", "run.toml").queries() == result.queries()
 
