@@ -220,8 +220,8 @@ SAMPLERS = ("default", "nested", "nested-shared")
 
 
 _LARGEST_K = 100_000
-"""The largest number of demonstrations of a prompt. It may exceed the demonstration set, as in 0.1.1; more than this fit
-no model, and drawing them would take all memory."""
+"""The largest number of demonstrations of a prompt. It may exceed the demonstration set, as in 0.1.1; a larger one fits
+no model, and drawing so many would take all memory."""
 
 
 def _checked_k(k: int) -> int:
