@@ -180,6 +180,7 @@ LINES: dict[str, tuple[str, str]] = {
     "run MINI --device cuda": ("no option of ppm 'device'", "as in --model hf:NAME"),
     "run MINI --k 4 8 16": ("unrecognized arguments: 8 16", "--k 4,16,64"),
     "run MINI --limit 5 6": ("unrecognized arguments: 6", "--limit takes one value"),
+    "run MINI --model-option order=8 escape=D": ("--model-option takes one value: repeat it", "NAME=VALUE"),
     "run MINI --tried lots": ("got 'lots'", "expected an integer"),
     "run MINI --unparsed ignore": ("no value 'ignore'", "There are: error, wrong, excluded"),
     "run normal --seed 1": ("--seed belongs to long-icl", "nothing to seed"),

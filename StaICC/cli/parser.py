@@ -122,6 +122,8 @@ class Parser(argparse.ArgumentParser):
             message += "; write several numbers of demonstrations with commas, such as --k 4,16,64"
         elif option is not None:
             message += f"; {option} takes one value"
+            if option.endswith("-option"):
+                message += f": repeat it, as in {option} NAME=VALUE {option} NAME=VALUE"
         elif "--datasets" in self._option_string_actions:
             message += "; name data sets with --datasets, a file of data with --data"
         self.error(message)

@@ -258,6 +258,7 @@ _FOREIGN_NAMES = {
     "prompt_format=chat-turns": "fewshot_as_multiturn",
     "system": "system_instruction system_message",
     "dtype": "torch_dtype",
+    "adapter": "peft",
     "quantization=4bit": "load_in_4bit",
     "quantization=8bit": "load_in_8bit",
     "max_length": "max_model_len n_ctx",

@@ -203,8 +203,14 @@ def test_an_option_of_a_kernel_may_be_a_number() -> None:
     assert Options(share=0.25).settings() == TORCH | {"share": "0.25"}
 
 
+def test_a_served_model_with_a_format_and_an_interface_says_which_one_to_leave_out() -> None:
+    with pytest.raises(ArgumentError, match="give one of the two: the format chooses the interface"):
+        load_kernel("openai:http://localhost:1/v1#m;prompt_format=chat-labels;api=chat")
+
+
 FOREIGN = {
     "hf:x/y;torch_dtype=float32": "use dtype",
+    "hf:x/y;peft=./my_lora": "use adapter",
     "hf:x/y;batch_size=8": "--token-budget",
     "hf:x/y;max_model_len=9": "use max_length",
     "hf:x/y;system_instruction=Hello": "use system",

@@ -158,3 +158,8 @@ def test_the_command_writes_the_table(tmp_path: Path) -> None:
     assert {row["run"] for row in rows} == {"g"}
     assert {row["template"] for row in rows} == {"template1", "template2", "template3"}
     assert [int(row["accuracy"]) for row in rows] == [row["accuracy"] for row in row_scores(result)]
+
+
+def test_the_page_writes_one_table_on_the_command_line_and_in_python() -> None:
+    """Its Python block writes ``rows.csv`` again, whose components are compared with those of the command's result."""
+    assert "limit" not in PAGE.read_text(encoding="utf-8").partition("The columns:")[0]

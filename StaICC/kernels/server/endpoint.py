@@ -1110,7 +1110,8 @@ def _options_of_format(prompt_format: str, is_api_given: bool) -> dict[str, Any]
         ArgumentError: There is no such format, or ``api`` is given, too.
     """
     if is_api_given:
-        raise ArgumentError(f"got prompt_format={prompt_format!r} and api: give one of the two")
+        got = f"got prompt_format={prompt_format!r} and api"
+        raise ArgumentError(f"{got}: give one of the two: the format chooses the interface")
     if prompt_format not in _FORMATS:
         raise ArgumentError(f"got prompt_format={prompt_format!r}, expected {', '.join(_FORMATS)}")
     options: dict[str, Any] = {"api": _FORMATS[prompt_format]}
