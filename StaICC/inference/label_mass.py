@@ -44,13 +44,16 @@ def mean_label_mass(predictions: Iterable[object]) -> float | None:
 
 
 def low_mass_warning(predictions: Iterable[object]) -> str | None:
-    """Return a warning if the mean label mass of predictions is low; ``None`` if not, or if it is unknown."""
+    """Return a warning if the mean label mass of predictions is low; ``None`` if not, or if it is unknown.
+
+    It has no figure, so that data sets with a low label mass share one line; the figures are in the remarks.
+    """
     mean = mean_label_mass(predictions)
     if mean is None or mean >= LOW_LABEL_MASS:
         return None
     return (
-        f"the labels together have a probability of {mean:.2g} on average, so their scores say little. Check the "
-        "prompt format (last_blank, the chat template) and the label words"
+        f"the labels together have a probability below {LOW_LABEL_MASS} on average, so their scores say little. Check "
+        "the prompt format (last_blank, the chat template) and the label words"
     )
 
 

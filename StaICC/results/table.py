@@ -278,9 +278,34 @@ def result_blocks(result: ResultLike) -> list[Block]:
             blocks.append(Line(remark))
     blocks.append(Line(f"model: {result.model}"))
     blocks.append(Line(str(result.signature), "code"))
-    for warning in result.warnings:
-        blocks.append(Line(f"{LOGGED_WARNING}{warning}", "warning"))
+    blocks += _warning_lines(result)
     return blocks
+
+
+def _warning_lines(result: ResultLike) -> list[Block]:
+    """Return the warnings of a result as lines; a warning that several data sets have is one line with their names."""
+    lines: list[Block] = []
+    datasets_by_text: dict[str, list[str]] = {}
+    for warning in result.warnings:
+        dataset = _dataset_of(warning, result)
+        if dataset is None:
+            lines.append(Line(f"{LOGGED_WARNING}{warning}", "warning"))
+        else:
+            text = warning.removeprefix(f"{dataset}: ")
+            datasets_by_text.setdefault(text, []).append(dataset)
+
+    for text, datasets in datasets_by_text.items():
+        names = ", ".join(datasets)
+        if 1 < len(datasets) == len(result.details):
+            names = f"all {len(datasets)} data sets"
+        lines.append(Line(f"{LOGGED_WARNING}{names}: {text}", "warning"))
+    return lines
+
+
+def _dataset_of(warning: str, result: ResultLike) -> str | None:
+    """Return the data set with whose name a warning begins; ``None`` if it is about the whole result."""
+    names = [name for name in result.details if warning.startswith(f"{name}: ")]
+    return max(names, key=len, default=None)
 
 
 def shared_warning_lines(warnings_by_result: Mapping[str, Sequence[str]]) -> list[Line]:

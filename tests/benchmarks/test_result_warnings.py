@@ -24,9 +24,9 @@ SHARED = ["x person", "y person", "number"]
 """Label names of which two end with the same token."""
 
 
-def own_data(labels: Sequence[str]) -> Dataset:
+def own_data(labels: Sequence[str], name: str = "own") -> Dataset:
     rows = [(f"who wrote number {number}?", number % len(labels)) for number in range(60)]
-    return Dataset.from_rows(rows, name="own", label_space=labels)
+    return Dataset.from_rows(rows, name=name, label_space=labels)
 
 
 def normal(labels: Sequence[str] = SHARED) -> Normal:
@@ -63,7 +63,7 @@ RULES: dict[str, tuple[Any, list[str]]] = {
     "ties": (lambda prompt, labels: [0.41234, 0.41234, 0.17532], ["have a tie", "are the same"]),
     "low label mass": (
         lambda prompt, labels: ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], 0.001),
-        ["the labels together have a probability of 0.001"],
+        ["the labels together have a probability below 0.01"],
     ),
     "what a server said": (
         lambda prompt, labels: ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], None, 0, 0.6, True),
@@ -187,6 +187,20 @@ def test_remarks_on_predictions_are_logged_and_in_the_result(caplog: pytest.LogC
     (same,) = [warning for warning in result.warnings if "are the same" in warning]
     assert same.startswith("own: all 8 predictions")
     assert caplog.text.count(same) == 1
+
+
+def test_a_warning_of_several_data_sets_is_one_line_of_the_table() -> None:
+    def rule(prompt: str, labels: Sequence[str]) -> ScoredLabels:
+        return ScoredLabels([0.5 + 1e-4 * (number_of(prompt) % 50), 0.3, 0.2], 0.001)
+
+    warning = "the labels together have a probability below 0.01"
+    of_all = Normal(k=1, datasets=[own_data(SHARED, "one"), own_data(SHARED, "two")], limit=4)(Rule(rule))
+    assert sum(warning in text for text in of_all.warnings) == 2
+    assert str(of_all).count(warning) == 1
+    assert f"WARNING: all 2 data sets: {warning}" in str(of_all)
+
+    alone = Normal(k=1, datasets=[own_data(SHARED, "one")], limit=4)(Rule(rule))
+    assert f"WARNING: one: {warning}" in str(alone)
 
 
 def test_a_result_without_the_warnings_that_follow_from_its_records_is_contradicted() -> None:

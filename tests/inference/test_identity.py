@@ -483,7 +483,11 @@ def test_a_module_that_was_edited_since_it_was_imported_is_refused(made: ModuleT
     assert stored(tmp_path / "other.sqlite") == 0
 
 
-@pytest.mark.parametrize("part", [{"who": {}}, {"settings": {"s": "x"}}, {"unidentified": ("x",)}, {"plain": True}])
+@pytest.mark.parametrize(
+    "part",
+    [{"who": {}}, {"settings": {"s": "x"}}, {"unidentified": ("x",)}, {"plain": True}],
+    ids=["who", "settings", "unidentified", "plain"],
+)
 def test_a_copy_with_another_identity_is_refused(part: dict[str, Any]) -> None:
     copy = pickle.loads(pickle.dumps(RemoteFunction(Drifting())))
     assert copy.load() == Drifting()

@@ -352,6 +352,15 @@ def test_alike_counts_everything_once(reported: list[tuple[str, int]]) -> None:
     assert not any(".py" in reason for reason, _ in found)
 
 
+def test_the_error_names_the_first_query_that_failed_whichever_failed_first() -> None:
+    collector = AnswerCollector(RunOptions(), Part("Test"), 2, {})
+    early, late = ("early prompt", LABELS), ("late prompt", LABELS)
+    collector.deliver([late], [Failure("it failed first")])
+    collector.deliver([early], [Failure("it failed later")])
+    with pytest.raises(OutputError, match="Test, query 3: it failed later"):
+        collector.refuse_failures({early: 3, late: 7})
+
+
 def test_an_interrupt_while_predictions_are_stored_forgets_none() -> None:
     kept: list[Any] = []
     calls = iter([KeyboardInterrupt])

@@ -696,7 +696,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     unlisted: Unlisted = "refuse"
     """How to treat a label that is not listed: ``"refuse"`` leaves the query without a prediction; ``"bound"`` uses an
     upper bound (the smallest listed probability, or the unlisted probability mass if that is smaller). With the bound
-    the predicted label is correct, but the probabilities of unlisted labels are too high."""
+    the probabilities of unlisted labels are too high, and the predicted label is correct unless the best listed label
+    has that bound itself: then all tie."""
 
     guided: Guided = ""
     """Allow no reply but a label (``"text"``): ``"choice"`` by ``structured_outputs`` (vLLM), ``"json"`` by

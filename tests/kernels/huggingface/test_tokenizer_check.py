@@ -15,6 +15,7 @@ tokenizers = pytest.importorskip("tokenizers")
 from StaICC.errors import OutputError, PromptError, RunEndingError  # noqa: E402
 from StaICC.kernels.huggingface.kernel import CausalLMKernel  # noqa: E402
 from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat  # noqa: E402
+from StaICC.kernels.huggingface.tokenizer_check import check_special_tokens  # noqa: E402
 
 PROMPT = "text: Rain and Snow\nlabel: good\ntext: Wind\nlabel: "
 LABELS = ["good", "bad"]
@@ -133,6 +134,17 @@ def test_unknown_words_are_a_warning(make_model: Any) -> None:
 def test_a_faithful_tokenizer_has_no_warning(make_model: Any, tokenizer: Any) -> None:
     kernel = CausalLMKernel(make_model("Llama"), tokenizer)
     assert not any("loses" in text for text in kernel.prompt_warnings([PROMPT, "é ü \t x"], LABELS))
+
+
+def test_the_beginning_token_is_demanded_only_where_the_tokenizer_was_to_add_it(make_tokenizer: Any) -> None:
+    """A chat template writes the special tokens itself, and some write none at the beginning."""
+    tokenizer = make_tokenizer(bos_token="<s>")
+    tokenizer.add_bos_token = True
+    text = "text: Rain"
+    without_beginning = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+    check_special_tokens(tokenizer, text, without_beginning, adds_special=False, index=0)
+    with pytest.raises(PromptError, match="prompt 0 begins not with the beginning-of-sequence token '<s>'"):
+        check_special_tokens(tokenizer, text, without_beginning, adds_special=True, index=0)
 
 
 # Numbers

@@ -32,11 +32,16 @@ def test_a_key_is_redacted(monkeypatch, key):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     assert key_from_environment() == key
     monkeypatch.delenv("OPENAI_API_KEY")  # the process has sent it
-    quoted = urllib.parse.quote(key, "").lower()
-    for form in (key, key.upper(), urllib.parse.quote(key), quoted, key * 2):
-        assert has_key(f"The key <{form}> is wrong.")
-        shown = redact(f"The key <{form}> is wrong.")
-        assert shown == f"The key <{'[key]' * (1 + (form == key * 2))}> is wrong."
+    forms = {
+        "verbatim": (key, "[key]"),
+        "in upper case": (key.upper(), "[key]"),
+        "URL-encoded": (urllib.parse.quote(key), "[key]"),
+        "URL-encoded with the slash, in lower case": (urllib.parse.quote(key, "").lower(), "[key]"),
+        "twice": (key * 2, "[key][key]"),
+    }
+    for name, (form, shown) in forms.items():
+        assert has_key(f"The key <{form}> is wrong."), f"a key {name} was not found"
+        assert redact(f"The key <{form}> is wrong.") == f"The key <{shown}> is wrong.", f"a key {name} was left in"
 
 
 @pytest.mark.parametrize("name", ["MY_PROVIDER_API_KEY", "hub_token", "Some_Password", "VERTEX_CREDENTIALS"])
