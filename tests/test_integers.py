@@ -162,3 +162,13 @@ def test_no_checked_integer_is_discarded() -> None:
 def test_neighbouring_numbers_are_other_settings(name: str, values: tuple[float, float]) -> None:
     first, second = (ReplySettings(**{name: value}).reply_settings()[name] for value in values)
     assert first != second
+
+
+@pytest.mark.parametrize("k", [100_001, 10**21, 10**5000], ids=["more", "many", "digits"])
+def test_more_demonstrations_than_any_prompt_holds_are_an_error_at_once(k: int) -> None:
+    with pytest.raises(ArgumentError, match="k: got more than 100,000 demonstrations"):
+        Normal(k, datasets=["mini"])
+    experimentor = Normal(2, datasets=["mini"])[0]
+    with pytest.raises(ArgumentError, match="k: got more than 100,000 demonstrations"):
+        experimentor.set_k(k)
+    assert experimentor.get_k() == 2

@@ -219,6 +219,23 @@ SAMPLERS = ("default", "nested", "nested-shared")
 ``k`` are the first ones of a larger ``k``. ``"nested-shared"``: nested, with one list for all test rows of a repeat."""
 
 
+_LARGEST_K = 100_000
+"""The largest number of demonstrations of a prompt. It may exceed the demonstration set, as in 0.1.1; a larger one fits
+no model, and drawing so many would take all memory."""
+
+
+def _checked_k(k: int) -> int:
+    """Return the number of demonstrations of a prompt.
+
+    Raises:
+        ArgumentError: It is not an integer of at least 0, or larger than any prompt.
+    """
+    number = validate_integer("k", k, 0)
+    if number > _LARGEST_K:
+        raise ArgumentError(f"k: got more than {_LARGEST_K:,} demonstrations for each prompt, expected at most so many")
+    return number
+
+
 class _DrawnSizes(NamedTuple):
     """The sizes of the sets at the time when demonstrations were drawn."""
 
@@ -294,7 +311,7 @@ class Experimentor(BaseExperimentor):
         self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
         self.limit = None if limit is None else validate_integer("limit", limit, 1)
         self.starts_noisy = noisy_channel
-        self._k = validate_integer("k", k, 0)
+        self._k = _checked_k(k)
         self._benchmark_sampler = known_name("sampler", sampler, SAMPLERS)
         # How demonstrations are chosen now: by the sampler of the benchmark, or "manual", "in-domain", "out-of-domain".
         self._mode = sampler
@@ -392,9 +409,9 @@ class Experimentor(BaseExperimentor):
         in-domain or out-of-domain, are discarded.
 
         Raises:
-            ArgumentError: ``k`` is not an integer of at least 0.
+            ArgumentError: ``k`` is not an integer of at least 0, or larger than any prompt.
         """
-        self._k = validate_integer("k", k, 0)
+        self._k = _checked_k(k)
         split = self.triplet_dataset
         self._drawn_sizes = _DrawnSizes(demonstrations=len(split.demonstration), test_rows=len(split.test))
         self.reset_demonstration_sampler()

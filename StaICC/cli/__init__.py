@@ -26,11 +26,11 @@ import shlex
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from StaICC.argument_syntax import command_line_syntax
 from StaICC.cli.interrupts import EndingSignals
-from StaICC.cli.terminal import escape_streams, safe_streams
+from StaICC.cli.terminal import drop_unwritten, escape_streams, safe_streams
 from StaICC.errors import DataError, MissingDependencyError, StaICCError
 from StaICC.safe_text import one_line
 from StaICC.version import __version__
@@ -128,13 +128,13 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
         signals.ended = True
         return signals.exit_status
     except BrokenPipeError:  # the reader closed the pipe, such as `| head`
-        _drop_unwritten(sys.stdout)
+        drop_unwritten(sys.stdout)
         return 0
     except OSError as error:
         if error.filename is None and error.errno not in _FULL_DISK:
             raise
         print(f"staicc: {_file_of(error)}: {error.strerror}", file=sys.stderr)
-        _drop_unwritten(sys.stdout)
+        drop_unwritten(sys.stdout)
         return 2
 
 
@@ -145,8 +145,8 @@ def _explain_interrupt(interrupt: KeyboardInterrupt, argv: Sequence[str], signal
         print("; ".join([f"staicc: {signals}", *explanations]), file=sys.stderr)
         if explanations:
             print(f"  {shlex.join(['python', '-m', 'StaICC', *argv])}", file=sys.stderr)
-    _drop_unwritten(sys.stdout)
-    _drop_unwritten(sys.stderr)
+    drop_unwritten(sys.stdout)
+    drop_unwritten(sys.stderr)
 
 
 def _file_of(error: OSError) -> str:
@@ -154,14 +154,6 @@ def _file_of(error: OSError) -> str:
     if not isinstance(error.filename, (str, bytes, os.PathLike)):
         return "writing"
     return one_line(os.fsdecode(error.filename)) or "writing"
-
-
-def _drop_unwritten(stream: TextIO) -> None:
-    """Drop what a stream cannot take: Python would try again at exit, and change the exit status to 120."""
-    try:
-        stream.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run_command(argv: list[str]) -> int:

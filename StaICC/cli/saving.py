@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from StaICC.cli.output import STDOUT, check_output, has_content, print_fitted, print_json, saved_result_digest
+from StaICC.cli.terminal import drop_unwritten
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import StrPath
 from StaICC.layout import Block, Line
@@ -100,6 +101,8 @@ class ResultSaver:
         """
         try:
             self._print(result, blocks or result.display_blocks)
+        except BrokenPipeError:  # the reader closed the pipe, such as `| head`: a sweep still has its other runs
+            drop_unwritten(sys.stdout)
         finally:
             try:
                 is_saved = self._save_with_records(result)

@@ -65,6 +65,18 @@ def raw(stream: Any) -> TextIO:
     return underlying
 
 
+def drop_unwritten(stream: TextIO) -> None:
+    """Drop what a stream cannot take: Python would try again at exit, and change the exit status to 120.
+
+    Args:
+        stream: The stream. It takes what is written later, and drops it.
+    """
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def escape_streams() -> None:
     """Replace stdout and stderr by escaping streams."""
     for name in ("stdout", "stderr"):

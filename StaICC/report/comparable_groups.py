@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from StaICC.report.runs_by_name import ResultsByRun
-from StaICC.results.comparable import comparable_by
+from StaICC.results.comparable import SHARED_FIELDS, comparable_by
 from StaICC.results.result import Result
 
 Group = Mapping[str, ResultsByRun]
 """Results by benchmark and run."""
+
+
+_WORDS = {
+    "datasets": "data sets",
+    "data": "contents of data sets",
+    "options": "benchmark options",
+    "stopping": "early stopping",
+    "unparsed": "replies without a label",
+}
+"""Fields of a signature in words; the others are words themselves."""
 
 
 def run_names(group: Group) -> list[str]:
@@ -94,6 +104,67 @@ def group_title(group: Group) -> str:
     if result.stopping is not None:
         parts.append("stopped early")
     return ", ".join(parts)
+
+
+def group_titles(groups: Sequence[Group]) -> list[str]:
+    """Return the titles of groups. Those that would have the same title also have the values that differ.
+
+    Args:
+        groups: Groups of comparable results.
+    """
+    titles = [group_title(group) for group in groups]
+    if len({*titles}) == len(titles):
+        return titles
+    differing = _differing_values(groups)
+    for number, title in enumerate(titles):
+        values = [f"{word} {values_of_groups[number]}" for word, values_of_groups in differing.items()]
+        titles[number] = ", ".join([title, *values])
+    return titles
+
+
+def why_not_comparable(groups: Sequence[Group]) -> str:
+    """Return in what groups of runs differ, so that they are not comparable: ``"data sets, limit"``.
+
+    Args:
+        groups: Groups of comparable results, two at least.
+    """
+    return ", ".join(_differing_values(groups))
+
+
+def _differing_values(groups: Sequence[Group]) -> dict[str, list[str]]:
+    """Return what differs between groups: the values of all groups, by what it is in words.
+
+    Fields of the signature are compared within each benchmark, because benchmarks have different options.
+    """
+    differing: dict[str, list[str]] = {}
+    benchmarks = [", ".join(group) for group in groups]
+    if len({*benchmarks}) > 1:
+        differing["benchmarks"] = benchmarks
+    for field in SHARED_FIELDS:
+        if _differs_within_a_benchmark(field, groups):
+            differing[_WORDS.get(field, field)] = [_value_of_group(field, group) for group in groups]
+    return differing
+
+
+def _differs_within_a_benchmark(field: str, groups: Sequence[Group]) -> bool:
+    """Return whether a field that comparable results share has several values in the results of one benchmark."""
+    values_by_benchmark: dict[str, set[str]] = {}
+    for group in groups:
+        for _, benchmark, result in each_result(group):
+            values_by_benchmark.setdefault(benchmark, set()).add(_shared_value(field, result))
+    return any(len(values) > 1 for values in values_by_benchmark.values())
+
+
+def _value_of_group(field: str, group: Group) -> str:
+    """Return the value of a field in a group; several if its benchmarks have different ones."""
+    return "/".join(dict.fromkeys(_shared_value(field, result) for _, _, result in each_result(group)))
+
+
+def _shared_value(field: str, result: Result) -> str:
+    """Return the value of a field that comparable results share."""
+    if field == "datasets":
+        return "+".join(sorted(result.divided))  # as comparable_by does
+    return result.signature.fields.get(field) or "default"
 
 
 def listed(names: Sequence[str], kind: str) -> str:

@@ -12,10 +12,11 @@ from typing import Any
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
 from StaICC.optional import require
-from StaICC.report.html import Markup, clip, element, join
+from StaICC.report.html import Markup, element, join
 from StaICC.report.matplotlib_axes import draw_panel, draw_shape, plain_text
 from StaICC.report.shapes import Panel, Shape
 from StaICC.report.svg import FONT, legend_sample, panel_height, panel_svg, text_svg, text_width
+from StaICC.report.text_widths import clip
 
 _DPI = 80
 """Pixels of a panel for each inch of a drawing by matplotlib."""

@@ -19,25 +19,6 @@ def resource(name: str) -> str:
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
-def clip(text: str, length: int = 26) -> str:
-    """Shorten a text for a figure in its middle, where names differ least; tables contain the full text.
-
-    Args:
-        text: The text.
-        length: Maximum number of characters.
-
-    Example:
-        >>> clip("meta-llama/Llama-3.1-8B-Instruct", 18)
-        'meta-llam…Instruct'
-    """
-    text = one_line(text)
-    if len(text) <= length:
-        return text
-    last_length = (length - 1) // 2
-    first_length = length - 1 - last_length
-    return f"{text[:first_length]}…{text[-last_length:]}"
-
-
 _SEPARATORS = re.compile(r"(?<=[/_|:])|(?<=\w-)")
 """Places where a name may be broken. A minus sign is no separator, because no letter is before it."""
 

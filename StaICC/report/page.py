@@ -97,7 +97,10 @@ def _page_header(title: str, benchmarks: Group, shown: Sequence[Section]) -> Mar
     """Return the title, the runs, and links to the sections."""
     runs = len(run_names(benchmarks))
     counted = "1 run" if runs == 1 else f"{runs} runs"
-    about = f"{counted}. Benchmarks: {', '.join(benchmarks)}. StaICC {__version__}."
+    about = (
+        f"{counted}. Benchmarks: {', '.join(benchmarks)}. Page written by StaICC {__version__}. What to cite: "
+        "python -m StaICC cite RESULT.json."
+    )
     links = items(element("a", section.title, href=f"#{section.key}") for section in shown)
     navigation = element("nav", links, aria_label="Sections")
     bar = element("div", navigation, element("div", class_="tools"), class_="bar")

@@ -9,7 +9,7 @@ from StaICC.report.comparable_groups import Group
 from StaICC.results.comparable import SHARED_FIELDS
 from StaICC.results.result import Result
 
-_HIDDEN_FIELDS = {*SHARED_FIELDS, "benchmark", "prompts", "method", "failed", "version"}
+_HIDDEN_FIELDS = {*SHARED_FIELDS, "benchmark", "prompts", "method", "failed"}
 """Fields of a signature that are no settings of a run, or are shown elsewhere."""
 _UNSET = "default"
 """The value of a setting that a signature does not have."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from StaICC import benchmark_names
 from StaICC.report.changes import changes
-from StaICC.report.comparable_groups import Group, comparable_groups, group_title, run_names
+from StaICC.report.comparable_groups import Group, comparable_groups, group_titles, run_names, why_not_comparable
 from StaICC.report.confusion_tables import confusion_tables
 from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
 from StaICC.report.figures.bias_plot import bias_distributions
@@ -102,23 +102,28 @@ def sections(benchmarks: Group) -> Iterator[Section]:
     """
     groups = comparable_groups(benchmarks)
     headlines_by_group = [list(headlines_of(group)) for group in groups]
-    boards = [leaderboard(group, headlines) for group, headlines in zip(groups, headlines_by_group, strict=True)]
+    titles = group_titles(groups)
+    boards: list[str] = []
     if len(groups) > 1:
         text = (
-            "These runs are not comparable with each other: data sets, limit, metrics or options differ. Each group "
-            "has a leaderboard of its own."
+            "These runs are not all comparable with each other. Each group has a leaderboard of its own. The groups "
+            f"differ in: {why_not_comparable(groups)}."
         )
-        boards.insert(0, element("p", text, class_="soft"))
+        boards.append(element("p", text, class_="soft"))
+    for group, headlines, group_heading in zip(groups, headlines_by_group, titles, strict=True):
+        if len(groups) > 1:
+            boards.append(element("h3", group_heading))
+        boards.append(leaderboard(group, headlines))
     yield Section("leaderboard", "Leaderboard", join(boards))
     for title, parts in _SECTIONS.items():
         shown: list[str] = []
-        for group, headlines in zip(groups, headlines_by_group, strict=True):
+        for group, headlines, group_heading in zip(groups, headlines_by_group, titles, strict=True):
             shown_of_group = _parts_of_group(parts, group)
             if title == _CHANGES:
                 changed = changes(group, headlines)
                 shown_of_group = [changed] if changed else []
             if shown_of_group and len(groups) > 1:
-                shown.append(element("h3", group_title(group)))
+                shown.append(element("h3", group_heading))
             shown += shown_of_group
         if shown:
             yield Section(_key(title), title, join(shown))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from StaICC.report.html import clip
+from StaICC.report.text_widths import clip
 
 COLOURS = 6
 """Number of colours of series."""
@@ -81,7 +81,7 @@ def row_axis(names: Sequence[str], length: int = 16) -> Axis:
 
     Args:
         names: Names from the data.
-        length: Maximum number of characters.
+        length: Their largest width, in characters of average width.
     """
     ticks = [(row, clip(name, length)) for row, name in enumerate(names)]
     return Axis((len(names) - 0.5, -0.5), ticks, names=True)

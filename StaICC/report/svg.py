@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from StaICC.report.colours import LIGHT
-from StaICC.report.html import Markup, clip, element
+from StaICC.report.html import Markup, element
 from StaICC.report.shapes import Axis, Panel, Shape
+from StaICC.report.text_widths import clip, text_units
 
 _MARKERS = (
     "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
@@ -77,7 +78,7 @@ class _PanelDrawing:
         self.height = panel_height(panel)
         self.left: float = 34
         if panel.y.names:
-            longest_name = max((len(text) for _, text in panel.y.ticks), default=0)
+            longest_name = max((text_units(text) for _, text in panel.y.ticks), default=0.0)
             self.left = 14 + _CHARACTER * longest_name
         if panel.y.label:
             self.left += _LABEL
@@ -192,7 +193,7 @@ def text_svg(x: float, y: float, text: str, role: str = "soft", **attributes: st
 
 def text_width(text: str) -> float:
     """Return the width of a text in pixels, on average."""
-    return _CHARACTER * len(text)
+    return _CHARACTER * text_units(text)
 
 
 def fitting_characters(pixels: float) -> int:

@@ -22,6 +22,7 @@ from StaICC.cli import _parser
 from StaICC.cli.run_files.keys import run_file_keys
 from StaICC.cli.run_files.toml_text import toml_text
 from StaICC.inference.identity import identity_of
+from StaICC.kernels.ppm import PPMKernel
 from tests.cli.run_file_cases import RUN_FILES, defaults_left_out
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
@@ -325,6 +326,29 @@ def test_a_function_is_to_be_filled_in(staicc: Run, monkeypatch: pytest.MonkeyPa
     Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
     monkeypatch.syspath_prepend(".")
     assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
+
+
+class _Reversed(PPMKernel):
+    """A model of the user's own that is derived from a built-in one."""
+
+    def __call__(self, prompt: str, label_space: list[str]) -> int:
+        return len(label_space) - 1
+
+
+@pytest.mark.parametrize("name", ["ppm", "hf:gpt2", "smollm2", "openai:http://localhost/v1#m", "litellm:a/b"])
+@pytest.mark.parametrize("function", [length, _Reversed()], ids=["function", "subclass"])
+def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, function: Any, name: str) -> None:
+    StaICC.Normal(datasets=["mini"], limit=2)(function, model_name=name).save("python.json")
+    status, shown, _ = staicc("show", "run", "python.json")
+    assert status == 0
+    assert 'model = "FILL-IN"' in shown
+
+
+def test_the_name_of_another_model_does_not_replace_the_model(staicc: Run) -> None:
+    named = ["--model", "ppm", "--model-name", "hf:gpt2"]
+    result = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *named)
+    Path("run.toml").write_text(staicc("show", "run", "a.json")[1], "utf-8")
+    assert saved(staicc, "b.json", "--config", "run.toml").queries() == result.queries()
 
 
 def test_what_no_run_file_repeats_says_why(staicc: Run) -> None:

@@ -233,7 +233,35 @@ def test_stdout_is_full_or_closed(program: Any) -> None:
     assert len(saved()) == 2
 
 
-@pytest.mark.parametrize("error", [BrokenPipeError, KeyboardInterrupt, RuntimeError])
+@pytest.mark.posix
+def test_a_sweep_continues_if_nothing_reads_its_tables(program: Any) -> None:
+    Path("run.toml").write_text(
+        'benchmark = "normal"\ndatasets = ["mini"]\nlimit = 2\n[sweep]\nk = [0, 1, 2]\n', "utf-8"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w", encoding="utf-8") as closed:
+        assert program("run", "--config", "run.toml", stdout=closed).returncode == 0
+    assert len(saved()) == 3
+
+
+def test_a_result_that_is_not_saved_has_its_status_if_nothing_reads_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    result = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 0)
+    given = Namespace(json=tmp_path / "kept.json", records=None, overwrite=False, output=FOLDER, save=True)
+    monkeypatch.setattr("sys.stdout", Closed())
+    assert ResultSaver(given).finish(result) == 0
+    other = StaICC.Normal(datasets=["mini"], limit=2)(lambda prompt, label_space: 1)
+    assert ResultSaver(given).finish(other) == 4
+    assert StaICC.load(tmp_path / "kept.json") == result
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_printing_fails(error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(io.StringIO):
         def write(self, text: str) -> int:

@@ -36,6 +36,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.skip("THE REPORT WAS NOT OPENED IN A BROWSER: chromium and chromedriver are not installed")
     found = chromium(*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
     found.set_window_size(1200, 900)
+    found.set_script_timeout(600)  # axe-core takes more than the 30 s of selenium on a busy machine
     yield found
     found.quit()
 
@@ -111,6 +112,24 @@ def test_no_violations_of_accessibility_rules(name: str, show: Open, suite: Resu
     rules = "axe.run(document, {resultTypes: ['violations']}).then(found => arguments[0](found.violations))"
     found = browser.execute_async_script(rules)
     assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+
+
+def test_names_of_rows_are_inside_their_figure(show: Open, normal: Result) -> None:
+    names = [
+        "W" * 40,
+        "x" * 40,
+        "\U0001f600" * 20,
+        "\u4e2d" * 30,
+        "e" + "\u0301" * 30,
+        "meta-llama/Llama-3.1-8B-Instruct",
+    ]
+    browser = show(dict.fromkeys(names, normal))
+    script = (
+        "return [...document.querySelectorAll('.overview svg text')].map(one => [one.textContent, one.getBBox().x])"
+    )
+    starts = browser.execute_script(script)
+    assert len(starts) > len(names)
+    assert [(name, x) for name, x in starts if x < 0] == []
 
 
 # -- single queries

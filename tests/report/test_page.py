@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from inspect import signature
@@ -31,6 +32,7 @@ from StaICC.report.query_view import query_section
 from StaICC.report.tables import table
 from StaICC.results.model_card import model_index
 from StaICC.results.result import Result, ResultGroup
+from StaICC.results.signature import Signature
 from tests.report.conftest import model
 
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
@@ -119,6 +121,42 @@ def rows_of(text: str, caption: str) -> list[list[str]]:
     rows = re.findall(r"<tr>(.*?)</tr>", text[start : text.index("</table>", start)], re.DOTALL)
     cells = [re.findall(r"<t[hd].*?</t[hd]>", one.replace("<wbr>", "")) for one in rows]
     return [[" ".join(unescape(re.sub("<[^>]*>", " ", cell)).split()) for cell in row] for row in cells]
+
+
+def with_version(result: Result, version: str) -> Result:
+    """The result as another version of the library would have saved it."""
+    return replace(result, signature=Signature({**result.signature.fields, "version": version}))
+
+
+def test_versions_of_the_runs_are_in_the_leaderboard_if_they_differ(normal: Result) -> None:
+    """The version in the header is the one that wrote the page."""
+    version = normal.signature.fields["version"]
+    assert f"version {version}" in report_html({"a": normal, "b": normal})
+    page = report_html({"a": normal, "b": with_version(normal, "0.9.0")})
+    head, first, second = rows_of(page, "Leaderboard")
+    assert head[2] == "version"
+    assert (first[2], second[2]) == (version, "0.9.0")
+    assert f"Page written by StaICC {StaICC.__version__}" in page
+
+
+def test_groups_say_in_what_they_differ_and_have_titles_of_their_own(suite: ResultGroup, normal: Result) -> None:
+    """They were said to differ in data sets, limit, metrics or options, also where only the benchmarks do."""
+    parts = {result.benchmark: result for result in suite.results()}
+    page = report_html({"a": parts["Normal"], "b": parts["GLER"]})
+    assert "The groups differ in: benchmarks." in page
+    assert headings(page) == ["10 data sets, benchmarks Normal", "10 data sets, benchmarks GLER"]
+
+    other_texts = replace(normal, signature=Signature({**normal.signature.fields, "data": "0123456789ab"}))
+    page = report_html({"a": normal, "b": other_texts})
+    assert "The groups differ in: contents of data sets." in page
+    assert headings(page)[1].endswith("contents of data sets 0123456789ab")
+    assert len({*headings(page)}) == 2
+
+
+def headings(page: str) -> list[str]:
+    """Return the headings of the leaderboards."""
+    end = page.index("</section>")
+    return re.findall("<h3>(.*?)</h3>", page[:end].replace("<wbr>", ""))
 
 
 def known(share: float, shift: int = 0, fails: bool = False) -> Result:

@@ -16,6 +16,17 @@ from StaICC.results.result import Result
 _KINDS_WITH_FILES = ("hf", "vllm", "llama")
 """The kinds of models whose name may be a folder or file; results have it without the folders above it."""
 
+_RECORDED_KERNELS = {
+    "ppm": "ppm",
+    "smollm2": "CausalLMKernel",
+    "hf": "CausalLMKernel",
+    "vllm": "VLLMKernel",
+    "llama": "LlamaKernel",
+    "openai": "endpoint",
+    "litellm": "litellm",
+}
+"""For each built-in kind of models, the first word of what its kernels record about themselves."""
+
 _TEXT_PREFIX = "text "
 """How the settings of a local model that generates text begin in the provenance."""
 
@@ -60,15 +71,17 @@ def _model_of(predictor: Predictor, settings: Settings) -> str:
         predictor: The model in the provenance.
         settings: Gets a remark about what is to be filled in.
     """
-    kernel = predictor.who.get("kernel", "")
-    if kernel.startswith("endpoint") and "server" in predictor.who:
-        return f"openai:{predictor.who['server']}#{predictor.who['model']}"
-    if predictor.who.get("model") == "ppm":
-        return "ppm"
-
     name = predictor.name or ""
     kind, _, argument = name.partition(":")
-    if kind not in KERNELS:
+    recorded_kernel = _recorded_kernel(predictor)
+    if recorded_kernel == "endpoint" and "server" in predictor.who:
+        return f"openai:{predictor.who['server']}#{predictor.who['model']}"
+    if recorded_kernel == "ppm":
+        return "ppm"
+
+    # The name may be any text of the user, so it counts only if the result has a kernel of its kind.
+    is_of_kind = recorded_kernel is not None and recorded_kernel == _RECORDED_KERNELS.get(kind, recorded_kernel)
+    if kind not in KERNELS or not is_of_kind:
         what = f"the function {predictor.who['function']}" if "function" in predictor.who else predictor.label
         settings.remarks.append(
             f"Fill in the model, as after --model: {what}. A function is named as package.module:name"
@@ -79,6 +92,19 @@ def _model_of(predictor: Predictor, settings: Settings) -> str:
             f"If the model {name} is a folder or file, write its path: results have the last part of a path only"
         )
     return name
+
+
+def _recorded_kernel(predictor: Predictor) -> str | None:
+    """Return the first word of what the kernel of a result records about itself; empty if it records nothing.
+
+    It is ``None`` for functions and subclasses of the user's own: no name of a model makes them.
+    """
+    who = predictor.who
+    if "function" in who or "subclass" in who:
+        return None
+    if who.get("model") == "ppm":
+        return "ppm"
+    return who.get("kernel", "").partition(" ")[0]
 
 
 def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
