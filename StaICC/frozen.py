@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from StaICC.habits import missing_attribute
+from StaICC.habits import missing_attribute, raise_hidden_error
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -33,6 +33,7 @@ class FixedAttributes:
     if not TYPE_CHECKING:  # a type checker would believe that there are all attributes
 
         def __getattr__(self, name: str) -> NoReturn:
+            raise_hidden_error(self, name)
             raise missing_attribute(self, name, type(self)._advice.get(name))
 
     def copy_with(self, **attributes: Any) -> Self:

@@ -55,6 +55,17 @@ def advice_on_score(name: str) -> str:
     return f'Use result["Averaged results"]["{name}"], or result["Divided results"][DATA_SET]["{name}"]'
 
 
+def raise_hidden_error(owner: object, name: str) -> None:
+    """Raise the AttributeError of a property again, for which Python asked ``__getattr__``.
+
+    Args:
+        owner: The object.
+        name: The name of the attribute. Nothing is raised if the class of the object has no such attribute.
+    """
+    if hasattr(type(owner), name):
+        object.__getattribute__(owner, name)
+
+
 def missing_attribute(owner: object, name: str, advice: str | None = None) -> AttributeError:
     """Return the error for an attribute that an object does not have.
 

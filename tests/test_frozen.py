@@ -101,3 +101,16 @@ def test_demonstrations_cannot_be_changed_in_place() -> None:
     with pytest.raises(TypeError):
         experimentor.demonstration_sampler += [[1, 2, 3, 4]]
     assert experimentor.prompt_set() == before
+
+
+@pytest.mark.parametrize("base", [StaICC.Normal, StaICC.TripletBias, StaICC.Result])
+def test_an_attribute_error_in_a_property_is_not_hidden(base: type) -> None:
+    class Own(base):  # type: ignore[misc]
+        @property
+        def broken(self) -> Any:
+            return None.upper()  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'upper'"):
+        _ = Own.__new__(Own).broken
+    with pytest.raises(AttributeError, match="'Own' object has no attribute 'no_such_name'"):
+        _ = Own.__new__(Own).no_such_name

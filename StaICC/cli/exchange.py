@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +60,18 @@ def prompts(args: argparse.Namespace) -> None:
 def _with_rendered_prompts(records: Iterable[dict[str, Any]], kernel: Any) -> Iterator[dict[str, Any]]:
     """Yield the records with the prompt as the model of a kernel reads it."""
     for record in records:
-        yield {**record, "rendered": _rendered(kernel, record["prompt"])}
+        yield {**record, "rendered": _rendered(kernel, record["prompt"], record["label_space"])}
 
 
-def _rendered(kernel: Any, prompt: str | list[str]) -> str | list[str]:
+def _rendered(kernel: Any, prompt: str | list[str], label_space: Sequence[str]) -> str | list[str]:
     """Return a prompt as a kernel's model reads it; one text for each label in the noisy channel."""
     render = own_attribute(kernel, "rendered")
     if render is None:
         return prompt
     if isinstance(prompt, str):
-        return str(render([prompt])[0])
+        shows_labels = getattr(kernel, "label_list", False)
+        texts = render([prompt], label_space) if shows_labels else render([prompt])
+        return str(texts[0])
     return list(render(prompt))
 
 

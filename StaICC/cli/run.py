@@ -214,6 +214,31 @@ def check_arguments(args: argparse.Namespace) -> None:
     options.refuse_options_of_other_benchmarks(args)
 
 
+def check_before_sweep(args: argparse.Namespace) -> None:
+    """Do what a run does before its first prediction, so that a mistake in a later run of a sweep is found at once.
+
+    Args:
+        args: The arguments of ``run``, which are not changed.
+
+    Raises:
+        StaICCError: An argument, the data, the model or the method is invalid, or a result cannot be saved.
+    """
+    args = argparse.Namespace(**vars(args))
+    args.model = model_options.model_of(args)
+    inputs = _input_files(args)
+    if args.dry_run:
+        check_output(args.json, inputs=inputs, store=args.store)
+    else:
+        ResultSaver(args, inputs, args.store)
+    benchmark, function = _benchmark_and_function(args)
+    if benchmark is None:
+        for k in different(args.k):
+            options.make(args, k=k)
+    if args.method not in (None, "all"):
+        method_options = read_options(args.method_option)
+        Method(args.method, function, args.method_variant, args.calibration_number, **method_options)
+
+
 def _has_method_options(args: argparse.Namespace) -> bool:
     """Return whether an option was given that only a method reads."""
     if args.method_option:

@@ -18,6 +18,7 @@ from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.equivalence import is_equivalent_within_margin
 from StaICC.metrics.intervals import Interval
 from StaICC.registry import import_reference
+from StaICC.results.score_names import name_of_mean
 
 COVERAGE = 0.95
 """Nominal coverage of the intervals of differences."""
@@ -373,7 +374,7 @@ class Comparison(Displayed):
         """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
         direction = "higher" if self.higher_is_better else "lower"
         first_model, second_model = self.models
-        texts = [f"metric: {self.metric} ({direction} is better)"]
+        texts = [f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)"]
         if self.other_metrics:
             texts.append(first_score_note(self.other_metrics))
         if first_model == second_model:

@@ -15,6 +15,7 @@ from StaICC.comparing.comparison_results import Comparison
 from StaICC.comparing.setting_differences import shown_value
 from StaICC.comparing.verdicts import Tested, Untested
 from StaICC.layout import Block, Line, TextTable
+from StaICC.results.score_names import name_of_mean
 
 
 def meaning_of_overview() -> str:
@@ -35,10 +36,11 @@ def overview_blocks(pairs: Sequence[Comparison], runs: Sequence[str]) -> list[Bl
         runs: The names of the runs, the best first.
     """
     first_pair = pairs[0]
+    metric = name_of_mean(first_pair.metric, first_pair.benchmark)
     direction = "higher" if first_pair.higher_is_better else "lower"
     blocks: list[Block] = [
         Line(f"{class_name(first_pair.benchmark)}: {len(runs)} runs", "title"),
-        Line(f"metric: {first_pair.metric} ({direction} is better)"),
+        Line(f"metric: {metric} ({direction} is better)"),
     ]
     if first_pair.other_metrics:
         blocks.append(Line(first_score_note(first_pair.other_metrics)))

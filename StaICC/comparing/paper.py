@@ -20,8 +20,10 @@ from StaICC.comparing.comparison import compare_runs
 from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.verdicts import Tested, Untested, p_text
 from StaICC.errors import ArgumentError, UnknownNameError
+from StaICC.metrics.scores import score_record
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
+from StaICC.results.score_names import name_of_mean
 from StaICC.results.score_records import records_of_scores
 from StaICC.safe_text import latex_cell
 
@@ -82,9 +84,14 @@ def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
         result: The result.
         more_works: Works of data sets that are not in the catalogue.
     """
-    method = result.method.split()[0].partition("(")[0]
+    method = _name_of_method(result.method)
     names = ["StaICC", result.benchmark, *result.divided, method, "random baselines", "paired test", "Holm"]
     return list(dict.fromkeys(_known_works(names, more_works)))
+
+
+def _name_of_method(method: str) -> str:
+    """Return the name of a method without its variant and its options, such as ``"topk"`` of ``"topk paper"``."""
+    return method.split()[0].partition("(")[0]
 
 
 def _known_works(names: Iterable[str], more_works: Sequence[Work]) -> Iterator[Work]:
@@ -113,6 +120,9 @@ class _Section:
             known = ", ".join(metrics_of(self._first))
             raise ArgumentError(f"an experiment has no mean over its conditions: choose a metric, one of {known}")
         self._metric = chosen
+        self._metric_in_words = latex_cell(name_of_mean(chosen, self._first.benchmark).replace("_", " "))
+        direction = score_record(self._first.benchmark, chosen, self._first.higher_is_better).higher_is_better
+        self._is_lower_better = direction is False
         self._records: dict[str, _Records] = {}
         for name, result in runs.items():
             known_name("metric", chosen, metrics_of(result))
@@ -148,23 +158,21 @@ class _Section:
         shared = _shared_fields(list(self._runs.values()))
         names = [self._cited(name) for name in self._datasets()]
         sentence = f"We evaluate on {_counted(len(names), 'data set')} ({', '.join(names)})"
-        sentence += f" using the benchmark {latex_cell(class_name(self._first.benchmark))} of {self._cited('StaICC')}"
-        if self._first.benchmark != "Normal":
-            sentence += _citation(_known_works([self._first.benchmark], self._more_works))
+        sentence += f" using the benchmark {latex_cell(class_name(self._first.benchmark))} of StaICC"
+        sentence += _citation(_known_works(["StaICC", self._first.benchmark], self._more_works))
         if "version" in shared:
             sentence += f" (version {latex_cell(shared['version'])})"
         parts = []
         if "k" in shared:
             parts.append(f"{_counted(int(shared['k']), 'demonstration')} per prompt")
         if "repeats" in shared:
-            parts.append(f"{_counted(int(shared['repeats']), 'prompt')} per test row")
+            parts.append(f"{_counted(int(shared['repeats']), 'list')} of demonstrations for each test row")
         if "limit" in shared:
             parts.append(f"the first {shared['limit']} test rows of each data set")
         if "method" in shared:
-            method = shared["method"].split("(")[0]
-            parts.append(f"the method {self._cited(method)}")
+            parts.append(f"the method {self._cited_method(shared['method'])}")
         if parts:
-            sentence += f", with {' and '.join(parts)}"
+            sentence += f", with {_listed(parts)}"
         return f"{sentence}."
 
     def _datasets(self) -> list[str]:
@@ -178,7 +186,13 @@ class _Section:
         """Return a name with the citation of its work, if one is known."""
         return latex_cell(name) + _citation(_known_works([name], self._more_works))
 
+    def _cited_method(self, method: str) -> str:
+        """Return a method as signatures write it, with the citation of its work, if one is known."""
+        return latex_cell(method) + _citation(_known_works([_name_of_method(method)], self._more_works))
+
     def _scores(self) -> Iterator[str]:
+        if self._is_lower_better:
+            yield f"Lower values of the score, {self._metric_in_words}, are better."
         for name, result in self._runs.items():
             mean = self._records[name].get(None)
             model = latex_cell(without_model_digests(result.model))
@@ -194,14 +208,18 @@ class _Section:
         """Return the settings of a run that the runs do not share, but for its prompts, as the end of a bracket."""
         fields = result.signature.fields
         shared = _shared_fields(list(self._runs.values()))
-        own = [f"{name} {value}" for name, value in fields.items() if name not in shared and name not in _DIGESTS]
-        return "".join(f", {latex_cell(text)}" for text in own)
+        texts = []
+        for name, value in fields.items():
+            if value is None or name in shared or name in _DIGESTS:
+                continue
+            shown_value = self._cited_method(value) if name == "method" else _breakable_field(value)
+            texts.append(f", {latex_cell(name)} {shown_value}")
+        return "".join(texts)
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
-        metric = latex_cell(self._metric.replace("_", " "))
         if record is None or record["value"] is None:
-            return f"no mean {metric}"
-        text = f"a mean {metric} of ${record['value']:.3f}$"
+            return f"no mean {self._metric_in_words}"
+        text = f"a mean {self._metric_in_words} of ${record['value']:.3f}$"
         if record["low"] is not None:
             level = f"{100 * record['level']:g}"
             text += rf" ({level}\,\% confidence interval ${record['low']:.3f}$ to ${record['high']:.3f}$)"
@@ -226,7 +244,7 @@ class _Section:
             sentence += f", and their p-values are corrected for {count} pairs of runs{holm}"
         yield f"{sentence}."
         for reason in self._comparison.left_out:
-            yield f"Not compared: {latex_cell(reason)}."
+            yield f"About the comparison: {latex_cell(reason)}."
 
     def _shown_pairs(self, comparison: BenchmarkComparison) -> Sequence[Comparison]:
         """Return the pairs of the paragraph: all of three runs, of more those with the best run."""
@@ -268,10 +286,10 @@ class _Section:
         )
 
     def _caption(self) -> str:
-        metric = latex_cell(self._metric.replace("_", " "))
-        caption = (
-            rf"{latex_cell(class_name(self._first.benchmark))}: {metric}, with 95\,\% confidence intervals in brackets."
-        )
+        caption = f"{latex_cell(class_name(self._first.benchmark))}: {self._metric_in_words}"
+        if self._is_lower_better:
+            caption += " (lower is better)"
+        caption += f"{self._intervals_in_words()}."
         records = [record for of_run in self._records.values() for record in of_run.values()]
         if any(record["random"] is not None for record in records):
             caption += " Random: expected accuracy of guessing; majority: always the most frequent label."
@@ -281,12 +299,25 @@ class _Section:
             caption += f" {_STOPPED_MARK}: the run stopped early."
         return caption
 
+    def _intervals_in_words(self) -> str:
+        """Return what is in brackets behind the scores of the table, with the level of each run; empty for nothing."""
+        runs_of_level: dict[str, list[str]] = {}
+        for name, of_run in self._records.items():
+            for level in {record["level"] for record in of_run.values() if record["low"] is not None}:
+                runs_of_level.setdefault(rf"{100 * level:g}\,\%", []).append(latex_cell(name))
+        if not runs_of_level:
+            return ""
+        if len(runs_of_level) == 1:
+            return f", with {next(iter(runs_of_level))} confidence intervals in brackets"
+        levels = [f"{level} for {_listed(names)}" for level, names in runs_of_level.items()]
+        return f", with confidence intervals in brackets ({', '.join(levels)})"
+
     def _table_of_means(self) -> tuple[list[str], list[list[str]]]:
         lines = []
         for name in self._runs:
             mean = self._records[name].get(None)
             lines.append([latex_cell(name), _value_cell(mean), _baseline(mean, "random"), _baseline(mean, "majority")])
-        return ["", latex_cell(self._metric.replace("_", " ")), "random", "majority"], lines
+        return ["", self._metric_in_words, "random", "majority"], lines
 
     def _has_row_of_means(self) -> bool:
         """Return whether the means are about the same data sets, several of them."""
@@ -337,6 +368,12 @@ def _counted(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
+def _listed(texts: Sequence[str]) -> str:
+    """Return texts as a list in a sentence: commas, and "and" before the last."""
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def _citation(works: Iterable[Work]) -> str:
     r"""Return the command ``\cite`` with the keys of works, after a blank; empty without works."""
     keys: list[str] = []
@@ -344,7 +381,7 @@ def _citation(works: Iterable[Work]) -> str:
         keys += re.findall(r"^@\w+\{([^,\s]+),", work.bibtex, flags=re.MULTILINE)
     if not keys:
         return ""
-    return rf"~\cite{{{','.join(keys)}}}"
+    return rf"~\cite{{{','.join(dict.fromkeys(keys))}}}"
 
 
 def _verdict_in_words(pair: Comparison) -> str:
@@ -354,7 +391,7 @@ def _verdict_in_words(pair: Comparison) -> str:
     second = latex_cell(pair.second)
     if isinstance(line.outcome, Untested):
         return f"{first} and {second} are not tested: {latex_cell(line.outcome.reason)}."
-    facts = _facts_of_test(line, line.outcome)
+    facts = _facts_of_test(line, line.outcome, f"{first} minus {second}")
     better = pair.better_run(line, line.outcome)
     if better is None:
         return f"Neither {first} nor {second} is shown to be better ({facts})."
@@ -362,11 +399,11 @@ def _verdict_in_words(pair: Comparison) -> str:
     return f"{latex_cell(better)} is better than {worse} ({facts})."
 
 
-def _facts_of_test(line: DatasetComparison, outcome: Tested) -> str:
+def _facts_of_test(line: DatasetComparison, outcome: Tested, subtraction: str) -> str:
     """Return the difference with its interval, and the p-value."""
     facts = []
     if line.difference is not None:
-        facts.append(f"difference ${line.difference:+.3f}$")
+        facts.append(f"{subtraction}: ${line.difference:+.3f}$")
     if line.interval is not None:
         facts.append(rf"95\,\% interval ${line.interval.low:+.3f}$ to ${line.interval.high:+.3f}$")
     facts.append(f"${p_text(outcome.corrected_p_value)}$")
@@ -374,9 +411,14 @@ def _facts_of_test(line: DatasetComparison, outcome: Tested) -> str:
 
 
 def _breakable(signature: str) -> str:
-    """Return a signature in typewriter letters that may be broken between its fields."""
-    fields = [latex_cell(field) for field in signature.split("|")]
+    """Return a signature in typewriter letters that may be broken between its fields and their parts."""
+    fields = [_breakable_field(field) for field in signature.split("|")]
     return rf"\texttt{{{_BREAK.join(fields)}}}"
+
+
+def _breakable_field(text: str) -> str:
+    """Return the value of a setting, in which a line may end behind the settings and names that it lists."""
+    return re.sub(r"([;+,])(?=\S)", r"\1\\allowbreak ", latex_cell(text))
 
 
 def _value_cell(record: Mapping[str, Any] | None) -> str:

@@ -172,7 +172,7 @@ def _read_table(name: str, text: str, dialect: _Dialect, width: int, has_header:
         return DelimitedTable(rows, wrong_width=None)
 
     first = wrong_rows[0]
-    expected = f"the header has {width}" if has_header else f"{argument('columns')} names {width}"
+    expected = f"the header has {width}" if has_header else f"{argument('columns')} has {width} names"
     message = f"{name}, line {first.last_line} has {len(first.fields)} fields, but {expected}"
     widths = [len(record.fields) for record in wrong_rows]
     advice = _advice_on_width(widths, width, dialect, all_lines=not rows)

@@ -116,7 +116,7 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
     if most_fitting == 0:
         fields = max((read_header(text, separator) for separator in separators), key=len)
         raise ArgumentError(
-            f"{name}: {argument('columns')} names {width} columns, but the first line has {len(fields)} fields: "
+            f"{name}: {argument('columns')} has {width} names, but the first line has {len(fields)} fields: "
             f"{fields!r:.120}"
         )
     best_separators = [separator for separator in separators if fitting_lines[separator] == most_fitting]

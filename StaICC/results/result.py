@@ -60,6 +60,7 @@ class _Saved(Displayed, dict[str, Any]):
     if not TYPE_CHECKING:  # a type checker would believe that there are all attributes
 
         def __getattr__(self, name: str) -> NoReturn:
+            habits.raise_hidden_error(self, name)
             advice = habits.OF_RESULTS.get(name)
             averaged = self.get(AVERAGED)
             if isinstance(averaged, Mapping) and name in averaged:

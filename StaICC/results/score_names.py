@@ -34,6 +34,20 @@ def slope_head(metric: str) -> str:
     return f"slope of {column_head(metric)}"
 
 
+def name_of_mean(metric: str, benchmark: str) -> str:
+    """Return what the mean of a score over data sets is: the metric, or in GLER its slope over the noise.
+
+    Args:
+        metric: The key of the mean.
+        benchmark: The name of the benchmark in results.
+
+    Example:
+        >>> name_of_mean("accuracy", "Normal"), name_of_mean("accuracy", "GLER")
+        ('accuracy', 'slope of accuracy')
+    """
+    return f"slope of {metric}" if benchmark == benchmark_names.GLER else metric
+
+
 def name_in_notes(key: str, benchmark: str) -> str:
     """Return the name of a score in a note, with the words of its column.
 

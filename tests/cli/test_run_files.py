@@ -287,6 +287,33 @@ def test_a_sweep_is_checked_before_its_first_run(staicc: Run) -> None:
     assert "each run has its own" in stderr
 
 
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        "k = [0, -1]",
+        "limit = [2, 0]",
+        'datasets = [["mini"], ["nope"]]',
+        'metrics = ["standard", "nope"]',
+        'method = ["vanilla", "nope"]',
+        'method = ["vanilla", "topk"]',
+        'model = ["ppm", "ppm;ordr=3"]',
+        'model_option = [{order = 3}, {order = "x"}]',
+        "level = [0.9, 2.0]",
+        'records = ["a.jsonl", "missing/a.jsonl"]',
+        'json = ["a.json", "missing/a.json"]',
+        'k = ["1", "1,1"]',
+    ],
+)
+def test_a_mistake_in_the_last_run_of_a_sweep_ends_it_before_the_first(staicc: Run, sweep: str) -> None:
+    key = sweep.partition(" ")[0]
+    lines = ['benchmark = "normal"', 'datasets = ["mini"]', "limit = 2", "no_save = true"]
+    kept = [line for line in lines if not line.startswith(key)]
+    Path("run.toml").write_text("\n".join([*kept, "[sweep]", sweep, ""]), "utf-8")
+    status, stdout, stderr = staicc("run", "--config", "run.toml", "--quiet")
+    assert (status, stdout) == (2, "")
+    assert "run 1 of 2" not in stderr
+
+
 def test_an_option_of_the_command_line_ends_the_sweep_over_it(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL + "[sweep]\nk = [0, 1]\n", "utf-8")
     result = saved(staicc, "r.json", "--config", "run.toml", "--k", "2")
@@ -328,15 +355,15 @@ def test_a_function_is_to_be_filled_in(staicc: Run, monkeypatch: pytest.MonkeyPa
     assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
 
 
-class _Reversed(PPMKernel):
+class _OwnPPM(PPMKernel):
     """A model of the user's own that is derived from a built-in one."""
 
-    def __call__(self, prompt: str, label_space: list[str]) -> int:
-        return len(label_space) - 1
+    def __repr__(self) -> str:
+        return "a model of the user's own"
 
 
 @pytest.mark.parametrize("name", ["ppm", "hf:gpt2", "smollm2", "openai:http://localhost/v1#m", "litellm:a/b"])
-@pytest.mark.parametrize("function", [length, _Reversed()], ids=["function", "subclass"])
+@pytest.mark.parametrize("function", [length, _OwnPPM()], ids=["function", "subclass"])
 def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, function: Any, name: str) -> None:
     StaICC.Normal(datasets=["mini"], limit=2)(function, model_name=name).save("python.json")
     status, shown, _ = staicc("show", "run", "python.json")

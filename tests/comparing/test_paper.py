@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from StaICC import Normal, load_kernel
+from StaICC import GLER, Method, Normal, Statistics, load_kernel
 from StaICC.cli import main
 from StaICC.comparing.citing import entries
 from StaICC.comparing.comparison import compare
@@ -39,7 +39,8 @@ def test_the_paragraph_has_scores_test_signatures_and_citations(runs: dict[str, 
         assert f"confidence interval ${interval.low:.3f}$ to ${interval.high:.3f}$" in text
         assert result.signature.fields["prompts"] in text
     compared = compare(*runs.values()).overall
-    assert f"difference ${compared.difference:+.3f}$" in text
+    assert " minus " in text
+    assert f": ${compared.difference:+.3f}$" in text
     assert f"$p = {compared.holm:.3g}$" in text
     assert r"\cite{gaffke2005three}" in text
     keys = {key for keys in re.findall(r"\\cite\{(.*?)\}", text) for key in keys.split(",")}
@@ -105,3 +106,60 @@ def test_latex_compiles(tmp_path: Path, runs: dict[str, Result]) -> None:
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "document"]
     finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert finished.returncode == 0, finished.stdout[-800:]
+
+
+def test_the_caption_names_the_level_of_the_intervals(runs: dict[str, Result]) -> None:
+    at_90 = measured(Statistics(level=0.9))
+    without = measured(Statistics(intervals=False))
+    assert r"with 90\,\% confidence intervals in brackets" in caption_of(paper_text({"at 90": at_90}))
+    both = caption_of(paper_text({"one": runs["one"], "at 90": at_90}))
+    assert r"with confidence intervals in brackets (95\,\% for one, 90\,\% for at 90)" in both
+    assert "brackets" not in caption_of(paper_text({"without": without}))
+
+
+def test_a_slope_is_no_accuracy_and_lower_is_better() -> None:
+    text = paper_text({"noise": GLER(datasets=["mini"], limit=8)(load_kernel("ppm"))})
+    assert "a mean slope of accuracy of" in text
+    assert "a mean accuracy" not in text
+    assert "slope of accuracy (lower is better)" in caption_of(text)
+    assert "Lower values of the score, slope of accuracy, are better." in text
+
+
+def test_a_shared_method_is_cited() -> None:
+    calibrated, other_k = (
+        Method("batch_calibration", load_kernel("ppm")).run(Normal(k=k, datasets=["mini"], limit=8)) for k in (2, 3)
+    )
+    for other in (other_k, run(3)):
+        assert r"method batch\_calibration paper~\cite{zhou2024batch}" in paper_text({"a": calibrated, "b": other})
+
+
+def test_the_difference_says_what_is_subtracted_and_each_key_is_cited_once(runs: dict[str, Result]) -> None:
+    text = paper_text({"one": runs["one"], "other": runs[HOSTILE]})
+    assert "one minus other: $" in text
+    assert "of StaICC~\\cite{cho2025staicc} (" in text
+
+
+def test_queries_that_count_at_their_worst_are_compared(runs: dict[str, Result]) -> None:
+    def fails_sometimes(prompt: str, label_space: list[str]) -> list[float]:
+        if "rain" in prompt:
+            raise ValueError("no")
+        return [1.0, 0.0, 0.0]
+
+    text = paper_text({"whole": runs["one"], "partial": run(4, fails_sometimes, on_error="collect")})
+    assert "Not compared" not in text
+    assert "About the comparison: mini: " in text
+
+
+def test_a_line_may_end_between_the_settings_of_a_model(runs: dict[str, Result]) -> None:
+    text = paper_text({"one": runs["one"]})
+    assert "escape=C;order=12" in str(runs["one"].signature)
+    assert r"escape=C;\allowbreak order=12" in text
+
+
+def measured(statistics: Statistics) -> Result:
+    return Normal(k=2, datasets=["mini"], limit=24, statistics=statistics)(load_kernel("ppm"))
+
+
+def caption_of(text: str) -> str:
+    (caption,) = re.findall(r"\\caption\{(.*)\}", text)
+    return str(caption)

@@ -91,7 +91,7 @@ def test_compressed_files(tmp_path: Path, suffix: str) -> None:
         ("text,label\na,b\nc, d,b\n", {}, "Put a text with ',' in double quotes"),
         ('text,label\n"a" x,b\nc, d,b\n', {"quoting": "none"}, "line 3 .*Remove ',' from their texts, or remove"),
         ("text,label\n1,a,b\n2,c,d\n", {}, "Every line has one field more, .*name the first column"),
-        ("a,b\nc\n", {"columns": ["text", "label"]}, r"but columns= names 2"),
+        ("a,b\nc\n", {"columns": ["text", "label"]}, r"but columns has 2 names"),
         ('text,label\na,b\n"never\nclosed,b\nx,b\n', {}, "lines 3 to 5"),
     ],
 )

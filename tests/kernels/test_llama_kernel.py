@@ -28,7 +28,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "llama:x/y": (ArgumentError, "hf:x/y"),
     "llama:": (ArgumentError, "needs a model"),
     "llama:none.gguf": (ArgumentError, "no GGUF file"),
-    "llama:smollm2;label_scoring=all": (ArgumentError, "'full'"),
+    "llama:smollm2;label_scoring=all": (ArgumentError, r"\bfull\b"),
     "llama:smollm2;compile=true": (UnknownNameError, "'compile'"),
     "llama:smollm2;n_gpu_layer=1": (UnknownNameError, "'n_gpu_layers'"),
     "llama:smollm2;system=Hello": (ArgumentError, "'chat'"),

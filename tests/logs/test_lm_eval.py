@@ -385,7 +385,7 @@ def test_a_metric_without_a_known_range_is_untested_until_the_range_is_stated(tm
     comparison = compare(results["a"], results["b"])
     assert comparison.datasets[0].p_value is None
     assert comparison.datasets[0].difference is not None
-    assert "--range LOW HIGH" in str(comparison)
+    assert "value_range=(low, high)" in str(comparison)
 
     results = read_logs(*folders, value_range=(0, 10))
     p_value = compare(results["a"], results["b"]).datasets[0].p_value

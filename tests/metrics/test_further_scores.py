@@ -234,12 +234,13 @@ def test_matthews_and_the_debiased_error_have_values_and_reasons_in_comparisons(
 
     benchmark = Normal(datasets=["mini"], limit=12, metrics="standard+matthews+debiased_calibration_error")
     first, second = benchmark(often_the_first), benchmark(often_the_last)
-    for key in ("matthews", "debiased_calibration_error"):
+    titles = {"matthews": "MCC", "debiased_calibration_error": "debiased CE"}
+    for key, title in titles.items():
         overall = compare(first, second, key).overall
         assert overall.values == pytest.approx((first.averaged[key], second.averaged[key]))
         assert isinstance(overall.outcome, Untested)
         assert f"{key} has no test" in overall.outcome.reason
-        assert f"interval of {key} is undefined" in str(first)
+        assert f"interval of {title} is undefined" in str(first)
 
 
 def test_selective_prediction_is_tested_in_both_directions() -> None:

@@ -895,7 +895,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
         if self.scoring == "text":
             sent_prompts = [self._with_label_list(prompt, labels) for prompt in prompts]
-            replies = self.replies(sent_prompts, sampling=self._guide(labels))
+            replies = super().replies(sent_prompts, sampling=self._guide(labels))
             return [self._refused_if_unguided(reply, labels) for reply in replies]
 
         self._prompt_check.announce(prompts)
@@ -905,6 +905,31 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         if reason is not None:
             return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
         return list(outcomes)
+
+    def replies(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> Sequence[str | OutputError]:
+        """Return the reply to each prompt, or the error that took its place.
+
+        Args:
+            prompts: The prompts.
+            max_new_tokens: Maximum number of tokens of a reply; ``None`` for that of the kernel's settings.
+            stop: Texts before which a reply ends; ``None`` for those of the kernel's settings.
+            sampling: Other fields of the request, such as ``temperature`` and ``seed``.
+
+        Raises:
+            ArgumentError: The kernel has ``label_list``, but the labels of the prompts are not known here.
+        """
+        if self.label_list:
+            raise ArgumentError(
+                "label_list, which prompt_format=chat-labels sets, is not for generated texts (text_inference, the "
+                "method generate): the labels to list are not known there. Use prompt_format=chat"
+            )
+        return super().replies(prompts, max_new_tokens, stop, sampling)
 
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
@@ -949,11 +974,21 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         expected = {"choice": "a label", "json": "JSON with a label"}[self.guided]
         return UnusableEndpointError(IGNORED.format(guided=self.guided, expected=expected, reply=clip(reply)))
 
-    def rendered(self, prompts: Sequence[str]) -> list[str]:
-        """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON)."""
+    def rendered(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str]:
+        """Return prompts as they are sent: verbatim, or as the messages of a conversation (JSON).
+
+        Args:
+            prompts: The prompts.
+            label_space: The labels of all of them, which the instruction of ``label_list`` names.
+
+        Raises:
+            ArgumentError: ``label_list`` needs the labels.
+        """
+        if self.label_list and not label_space:
+            raise ArgumentError("rendered: got no label_space, expected the labels, which label_list names in prompts")
         texts = []
         for prompt in prompts:
-            request = self._request(prompt, {})
+            request = self._request(self._with_label_list(prompt, label_space), {})
             if self.api == "completions":
                 texts.append(request["prompt"])
             else:

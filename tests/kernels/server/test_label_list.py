@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 import StaICC
 from StaICC.argument_syntax import command_line_syntax
+from StaICC.cli import main
 from StaICC.kernels.server.endpoint import INSTRUCTION, EndpointKernel
 
 LABELS = ["good", "bad"]
@@ -62,3 +64,28 @@ def test_a_model_that_only_chats_is_offered_the_format() -> None:
         pytest.raises(StaICC.ArgumentError, match="--answers text --prompt-format chat-labels"),
     ):
         EndpointKernel("http://localhost:1/v1", "m", api="chat")
+
+
+def test_a_rendered_prompt_is_what_is_sent(make: Any, server: Any) -> None:
+    pytest.importorskip("openai")
+    kernel = make("text", api="chat", label_list=True)
+    kernel.batch(["text: fine label: "], LABELS)
+    (rendered,) = kernel.rendered(["text: fine label: "], LABELS)
+    assert json.loads(rendered) == server.requests[-1]["messages"]
+    with pytest.raises(StaICC.ArgumentError, match="label_space"):
+        kernel.rendered(["text: fine label: "])
+
+
+def test_the_command_prompts_writes_what_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prompts", "normal", "--datasets", "mini", "--limit", "1", "--model", SPEC]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        record = json.loads(line)
+        (message,) = json.loads(record["rendered"])
+        assert message["content"] == f"{INSTRUCTION} food, travel, weather.\n\n{record['prompt']}"
+
+
+def test_texts_without_labels_are_refused() -> None:
+    kernel = EndpointKernel.from_spec(SPEC)
+    for generate in (kernel.replies, kernel.generate, StaICC.text_inference(kernel).batch):
+        with pytest.raises(StaICC.ArgumentError, match="Use prompt_format=chat"):
+            generate(["a"])
