@@ -267,14 +267,22 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
         verbatim: Keep texts as they are, because another program reads them; texts that would be prefixed are refused.
 
     Raises:
-        ArgumentError: A text cannot be written verbatim.
+        ArgumentError: A text cannot be written verbatim, or a record has other keys than the first.
     """
     # csv.writer returns the value of its file's method write. Here that is str, so the writer returns the line itself.
     # With the line end "\r\n", it quotes a cell that has a carriage return.
     writer = csv.writer(SimpleNamespace(write=str), lineterminator="\r\n")
+    columns: list[str] = []
     for number, record in enumerate(records):
         if number == 0:
-            yield _csv_line(writer, [csv_cell(visible(key)) for key in record])
+            columns = list(record)
+            yield _csv_line(writer, [csv_cell(visible(key)) for key in columns])
+        elif list(record) != columns:
+            different = ", ".join(sorted({*record}.symmetric_difference(columns))) or "another order"
+            raise ArgumentError(
+                f"CSV: record {number + 1} has other columns than the first ({different}). Write JSON Lines, or one "
+                "table for each kind of record"
+            )
         cells = []
         for key, value in record.items():
             cell = _cell_of(value)

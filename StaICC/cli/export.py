@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +24,7 @@ from StaICC.results.every_eval_ever import RELATIONSHIPS, ExportedResult, Export
 from StaICC.results.model_card import model_index
 from StaICC.results.query_records import query_records
 from StaICC.results.result import Result, ResultGroup
-from StaICC.results.row_scores import row_scores
+from StaICC.results.row_scores import row_scores, subgroups_of_results
 from StaICC.results.runs import split_runs
 from StaICC.results.score_records import score_records
 from StaICC.safe_text import json_escaped, visible
@@ -195,26 +196,32 @@ def _load_results(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
 
 
 def _export_scores(args: argparse.Namespace) -> None:
-    _write_table(args, score_records)
+    _write_table(args, _load_results(args), score_records)
 
 
 def _export_queries(args: argparse.Namespace) -> None:
-    _write_table(args, _records_of_predictions)
+    _write_table(args, _load_results(args), _records_of_predictions)
 
 
 def _export_rows(args: argparse.Namespace) -> None:
-    _write_table(args, _scores_of_rows)
+    results = _load_results(args)
+    subgroups = subgroups_of_results(results.values())  # a table has the same columns in all of its rows
+    _write_table(args, results, partial(_scores_of_rows, subgroups=subgroups))
 
 
-def _scores_of_rows(results: Result | ResultGroup) -> Iterator[dict[str, Any]]:
+def _scores_of_rows(results: Result | ResultGroup, subgroups: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the scores of all queries of a result (:func:`~StaICC.results.row_scores.row_scores`).
+
+    Args:
+        results: The result, or the group of results.
+        subgroups: The columns of subgroups of all results of the table.
 
     Raises:
         ArgumentError: A result was read from logs.
     """
     for result in results.results():
         _refuse_log(result)
-        yield from row_scores(result)
+        yield from row_scores(result, subgroups)
 
 
 def _refuse_log(result: Result) -> None:
@@ -238,10 +245,12 @@ def _records_of_predictions(results: Result | ResultGroup) -> Iterator[dict[str,
 
 
 def _write_table(
-    args: argparse.Namespace, records_of: Callable[[Result | ResultGroup], Iterable[dict[str, Any]]]
+    args: argparse.Namespace,
+    results: Mapping[str, Result | ResultGroup],
+    records_of: Callable[[Result | ResultGroup], Iterable[dict[str, Any]]],
 ) -> None:
     """Write the records of all results, with the name of the run in each of them."""
-    rows = _records_of_runs(_load_results(args), records_of)
+    rows = _records_of_runs(results, records_of)
     as_json = args.json or Path(args.output).suffix.lower() == ".jsonl"
     lines = json_lines(rows) if as_json else csv_lines(rows)
     output.write_text(args.output, lines, as_json)

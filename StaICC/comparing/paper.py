@@ -212,7 +212,7 @@ class _Section:
         for name, value in fields.items():
             if value is None or name in shared or name in _DIGESTS:
                 continue
-            shown_value = self._cited_method(value) if name == "method" else latex_cell(value)
+            shown_value = self._cited_method(value) if name == "method" else _breakable_field(value)
             texts.append(f", {latex_cell(name)} {shown_value}")
         return "".join(texts)
 
@@ -411,9 +411,14 @@ def _facts_of_test(line: DatasetComparison, outcome: Tested, subtraction: str) -
 
 
 def _breakable(signature: str) -> str:
-    """Return a signature in typewriter letters that may be broken between its fields."""
-    fields = [latex_cell(field) for field in signature.split("|")]
+    """Return a signature in typewriter letters that may be broken between its fields and their parts."""
+    fields = [_breakable_field(field) for field in signature.split("|")]
     return rf"\texttt{{{_BREAK.join(fields)}}}"
+
+
+def _breakable_field(text: str) -> str:
+    """Return the value of a setting, in which a line may end behind the settings and names that it lists."""
+    return re.sub(r"([;+,])(?=\S)", r"\1\\allowbreak ", latex_cell(text))
 
 
 def _value_cell(record: Mapping[str, Any] | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from StaICC import benchmark_names
@@ -24,18 +24,20 @@ _KNOWN_BENCHMARKS = (
 """The benchmarks of which it is known which queries share a list of demonstrations."""
 
 
-def row_scores(results: ResultsLike) -> Iterator[dict[str, Any]]:
+def row_scores(results: ResultsLike, subgroups: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yield the scores of each query of a result, in a table that mixed models read: one query in each row.
 
     Args:
         results: A result, or a group of results.
+        subgroups: The columns of subgroups, so that tables of several results have the same columns (by default those
+            of ``results``).
 
     Yields:
         The columns ``benchmark``, ``model``, ``method``, ``dataset``, ``condition``; ``row`` (the test row: an item),
         ``cluster`` and ``label`` of the row; ``demonstrations``, which is equal for queries of a data set with the same
         list of demonstrations (``None`` if it is not known which share one); ``template``; ``repeat``; ``accuracy``
         (0 or 1) and ``likelihood`` (the probability of the true label). A score is ``None`` for a query without one.
-        Then the columns of subgroups of the result, if it has any.
+        Then the columns of subgroups, if there are any; ``None`` where a result has no such column.
 
     Example:
         >>> from StaICC import Normal
@@ -44,21 +46,29 @@ def row_scores(results: ResultsLike) -> Iterator[dict[str, Any]]:
         >>> first["row"], first["label"], first["demonstrations"], first["accuracy"], first["likelihood"]
         (0, 'weather', 'row0-repeat0', 0, 0.2)
     """
+    subgroup_names = subgroups_of_results([results]) if subgroups is None else subgroups
     for result in results.results():
-        subgroup_names: dict[str, None] = {}
-        for details in result.details.values():
-            subgroup_names.update(dict.fromkeys(details.subgroups or {}))
         for query in records_of_queries(result, {}):
-            yield _scores_of_query(result, query, list(subgroup_names))
+            yield _scores_of_query(result, query, subgroup_names)
 
 
-def _scores_of_query(result: ResultLike, query: QueryRecord, subgroup_names: list[str]) -> dict[str, Any]:
+def subgroups_of_results(results: Iterable[ResultsLike]) -> list[str]:
+    """Return the columns of subgroups that any of several results has, in the order in which they appear."""
+    names: dict[str, None] = {}
+    for group in results:
+        for result in group.results():
+            for details in result.details.values():
+                names.update(dict.fromkeys(details.subgroups or {}))
+    return list(names)
+
+
+def _scores_of_query(result: ResultLike, query: QueryRecord, subgroup_names: Sequence[str]) -> dict[str, Any]:
     """Return the scores of a query with what it shares with others.
 
     Args:
         result: The result.
         query: The query.
-        subgroup_names: The columns of subgroups of all data sets of the result.
+        subgroup_names: The columns of subgroups of the table.
     """
     details = result.details[query.dataset]
     likelihood = None

@@ -150,6 +150,12 @@ def test_queries_that_count_at_their_worst_are_compared(runs: dict[str, Result])
     assert "About the comparison: mini: " in text
 
 
+def test_a_line_may_end_between_the_settings_of_a_model(runs: dict[str, Result]) -> None:
+    text = paper_text({"one": runs["one"]})
+    assert "escape=C;order=12" in str(runs["one"].signature)
+    assert r"escape=C;\allowbreak order=12" in text
+
+
 def measured(statistics: Statistics) -> Result:
     return Normal(k=2, datasets=["mini"], limit=24, statistics=statistics)(load_kernel("ppm"))
 

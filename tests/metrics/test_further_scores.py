@@ -234,7 +234,7 @@ def test_matthews_and_the_debiased_error_have_values_and_reasons_in_comparisons(
 
     benchmark = Normal(datasets=["mini"], limit=12, metrics="standard+matthews+debiased_calibration_error")
     first, second = benchmark(often_the_first), benchmark(often_the_last)
-    titles = {"matthews": "MCC", "debiased_calibration_error": "debiased ECE"}
+    titles = {"matthews": "MCC", "debiased_calibration_error": "debiased CE"}
     for key, title in titles.items():
         overall = compare(first, second, key).overall
         assert overall.values == pytest.approx((first.averaged[key], second.averaged[key]))

@@ -22,8 +22,10 @@ from StaICC import (
     row_scores,
     written_prompts,
 )
+from StaICC.benchmarks.exchange import csv_lines
 from StaICC.cli import main
 from StaICC.comparing.generalisation import variance_components
+from StaICC.errors import ArgumentError
 from StaICC.results.result import Result
 from tests.results.conftest import model, unsure
 
@@ -158,3 +160,31 @@ def test_the_command_writes_the_table(tmp_path: Path) -> None:
     assert {row["run"] for row in rows} == {"g"}
     assert {row["template"] for row in rows} == {"template1", "template2", "template3"}
     assert [int(row["accuracy"]) for row in rows] == [row["accuracy"] for row in row_scores(result)]
+
+
+def own_run(folder: Path, name: str, subgroups: dict[str, Any] | None) -> str:
+    """Save a run of own data with some columns of subgroups, and return its file."""
+    pairs = [(f"text {number}", ("no", "yes")[number % 2]) for number in range(60)]
+    data = Dataset.from_rows(pairs, name="rows", subgroups=subgroups)
+    Normal(datasets=[data])(lambda prompt, label_space: 0).save(folder / name)
+    return str(folder / name)
+
+
+def test_runs_with_other_subgroups_have_a_table_with_all_columns(tmp_path: Path) -> None:
+    files = [
+        own_run(tmp_path, "without.json", None),
+        own_run(tmp_path, "last.json", {"last": lambda row: f"last {row.texts[0][-1]}"}),
+        own_run(tmp_path, "size.json", {"size": lambda row: f"size {len(row.texts[0])}"}),
+    ]
+    table = tmp_path / "rows.csv"
+    assert main(["export", "rows", *files, "-o", str(table)]) == 0
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    kinds = {(row["run"], row["subgroup last"][:4], row["subgroup size"][:4]) for row in rows}
+    assert kinds == {("without", "", ""), ("last", "last", ""), ("size", "", "size")}
+
+
+def test_records_with_other_columns_are_not_written_below_the_wrong_heads() -> None:
+    records: list[dict[str, Any]] = [{"run": "a", "size": 1}, {"run": "b", "last": 2}]
+    with pytest.raises(ArgumentError, match=r"record 2 has other columns than the first \(last, size\)"):
+        list(csv_lines(iter(records)))
