@@ -353,14 +353,15 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         outputs = None
         if keep_outputs:
             outputs = {experimentor.name: experimentor.query_records(runs[experimentor.name]) for experimentor in self}
+        provenance = predictions.provenance(answers, details)
         return Result(
             benchmark=self.benchmark_name,
             divided={name: dict(run.values) for name, run in runs.items()},
             averaged=_means(runs),
             signature=self.signature(runs, predictions),
             arguments=self.arguments(),
-            provenance=predictions.provenance(answers, details),
-            environment=describe_environment(),
+            provenance=provenance,
+            environment=describe_environment([*provenance.predictors, *provenance.further_models]),
             details=details,
             means=means_of(runs),
             timing=_timing(runs, predictions.seconds),

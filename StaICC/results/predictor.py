@@ -294,15 +294,22 @@ _MODULES_OF_PACKAGE = {
     "torch": ("torch",),
     "transformers": ("torch",),
     "numpy": ("numpy", "torch"),
-    "openai": ("StaICC.kernels.server.endpoint",),
 }
-"""For each package that computes predictions, the modules of which one is loaded if a run uses the package. These are
-not always modules of the package itself: some kernels import it at the first query only, and a run that takes all
-predictions from the store must give an equal result."""
+"""For each package that computes predictions, the modules of which one is loaded if a run uses the package."""
+
+_ENDPOINT = "endpoint"
+"""How the kernel of a server begins in the provenance."""
 
 
-def describe_environment() -> dict[str, str]:
-    """Return the versions of this library, of Python, and of the loaded packages that can compute predictions."""
+def describe_environment(predictors: Iterable[Predictor] = ()) -> dict[str, str]:
+    """Return the versions of this library, of Python, and of the packages that can compute predictions.
+
+    The package openai counts if a server predicted. Loaded modules do not say so: the kernel imports it at the first
+    query only, and a run that takes all predictions from the store must give an equal result.
+
+    Args:
+        predictors: The models of the run.
+    """
     import platform  # only when a result is made
 
     versions = {
@@ -312,10 +319,12 @@ def describe_environment() -> dict[str, str]:
         "system": platform.system(),
         "machine": platform.machine(),
     }
-    for package, modules in _MODULES_OF_PACKAGE.items():
-        is_used = any(module in sys.modules for module in modules)
-        if not is_used:
-            continue
+    packages = [
+        package for package, modules in _MODULES_OF_PACKAGE.items() if any(module in sys.modules for module in modules)
+    ]
+    if any(predictor.who.get("kernel", "").startswith(_ENDPOINT) for predictor in predictors):
+        packages.append("openai")
+    for package in packages:
         import importlib.metadata  # slow to import, and rarely needed
 
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

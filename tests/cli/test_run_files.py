@@ -23,6 +23,7 @@ from StaICC.cli.run_files.keys import run_file_keys
 from StaICC.cli.run_files.toml_text import toml_text
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.ppm import PPMKernel
+from StaICC.results.predictor import describe_environment
 from tests.cli.run_file_cases import RUN_FILES, defaults_left_out
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
@@ -369,6 +370,14 @@ def test_a_function_with_the_name_of_a_model_is_to_be_filled_in(staicc: Run, fun
     status, shown, _ = staicc("show", "run", "python.json")
     assert status == 0
     assert 'model = "FILL-IN"' in shown
+
+
+def test_the_environment_has_openai_only_if_a_server_predicted(staicc: Run) -> None:
+    result = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", "--order", "4")
+    assert "openai" not in result.environment
+    pytest.importorskip("openai")
+    server = dataclasses.replace(result.provenance.predictors[0], who={"kernel": "endpoint 4"})
+    assert "openai" in describe_environment([server])
 
 
 def test_the_name_of_another_model_does_not_replace_the_model(staicc: Run) -> None:
