@@ -120,7 +120,7 @@ def _label_order(truth: int | None) -> tuple[bool, int]:
 
 
 def _label_name(records: RunRecords, truth: int | None) -> str:
-    """Return the name of a subgroup by label. Two labels with the same name are told apart by their index."""
+    """Return the name of a subgroup by label. Two labels with the same name differ by their index."""
     if truth is None:
         return "(label not known)"
     if truth >= len(records.labels):

@@ -122,7 +122,7 @@ def level_over_clusters(level: float, shares: Sequence[float]) -> float:
         shares: The share of each cluster in the queries of the data set; the sum is 1, and each is below 1.
 
     Raises:
-        UndefinedMetricError: The level that is needed is too near to 1 to be told from it.
+        UndefinedMetricError: The level that is needed is not distinguishable from 1 in double precision.
 
     Example:
         >>> round(level_over_clusters(0.95, [0.1] * 10), 6), round(level_over_clusters(0.95, [0.05] * 8 + [0.3] * 2), 3)

@@ -1,4 +1,4 @@
-"""The two shortest and two longest methods beside their papers' formulas, written here with NumPy alone.
+"""Two short and two long methods compared with their papers' formulas, written here with NumPy alone.
 
 A made-up model gives random scores for each prompt, so a method that asks another prompt or computes another number has
 other predictions. What is shared with the library are the prompts and the random draws, not the arithmetic.
