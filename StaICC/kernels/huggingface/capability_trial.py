@@ -126,7 +126,6 @@ class _Trial:
                 return False
         return True
 
-
     def head_error(self, **way: Any) -> float:
         """Return the largest relative error of the logits of the sequences, each computed alone.
 

@@ -38,9 +38,7 @@ def test_the_transformation_of_logits_is_found(make_model: Any, family: str, tra
     assert (can.reason, can.transform) == ("", transform)
 
 
-def test_a_method_that_is_replaced_after_the_trial_is_noticed(
-    make_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_method_that_is_replaced_after_the_trial_is_noticed(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model("Llama")
     assert examined(Forward(model)).can.reason == ""
     layer_class = type(model.model.layers[0].mlp)
