@@ -503,6 +503,7 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         StaICCError: They cannot be loaded; the message contains the reason.
     """
     require("transformers", "hf", FEATURE)  # a missing package is an error of its own
+    _refuse_adapter_alone(source)
     options = _loading_options(source)
     try:
         with without_bars():
@@ -522,6 +523,22 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
     return model, tokenizer
+
+
+def _refuse_adapter_alone(source: ModelSource) -> None:
+    """Raise an ArgumentError for a folder that has an adapter of peft, and neither a model nor a tokenizer."""
+    kind, name, _ = source.where()
+    folder = Path(name)
+    if kind != "folder" or not (folder / "adapter_config.json").exists():
+        return
+    if (folder / "config.json").exists() or (folder / "tokenizer_config.json").exists():
+        return
+    base = _read_object(folder / "adapter_config.json").get("base_model_name_or_path") or "NAME"
+    base_model = f"hf:{base}"
+    raise ArgumentError(
+        f"the folder {source.spec!r} has an adapter, but no model and no tokenizer: load its base model, such as "
+        f"{base_model!r:.120}, with the option adapter={name!r}"
+    )
 
 
 def _loading_options(source: ModelSource) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from StaICC import Dataset, Normal, Suite
-from StaICC.errors import OutputError
+from StaICC import Dataset, Normal, Suite, load_kernel
+from StaICC.errors import ArgumentError, OutputError
 from StaICC.kernels.huggingface import token_kernel
 from StaICC.kernels.huggingface.batching import BatchRunner
 from StaICC.kernels.huggingface.generation import Ending
@@ -224,3 +224,11 @@ def test_a_real_language_model():
         alone = standard(prompt=prompt, model=kernel.model, tokenizer=kernel.tokenizer, label_space=labels)
         assert row == pytest.approx(alone, abs=1e-4)
     assert kernel.generate(["The capital of France is"], 4, ["\n", "."])[0].strip() == "Paris"
+
+
+def test_a_folder_with_an_adapter_alone_names_the_option(tmp_path):
+    folder = tmp_path / "my_lora"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "gpt2"}', "utf-8")
+    with pytest.raises(ArgumentError, match="'hf:gpt2', with the option adapter="):
+        load_kernel(str(folder)).model  # noqa: B018
