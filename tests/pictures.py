@@ -30,6 +30,16 @@ def picture(browser: Any, name: str, start: str, height: int) -> None:
     (ASSETS / name).write_bytes(base64.b64decode(made["data"]))
 
 
+def skip_without_chromium() -> None:
+    """Skip a test that opens pages in a browser where none is installed; ``.ci/test`` installs one."""
+    import pytest
+
+    pytest.importorskip("selenium", reason="pages are opened through selenium: pip install selenium")
+    has_browser = shutil.which("chromium") is not None or shutil.which("google-chrome") is not None
+    if not has_browser or shutil.which("chromedriver") is None:
+        pytest.skip("pages are opened in Chromium, which is not installed (Debian: chromium, chromium-driver)")
+
+
 def chromium(*flags: str) -> Any:
     """Return a browser without a window, whose logs can be read."""
     from selenium import webdriver

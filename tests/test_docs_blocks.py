@@ -62,7 +62,7 @@ import StaICC
 import StaICC.cli
 from StaICC.benchmarks.context import RunSettings
 from tests.long_icl.conftest import write_small
-from tests.pictures import chromium
+from tests.pictures import chromium, skip_without_chromium
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -594,9 +594,7 @@ def first_hits(site: Path, searches: tuple[str, ...]) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_searches_find_guides_first(site: Path) -> None:
-    pytest.importorskip("selenium")
-    if shutil.which("chromedriver") is None:
-        pytest.skip("the search was not tried in a browser: chromium and chromedriver are not installed")
+    skip_without_chromium()
     searches = (*SEARCHES, *NAMES, *QUESTIONS)
     hits = dict(zip(searches, first_hits(site, searches), strict=True))
     guides = [words for words in SEARCHES if hits[words].endswith(".html") and not hits[words].startswith(INTERNALS)]
@@ -608,9 +606,7 @@ def test_searches_find_guides_first(site: Path) -> None:
 
 @pytest.mark.slow
 def test_the_search_works_in_a_folder_without_a_server(site: Path) -> None:
-    pytest.importorskip("selenium")
-    if shutil.which("chromedriver") is None:
-        pytest.skip("the search was not tried in a browser: chromium and chromedriver are not installed")
+    skip_without_chromium()
     browser = chromium()
     try:
         browser.get(f"{(site / 'index.html').as_uri()}?q=significance+test")

@@ -29,6 +29,7 @@ from StaICC.benchmarks.exchange import csv_lines
 from StaICC.cli.terminal import TerminalStream, safe_streams
 from StaICC.comparing.comparison import compare_all
 from StaICC.comparing.formats import format_comparisons
+from StaICC.comparing.paper import paper_text
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError, OutputError, SchemaError, StaICCError, UnknownNameError
@@ -140,9 +141,10 @@ def test_comparisons(results: dict[str, Any], name: str, form: str) -> None:
     assert "input" in text
     if form == "latex":
         check_latex(text)
-        text = latex_scores({f"first {HOSTILE}": results[name], f"second {HOSTILE}": results["own"]})
-        check(text)
-        check_latex(text)
+        shown = {f"first {HOSTILE}": results[name], f"second {HOSTILE}": results["own"]}
+        for text in (latex_scores(shown), paper_text(shown)):
+            check(text)
+            check_latex(text)
 
 
 def check_latex(text: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from StaICC.argument_syntax import argument
-from StaICC.datasets.further_columns import text_of_value
+from StaICC.datasets.further_columns import texts_of_values
 from StaICC.datasets.records import Records
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
@@ -94,8 +94,7 @@ def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Cl
 def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
     """Return the number of the cluster of each row: clusters are counted in the order in which they first occur.
 
-    Values are equal if they are equal as labels (:func:`~StaICC.datasets.label_values.label_text`), so that a cluster
-    is the same in every file format: 7, 7.0, ``"7"`` and ``"7 "`` are one cluster, and blanks are a missing value.
+    Equal values are one cluster, as :func:`~StaICC.datasets.further_columns.texts_of_values` compares them.
 
     Args:
         values: What the rows of a cluster share, for each row.
@@ -104,17 +103,10 @@ def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
     Raises:
         ArgumentError: A value is missing, or is no text and no number.
     """
-    number_of_value: dict[str, int] = {}
-    numbers = []
-    for row_index, value in enumerate(values):
-        text = text_of_value(value)
-        if not text:
-            raise ArgumentError(
-                f"{records.place(row_index)}: the cluster is {value!r:.60}, expected a text or a number. A row that "
-                "shares nothing with other rows needs a value of its own"
-            )
-        numbers.append(number_of_value.setdefault(text, len(number_of_value)))
-    return tuple(numbers)
+    advice = "A row that shares nothing with other rows needs a value of its own"
+    texts = texts_of_values(values, records, "the cluster", advice)
+    number_of_text: dict[str, int] = {}
+    return tuple([number_of_text.setdefault(text, len(number_of_text)) for text in texts])
 
 
 def digest_of_clusters(numbers: Sequence[int]) -> str:

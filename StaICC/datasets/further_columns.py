@@ -68,12 +68,34 @@ def with_further_columns(records: Records, texts: Sequence[str], further: Sequen
     return dataclasses.replace(records, rows=rows, columns=columns, file=file, further=values_by_column)
 
 
-def text_of_value(value: object) -> str:
-    """Return what rows share as a text; empty if it is missing, or neither a text nor a number.
+def texts_of_values(values: Sequence[object], records: Records, name: str, advice: str) -> list[str]:
+    """Return what rows share as texts, one for each row.
 
-    Values are equal if they are equal as labels, so that they are the same in every file format: 7, 7.0, ``"7"`` and
-    ``"7 "`` are one value, and blanks are a missing one.
+    Values are equal if they are equal as labels (:func:`~StaICC.datasets.label_values.label_text`), so that they are
+    the same in every file format: 7, 7.0, ``"7"`` and ``"7 "`` are one value, and blanks are a missing one.
+
+    Args:
+        values: What the rows share, for each row.
+        records: The rows, for messages.
+        name: What a value is, for messages, such as ``"the cluster"``.
+        advice: What to do about a row without a value.
+
+    Raises:
+        ArgumentError: A value is missing, or is no text and no number.
     """
+    texts = []
+    for row_index, value in enumerate(values):
+        text = _text_of_value(value)
+        if not text:
+            raise ArgumentError(
+                f"{records.place(row_index)}: {name} is {value!r:.60}, expected a text or a number. {advice}"
+            )
+        texts.append(text)
+    return texts
+
+
+def _text_of_value(value: object) -> str:
+    """Return a value as a text; empty if it is missing, or neither a text nor a number."""
     if elements_of(value) is not None:  # a list of labels is a label, but no single value
         return ""
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from StaICC.argument_syntax import argument
-from StaICC.datasets.further_columns import text_of_value
+from StaICC.datasets.further_columns import texts_of_values
 from StaICC.datasets.records import Records
 from StaICC.datasets.table import Row
 from StaICC.errors import ArgumentError
@@ -96,15 +96,8 @@ def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, 
             f"{argument('subgroups')}: got {name!r}, which is the name of the subgroups by true label. Rename "
             "the column"
         )
-    groups = []
-    for row_index, value in enumerate(values):
-        text = text_of_value(value)
-        if not text:
-            raise ArgumentError(
-                f"{records.place(row_index)}: the subgroup {name!r} is {value!r:.60}, expected a text or a number. "
-                "Rows that belong to no group need a name, such as 'other'"
-            )
-        groups.append(text)
+    advice = "Rows that belong to no group need a name, such as 'other'"
+    groups = texts_of_values(values, records, f"the subgroup {name!r}", advice)
     count = len(set(groups))
     if count > MOST_SUBGROUPS:
         raise ArgumentError(

@@ -99,7 +99,10 @@ def test_the_commands_print_the_paper_and_its_bibtex(
 
 def test_latex_compiles(tmp_path: Path, runs: dict[str, Result]) -> None:
     if shutil.which("pdflatex") is None:
-        pytest.skip("pdflatex is not installed")
+        pytest.skip(
+            "LaTeX is not installed (Debian: texlive-latex-recommended), so the document cannot be compiled; "
+            "tests/test_hostile_texts.py checks without it that texts are escaped"
+        )
     (tmp_path / "paper.tex").write_text(paper_text(runs), encoding="utf-8")
     document = r"\documentclass{article}\usepackage{booktabs}\begin{document}\input{paper}\end{document}"
     (tmp_path / "document.tex").write_text(document, encoding="utf-8")

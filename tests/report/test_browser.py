@@ -6,7 +6,6 @@ Needs Chromium and its driver (Debian: ``apt-get install chromium chromium-drive
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from StaICC.report.colours import DARK, LIGHT
 from StaICC.report.page import write_report
 from StaICC.report.query_view import query_section
 from StaICC.results.result import Result, ResultGroup
-from tests.pictures import chromium
+from tests.pictures import chromium, skip_without_chromium
 
 selenium = pytest.importorskip("selenium", reason="the browser test needs selenium")
 
@@ -32,8 +31,7 @@ FLAGS = ("--disable-gpu", "--no-first-run", "--disable-background-networking")
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if shutil.which("chromedriver") is None or not (shutil.which("chromium") or shutil.which("google-chrome")):
-        pytest.skip("THE REPORT WAS NOT OPENED IN A BROWSER: chromium and chromedriver are not installed")
+    skip_without_chromium()
     found = chromium(*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
     found.set_window_size(1200, 900)
     found.set_script_timeout(600)  # axe-core takes more than the 30 s of selenium on a busy machine

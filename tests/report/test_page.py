@@ -362,8 +362,13 @@ def numbers_in(value: Any) -> Iterator[float]:
     """Yield every number of a JSON value."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield float(value)
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from numbers_in(inner)
+    members: list[Any] = []
+    if isinstance(value, dict):
+        members = list(value.values())
+    elif isinstance(value, list):
+        members = value
+    for member in members:
+        yield from numbers_in(member)
 
 
 def test_every_number_with_decimals_is_one_of_the_saved_results() -> None:

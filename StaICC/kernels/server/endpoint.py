@@ -913,13 +913,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         stop: Sequence[str] | None = None,
         sampling: Mapping[str, Any] | None = None,
     ) -> Sequence[str | OutputError]:
-        """Return the reply to each prompt, or the error that took its place.
-
-        Args:
-            prompts: The prompts.
-            max_new_tokens: Maximum number of tokens of a reply; ``None`` for that of the kernel's settings.
-            stop: Texts before which a reply ends; ``None`` for those of the kernel's settings.
-            sampling: Other fields of the request, such as ``temperature`` and ``seed``.
+        """Return the reply to each prompt, as :meth:`ReplyKernel.replies` does.
 
         Raises:
             ArgumentError: The kernel has ``label_list``, but the labels of the prompts are not known here.
