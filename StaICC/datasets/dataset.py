@@ -724,10 +724,12 @@ def _read_entry(name: str, value: Any) -> Dataset:
     Raises:
         ArgumentError: The entry is neither.
     """
+    if isinstance(value, Dataset):
+        return value
     if value is _load_builtin:
         return _load_builtin(name)
     dataset = value
-    if callable(value) and not isinstance(value, Dataset):
+    if callable(value):
         dataset = value()
     if not isinstance(dataset, Dataset):
         raise ArgumentError(
