@@ -450,9 +450,7 @@ def _evaluate(prepared: PreparedRun, saver: ResultSaver) -> Any:
         return prepared.benchmarks[0](prepared.function, **prepared.settings)
     if _is_many_shot(args):
         benchmark_of = dict(zip(different(args.k), prepared.benchmarks, strict=True))
-        return run_many_shot(
-            prepared.method, benchmark_of.__getitem__, args.k, save_finished_runs, **prepared.settings
-        )
+        return run_many_shot(prepared.method, benchmark_of.__getitem__, args.k, save_finished_runs, **prepared.settings)
     return prepared.method.run(prepared.benchmarks[0], **prepared.settings)
 
 
