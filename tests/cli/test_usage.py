@@ -42,7 +42,6 @@ def test_the_usage_names_the_arguments_that_are_needed(capsys: pytest.CaptureFix
         ("unparsed", "wrong", "unparsed='wrong'", "--unparsed wrong"),
         ("texts", ["a", "b c"], "texts=['a', 'b c']", "--texts a 'b c'"),
         ("recheck", True, "recheck=True", "--recheck"),
-        ("recheck", False, "recheck=False", "--no-recheck"),
         ("intervals", False, "intervals=False", "--no-intervals"),
         ("limit", 5, "limit=5", "--limit 5"),
         ("label_separator", None, "label_separator", "--label-separator"),
