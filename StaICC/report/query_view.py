@@ -157,12 +157,12 @@ class _QueryData:
         """Return the entry of a data set; a new one has the number of those with the same name."""
         key = (benchmark, dataset, labels, data)
         if key not in self._sets:
-            copy = sum(other[:2] == (benchmark, dataset) for other in self._sets)
+            same_name = [known for known in self._sets if known[:2] == (benchmark, dataset)]
             self._sets[key] = {
                 "benchmark": benchmark,
                 "dataset": dataset,
                 "labels": labels,
-                "copy": copy,
+                "copy": len(same_name),
                 "queries": _numbers(),
                 "runs": {},
             }

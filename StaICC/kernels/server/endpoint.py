@@ -204,7 +204,8 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     """Return the tokens of a completion with ``echo``, and the log-probability that the server sent for each.
 
     Raises:
-        EchoError: They are missing, their numbers differ, or all log-probabilities are the same.
+        EchoError: They are missing, their numbers differ, a token is no text, or four and more log-probabilities are
+            the same.
     """
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, Mapping):
@@ -213,8 +214,10 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     values = logprobs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
         raise EchoError(f"no log-probabilities of the prompt's tokens; {other_scoring()}")
-    if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
+    if len(tokens) != len(values):
         raise EchoError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
+    if not all(isinstance(token, str) for token in tokens):
+        raise EchoError("the server lists tokens that are no texts")
     # The first token of a text has no log-probability, so servers send null for it.
     present_values = [value for value in values if value is not None]
     if len(values) >= 4 and present_values and all(value == present_values[0] for value in present_values):

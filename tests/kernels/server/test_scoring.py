@@ -146,7 +146,7 @@ def listed(body):
         (without_log_probabilities, "no log-probabilities of the prompt's tokens"),
         (without_tokens, "no log-probabilities"),
         (with_a_missing_value, "4 log-probabilities for 5 tokens.*cut short"),
-        (with_a_number_as_token, "cut short"),
+        (with_a_number_as_token, "tokens that are no texts"),
         (without_the_last_token, "cut short or shifted"),
         (with_the_first_tokens_only, "do not spell the text"),
         (with_one_value_for_all_tokens, "the same log-probability, -1.5, for every"),
