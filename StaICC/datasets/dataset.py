@@ -353,7 +353,7 @@ class Dataset(Displayed):
             quoting=facts.get("quoting"),
             header=header,
         )
-        records = with_further_columns(records, text_columns, further)
+        records = with_further_columns(records, text_columns, label_column, further)
         if not facts.get("name"):
             facts["name"] = _name_of_file(file)
         return cls.from_rows(records, **_arguments(facts))
@@ -378,7 +378,7 @@ class Dataset(Displayed):
         further = _further_columns(facts, label_column, where)
         wanted = columns_to_read(text_columns, label_column, further)
         records = records_module.pandas_records(frame, wanted)
-        records = with_further_columns(records, text_columns, further)
+        records = with_further_columns(records, text_columns, label_column, further)
         return cls.from_rows(records, **_arguments({"name": name, **facts}))
 
     @classmethod
@@ -400,7 +400,7 @@ class Dataset(Displayed):
         further = _further_columns(facts, label_column, where)
         wanted = columns_to_read(text_columns, label_column, further)
         rows = records_module.huggingface_records(data, wanted)
-        records = with_further_columns(rows.records, text_columns, further)
+        records = with_further_columns(rows.records, text_columns, label_column, further)
         return cls.from_rows(records, **_arguments({"name": name, "labels": rows.label_names, **facts}))
 
     def strata(self) -> tuple[int, ...]:
@@ -547,10 +547,13 @@ def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[s
         ArgumentError: The arguments are no names, or name the label column.
     """
     columns = subgroup_columns(facts.get("subgroups"))
-    refuse_label("subgroups", columns, label, where)
+    refuse_label("subgroups", columns, label, where, advice="Subgroups by label need no column")
     cluster_column = column_of(facts.get("cluster"))
     if cluster_column is not None:
-        refuse_label("cluster", [cluster_column], label, where)
+        advice = (
+            "Name the column that says which rows belong together, such as a document: rows of the same label need not"
+        )
+        refuse_label("cluster", [cluster_column], label, where, advice)
         columns.append(cluster_column)
     return columns
 

@@ -11,7 +11,7 @@ from StaICC.datasets.records import Records
 from StaICC.errors import ArgumentError
 
 
-def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: str) -> None:
+def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: str, advice: str) -> None:
     """Raise an ArgumentError if the label column is among the further columns of an argument.
 
     Args:
@@ -19,15 +19,10 @@ def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: 
         columns: The columns that it names.
         label: The name of the label column.
         where: The file or the object, for the message.
+        advice: What to do instead, for the message.
     """
     if label not in columns:
         return
-    if argument_name == "subgroups":
-        advice = "Subgroups by label need no column"
-    else:
-        advice = (
-            "Name the column that says which rows belong together, such as a document: rows of the same label need not"
-        )
     raise ArgumentError(f"{where}: {argument(argument_name)}: got the label column {label!r}. {advice}")
 
 
@@ -39,19 +34,15 @@ def columns_to_read(texts: Sequence[str], label: str, further: Sequence[str]) ->
         label: The name of the label column.
         further: The names of the further columns; one that is a text is read once.
     """
-    return [*_columns_before_label(texts, further), label]
-
-
-def _columns_before_label(texts: Sequence[str], further: Sequence[str]) -> list[str]:
-    """Return the columns that are read before the label: the texts, then each further column that is no text."""
     columns = list(texts)
     for name in further:
         if name not in columns:
             columns.append(name)
+    columns.append(label)
     return columns
 
 
-def with_further_columns(records: Records, texts: Sequence[str], further: Sequence[str]) -> Records:
+def with_further_columns(records: Records, texts: Sequence[str], label: str, further: Sequence[str]) -> Records:
     """Return records with the texts and the values of the further columns apart.
 
     Columns are read together (:func:`columns_to_read`), so the records have the further values as if they were texts.
@@ -61,11 +52,12 @@ def with_further_columns(records: Records, texts: Sequence[str], further: Sequen
     Args:
         records: The records as they were read.
         texts: The names of the text columns.
+        label: The name of the label column.
         further: The names of the further columns.
     """
     if not further:
         return records
-    columns_read = _columns_before_label(texts, further)
+    columns_read = columns_to_read(texts, label, further)
     values_by_column = {}
     for name in further:
         position = columns_read.index(name)
