@@ -731,7 +731,7 @@ def _read_entry(name: str, value: Any) -> Dataset:
         return value
     if value is _load_builtin:
         return _load_builtin(name)
-    dataset = value
+    dataset: object = value
     if callable(value):
         dataset = value()
     if not isinstance(dataset, Dataset):
