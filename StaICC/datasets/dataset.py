@@ -729,10 +729,10 @@ def _read_entry(name: str, value: Any) -> Dataset:
     """
     if isinstance(value, Dataset):
         return value
-    if value is _load_builtin:
-        return _load_builtin(name)
     dataset: object = value
-    if callable(value):
+    if value is _load_builtin:
+        dataset = _load_builtin(name)
+    elif callable(value):
         dataset = value()
     if not isinstance(dataset, Dataset):
         raise ArgumentError(
