@@ -303,14 +303,20 @@ class Tasks:
         # The counter of the run chooses the stored predictions that are computed again, to compare them.
         n_characters = sum(characters(prompt) for prompt, _ in keys)
         options.counter.reuse(stored, lambda key: "", size=n_characters)
-        due = options.counter.due(parts_left, computes=len(stored) < len(keys))
-        rechecked_keys = [key for key, _, _ in due]
+        computes_new_ones = len(stored) < len(keys)
+        due = options.counter.due(parts_left, computes=computes_new_ones)
+        rechecked_keys = [reused.key for reused in due]
 
         for chunk in chunks_of(rechecked_keys, {}, function, options):
             self._rechecked_calls.append(_Call(function, chunk))
         for chunk in chunks_of(keys, stored, function, options):
             self.new_calls.append(_Call(function, chunk))
-        self._add_checks(function, [prompt for prompt, label_space in keys if (prompt, label_space) not in stored])
+        new_prompts = []
+        for key in keys:
+            if key not in stored:
+                prompt, _ = key
+                new_prompts.append(prompt)
+        self._add_checks(function, new_prompts)
         self.distinct_count += len(keys)
         self.cached_count += len(stored)
         return stored
@@ -325,8 +331,7 @@ class Tasks:
         plan = planned_checks(function)
         if plan is None or not prompts:
             return
-        texts = ["".join(prompt) for prompt in prompts if not isinstance(prompt, str)]
-        texts += [prompt for prompt in prompts if isinstance(prompt, str)]
+        texts = ["".join(prompt) for prompt in prompts]  # in the noisy channel, the texts of all labels together
         longest = max(texts, key=byte_size)
         self._checks += plan(longest, self._longest_checked)
         self._longest_checked = max(self._longest_checked, longest, key=byte_size)
@@ -360,13 +365,13 @@ class Tasks:
                 forecast = replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
             total += forecast
         total += counting.forecast_checks(self._checks)
-        total = replace(
-            total,
-            exact=certain and total.tokens is not None and counting.counted_by is None,
-            cached_tokens=None if counting.counted_by is None else total.cached_tokens,
-            tokenizer=counting.counted_by,
-            seconds=None if calls else 0.0,
-        )
+        if counting.counted_by is None:
+            # The inference function counts its tokens itself, without those that a provider caches.
+            is_exact = certain and total.tokens is not None
+            total = replace(total, exact=is_exact, cached_tokens=None, tokenizer=None)
+        else:
+            total = replace(total, exact=False, tokenizer=counting.counted_by)
+        total = replace(total, seconds=None if calls else 0.0)
 
         probe_seconds = options.seconds_of_probe(self._kernel)
         if probe_seconds and fitting_calls:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.arguments import known_name
@@ -221,10 +222,8 @@ def row_order(experimentor: Experimentor) -> list[int]:
 class _Rounds:
     """The queries of a benchmark by round. A round is one test row of each data set that has rows left."""
 
-    sizes: Sequence[int]
-    """The number of test rows of each data set."""
-    queries: Mapping[tuple[int, int], Sequence[Query]]
-    """The queries of each test row, by the number of the data set and the round of the row."""
+    by_dataset: Sequence[Sequence[Sequence[Query]]]
+    """For each data set and each of its rounds, the queries of the test row of the round."""
 
     @classmethod
     def of(cls, experimentors: Sequence[Experimentor]) -> _Rounds:
@@ -233,12 +232,19 @@ class _Rounds:
         Args:
             experimentors: The data sets of the benchmark.
         """
-        queries: dict[tuple[int, int], list[Query]] = {}
-        for dataset, experimentor in enumerate(experimentors):
-            round_of_row = {row: round_number for round_number, row in enumerate(row_order(experimentor))}
+        by_dataset = []
+        for experimentor in experimentors:
+            order = row_order(experimentor)
+            queries_by_row: dict[int, list[Query]] = {row: [] for row in order}
             for query in experimentor.all_queries():
-                queries.setdefault((dataset, round_of_row[query.row]), []).append(query)
-        return cls([experimentor.row_count for experimentor in experimentors], queries)
+                queries_by_row[query.row].append(query)
+            by_dataset.append([queries_by_row[row] for row in order])
+        return cls(by_dataset)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of test rows of each data set, which is that of its rounds."""
+        return [len(rounds) for rounds in self.by_dataset]
 
     def queries_of_look(self, look: range) -> list[_NumberedQuery]:
         """Return the queries of a look, data set by data set, each with the number of its data set.
@@ -247,10 +253,9 @@ class _Rounds:
             look: The numbers of the rounds between two decisions whether to go on, such as ``range(8, 16)``.
         """
         queries = []
-        for dataset in range(len(self.sizes)):
-            for round_number in look:
-                for query in self.queries.get((dataset, round_number), ()):
-                    queries.append((dataset, query))
+        for dataset, rounds in enumerate(self.by_dataset):
+            for queries_of_row in rounds[look.start : look.stop]:
+                queries += [(dataset, query) for query in queries_of_row]
         return queries
 
     def query_count(self, rounds: int) -> int:
@@ -260,8 +265,8 @@ class _Rounds:
             rounds: The number of rounds.
         """
         count = 0
-        for (_dataset, round_number), queries_of_row in self.queries.items():
-            if round_number < rounds:
+        for rounds_of_dataset in self.by_dataset:
+            for queries_of_row in rounds_of_dataset[:rounds]:
                 count += len(queries_of_row)
         return count
 
@@ -337,9 +342,9 @@ def decide(
         before_look(look, rounds.queries_of_look(look))
         for round_number in look:
             values: list[float | None] = []
-            for dataset, row_count in enumerate(rounds.sizes):
-                if round_number < row_count:
-                    queries = rounds.queries[dataset, round_number]
+            for dataset, queries_of_rounds in enumerate(rounds.by_dataset):
+                if round_number < len(queries_of_rounds):
+                    queries = queries_of_rounds[round_number]
                     values.append(_row_score(rule, experimentors[dataset], dataset, queries, answers))
                 else:
                     values.append(None)
@@ -424,7 +429,7 @@ def run_early(
     """
     answers: list[_Answers] = [{} for _ in models]
     with RunContext(settings.batched, **settings.run) as context:
-        context.start([function for functions in models for function in functions])
+        context.start(chain.from_iterable(models))
         _refuse_settings(benchmark, models, settings, on_error=context.options_for(None).on_error)
         context.log(*benchmark.data_warnings())
 
@@ -518,10 +523,14 @@ def _predictions_of_look(
     answers: _Answers = {}
     distinct_functions = {id(function): function for function in functions}
     for function in distinct_functions.values():
-        numbered_queries = [(dataset, query) for dataset, query in queries if functions[dataset] is function]
-        queries_of_function = [query for _, query in numbered_queries]
+        keys = []
+        queries_of_function = []
+        for dataset, query in queries:
+            if functions[dataset] is function:
+                keys.append((dataset, query))
+                queries_of_function.append(query)
         predictions = predict_queries(function, queries_of_function, part, context.options_for(function))
-        answers.update(zip(numbered_queries, predictions, strict=True))
+        answers.update(zip(keys, predictions, strict=True))
     return answers
 
 
