@@ -429,8 +429,9 @@ class RunContext:
             identity = self._track(function).identity
             if self._settings.get("store") is None or identity.complete:
                 continue
-            first_function = function_of_identity.setdefault(identity.digest, function)
-            if first_function is not function:
+            if identity.digest not in function_of_identity:
+                function_of_identity[identity.digest] = function
+            elif function_of_identity[identity.digest] is not function:
                 raise ArgumentError(
                     f"two inference functions of the list have the same model_name "
                     f"{self._settings.get('model_name')!r}, and nothing else tells their predictions apart. Run them "
