@@ -81,11 +81,10 @@ class GeneralisationTask(Task):
         prompt_settings = []
         for number in _TEMPLATE_ORDER[: self.templates]:
             prompt_settings.append(template_of_levels(task_input, L9[number]))
-        queries_of_conditions = queries_by_repeat(task_input, prompt_settings)  # draw by draw, with each template
         conditions = []
-        for draw in range(1, self.draws + 1):
-            for template in range(1, self.templates + 1):
-                conditions.append(Condition(f"draw{draw}-template{template}", next(queries_of_conditions)))
+        for number, queries in enumerate(queries_by_repeat(task_input, prompt_settings)):
+            draw, template = divmod(number, self.templates)  # each draw with all templates
+            conditions.append(Condition(f"draw{draw + 1}-template{template + 1}", queries))
         return conditions
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
