@@ -187,8 +187,9 @@ def _repeated_test_texts(test: Sequence[RowTexts], clusters: Clusters | None) ->
     repeated = []
     for row in test:
         cluster = row.row if clusters is None else clusters.numbers[row.row]
-        first_cluster = cluster_of_texts.setdefault(row.texts, cluster)
-        if first_cluster != cluster:
+        if row.texts not in cluster_of_texts:
+            cluster_of_texts[row.texts] = cluster
+        elif cluster_of_texts[row.texts] != cluster:
             repeated.append(row)
     if not repeated:
         return None

@@ -118,10 +118,10 @@ def identified_queries(benchmark: BaseBenchmark[Any] | BenchmarkGroup) -> Iterat
     for member in members(benchmark).values():
         for experimentor in member:
             for condition in experimentor.conditions():
-                yield from _identified(member, experimentor, condition)
+                yield from _queries_with_ids(member, experimentor, condition)
 
 
-def _identified(
+def _queries_with_ids(
     benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor, condition: Condition
 ) -> Iterator[IdentifiedQuery]:
     """Yield the queries of a condition with their ids, one at a time: long prompts are written when they are read.
@@ -152,7 +152,7 @@ class _IdentifiedDataset:
     """The queries of all conditions with their ids, in order."""
 
 
-def _identify_queries(benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor) -> _IdentifiedDataset:
+def _identify_dataset(benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor) -> _IdentifiedDataset:
     """Return the queries of one data set with their ids, condition by condition.
 
     Args:
@@ -162,7 +162,7 @@ def _identify_queries(benchmark: BaseBenchmark[Any], experimentor: BaseExperimen
     conditions = experimentor.conditions()
     identified: list[IdentifiedQuery] = []
     for condition in conditions:
-        identified.extend(_identified(benchmark, experimentor, condition))
+        identified.extend(_queries_with_ids(benchmark, experimentor, condition))
     return _IdentifiedDataset(conditions, identified)
 
 
@@ -283,15 +283,10 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
                 f"CSV: record {number + 1} has other columns than the first ({different}). Write JSON Lines, or one "
                 "table for each kind of record"
             )
-        cells = []
-        for key, value in record.items():
-            cell = _cell_of(value)
-            if verbatim:
-                _refuse_formula(number, key, value, cell)
-            elif isinstance(cell, str):
-                cell = visible(cell)
-            cells.append(csv_cell(cell))
-        yield _csv_line(writer, cells)
+        if verbatim:
+            yield _csv_line(writer, _verbatim_cells(number, record))
+        else:
+            yield _csv_line(writer, [_escaped_cell(value) for value in record.values()])
 
 
 def _csv_line(writer: Any, cells: Sequence[Any]) -> str:
@@ -318,23 +313,34 @@ def _cell_of(value: Any) -> Any:
     return value
 
 
-def _refuse_formula(number: int, key: str, value: Any, cell: Any) -> None:
-    """Raise an error if a spreadsheet would run a cell as a formula. Such a cell cannot be written unchanged.
+def _escaped_cell(value: Any) -> Any:
+    """Return the cell of a value without control characters, and not as a formula."""
+    cell = _cell_of(value)
+    if isinstance(cell, str):
+        cell = visible(cell)
+    return csv_cell(cell)
+
+
+def _verbatim_cells(number: int, record: Mapping[str, Any]) -> list[Any]:
+    """Return the cells of a record with unchanged texts.
 
     Args:
         number: The number of the record, for the message.
-        key: The name of the column.
-        value: The value in the record.
-        cell: The value as it is written.
+        record: The record.
 
     Raises:
-        ArgumentError: A spreadsheet would run the cell as a formula.
+        ArgumentError: A spreadsheet would run a cell as a formula, so it cannot be written unchanged.
     """
-    if csv_cell(cell) != cell:
-        raise ArgumentError(
-            f"record {number}: its {key} begins with {value[:1]!r}, and a spreadsheet would "
-            "run such a cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
-        )
+    cells = []
+    for key, value in record.items():
+        cell = _cell_of(value)
+        if csv_cell(cell) != cell:
+            raise ArgumentError(
+                f"record {number}: its {key} begins with {value[:1]!r}, and a spreadsheet would "
+                "run such a cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
+            )
+        cells.append(cell)
+    return cells
 
 
 def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -507,8 +513,9 @@ def _only_model(lm_eval_models: Mapping[str, Path], models_of_replies: Mapping[s
     if len(lm_eval_models) > 1:
         listed = " and ".join(f"{name:.80} ({file})" for name, file in lm_eval_models.items())
         raise SchemaError(f"samples of the models {listed}; expected those of one model. Give the folder of one run")
-    for name in lm_eval_models:
-        return name
+    if lm_eval_models:
+        (only_name,) = lm_eval_models
+        return only_name
     for name in models_of_replies:
         if name != str(None):
             return readable_name(name)
@@ -651,7 +658,7 @@ def score_predictions(
     for name, member in benchmarks.items():
         datasets_by_member[name] = []
         for experimentor in member:
-            dataset = _identify_queries(member, experimentor)
+            dataset = _identify_dataset(member, experimentor)
             datasets_by_member[name].append(dataset)
             experimentors.append(experimentor)
             queries += dataset.queries

@@ -238,6 +238,16 @@ def _checked_k(k: int) -> int:
     return number
 
 
+def _refuse_several_labels(card: Card) -> None:
+    """Raise an ArgumentError if the rows of a data set have several labels each."""
+    if card.labels_in_lists:
+        example = card.label_space[0]
+        raise ArgumentError(
+            f"{card.name}: texts have several labels, such as {example}. Only LongICL (run long-icl) evaluates such "
+            "data. Keep one label in each row for other benchmarks"
+        )
+
+
 class _DrawnSizes(NamedTuple):
     """The sizes of the sets at the time when demonstrations were drawn."""
 
@@ -276,9 +286,24 @@ class Experimentor(BaseExperimentor):
 
     task: Task
     __slots__ = (
-        *("_benchmark_sampler", "_domain_lists", "_drawn_sizes", "_k", "_manual_lists", "_mode", "_outputs"),
-        *("_repeats", "_rows", "_triplet", "_writer"),
-        *("dataset", "limit", "metrics", "starts_noisy", "statistics", "task", "unparsed"),
+        "_benchmark_sampler",
+        "_domain_lists",
+        "_drawn_sizes",
+        "_k",
+        "_manual_lists",
+        "_mode",
+        "_outputs",
+        "_repeats",
+        "_rows",
+        "_triplet",
+        "_writer",
+        "dataset",
+        "limit",
+        "metrics",
+        "starts_noisy",
+        "statistics",
+        "task",
+        "unparsed",
     )
 
     def __init__(
@@ -296,12 +321,7 @@ class Experimentor(BaseExperimentor):
         unparsed: Unparsed = "error",
     ) -> None:
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
-        if self.dataset.card.labels_in_lists:
-            example = self.dataset.card.label_space[0]
-            raise ArgumentError(
-                f"{self.dataset.card.name}: texts have several labels, such as {example}. Only LongICL (run long-icl) "
-                "evaluates such data. Keep one label in each row for other benchmarks"
-            )
+        _refuse_several_labels(self.dataset.card)
         self.task = task
         self.metrics = metrics if isinstance(metrics, MetricTable) else MetricTable(metrics)
         self.outputs = outputs
@@ -311,7 +331,9 @@ class Experimentor(BaseExperimentor):
             raise ArgumentError(f"noisy_channel must be True or False, not {noisy_channel!r}")
         self.statistics = statistics or Statistics()
         self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
-        self.limit = None if limit is None else validate_integer("limit", limit, 1)
+        self.limit = None
+        if limit is not None:
+            self.limit = validate_integer("limit", limit, 1)
         self.starts_noisy = noisy_channel
         self._k = _checked_k(k)
         self._benchmark_sampler = known_name("sampler", sampler, SAMPLERS)

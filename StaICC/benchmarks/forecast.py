@@ -169,7 +169,7 @@ class _Call:
                 same tokens costs less (:func:`~StaICC.inference.forecast.forecast_prompts`).
         """
         prompts = [prompt for prompt, _ in self.chunk]
-        label_space = self.chunk[0][1]
+        _, label_space = self.chunk[0]  # that of all prompts of a chunk
         return forecast_prompts(self.function, prompts, label_space, kept=kept)
 
     def requests(self) -> Iterable[PlannedRequest]:
@@ -406,8 +406,10 @@ class Tasks:
             return with_seconds
         if not tokens_before or not tokens_after:
             return with_seconds
-        read_tokens = tokens_after[0] - tokens_before[0]
-        generated_tokens = tokens_after[1] - tokens_before[1]
+        read_before, generated_before = tokens_before
+        read_after, generated_after = tokens_after
+        read_tokens = read_after - read_before
+        generated_tokens = generated_after - generated_before
         if read_tokens <= 0:
             return with_seconds
         predicted_share = probe.predicted_work / total_work

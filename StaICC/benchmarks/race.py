@@ -20,6 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from StaICC.arguments import known_name
+from StaICC.benchmarks.base_experimentor import queries_of_conditions
 from StaICC.benchmarks.context import EarlySettings, RunContext, RunSettings
 from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor
@@ -550,7 +551,7 @@ def _scored(
     """
     runs = {}
     for dataset, experimentor in enumerate(benchmark):
-        queries = [query for condition in conditions[dataset] for query in condition.queries]
+        queries = list(queries_of_conditions(conditions[dataset]))
         answers_of_dataset = [answers[dataset, query] for query in queries]
         run = experimentor.assemble(
             conditions[dataset], answers_of_dataset, f"{benchmark.benchmark_name}, {experimentor.name}"

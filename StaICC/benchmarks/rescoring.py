@@ -422,8 +422,16 @@ set, or only the run can know them."""
 _DETAILS_NOT_FROM_PREDICTIONS = ("prompts", "query_digests", "label_mass", "dropped")
 """Details of a data set that do not follow from its predictions. The digests of the prompts are compared before."""
 _PREDICTOR_FIELDS_OF_RUN = (
-    *("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried"),
-    *("tokens_read", "tokens_generated"),
+    "name",
+    "started",
+    "finished",
+    "editions",
+    "computed",
+    "reused",
+    "rechecked",
+    "retried",
+    "tokens_read",
+    "tokens_generated",
 )
 """The fields of a predictor (a model in the provenance) that only the run can know."""
 OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}

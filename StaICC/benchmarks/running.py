@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 from StaICC import habits
-from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.benchmarks.base_experimentor import BaseExperimentor, queries_of_conditions
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import without_overridden_arguments
@@ -458,8 +458,7 @@ def _prompts_digest(experimentor: BaseExperimentor) -> str:
     """Return the digest of all prompts of a data set. Only one prompt at a time is in memory."""
     from StaICC.benchmarks.prompt_digests import digest_prompts
 
-    queries = (query for condition in experimentor.conditions() for query in condition.queries)
-    return digest_prompts(queries).of_all
+    return digest_prompts(queries_of_conditions(experimentor.conditions())).of_all
 
 
 def _means(runs: RunsByDataset) -> dict[str, float | None]:

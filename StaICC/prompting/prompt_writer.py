@@ -262,7 +262,14 @@ class PromptWriter(FixedAttributes):
     """
 
     __slots__ = (
-        *("_before_noisy", "_card", "_noise", "_own_pseudo", "_pseudo", "_settings", "_split", "_starts_noisy"),
+        "_before_noisy",
+        "_card",
+        "_noise",
+        "_own_pseudo",
+        "_pseudo",
+        "_settings",
+        "_split",
+        "_starts_noisy",
         "_warned",
     )
     _advice = habits.OF_PROMPT_WRITERS
