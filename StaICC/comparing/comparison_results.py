@@ -12,7 +12,7 @@ from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.setting_differences import Difference, shown_value
-from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
+from StaICC.comparing.verdicts import Correction, Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.equivalence import is_equivalent_within_margin
@@ -266,6 +266,10 @@ class Comparison(Displayed):
     scope: tuple[str, ...] = ()
     """What limits intervals and tests: demonstrations that all test rows share, and rows in clusters. Empty if rows are
     independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
+    over_clusters: bool = False
+    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+    correction: Correction = Correction("Holm", 1)
+    """How the p-values are corrected, with those of the other pairs of runs."""
 
     @property
     def overall(self) -> DatasetComparison:
@@ -327,7 +331,7 @@ class Comparison(Displayed):
         """
         first, second = line.values
         name_head = "data set"
-        corrected_head = "p (Holm)"
+        corrected_head = self.correction.column
         if self.by_condition:
             name_head = "condition"
             corrected_head = "p (corrected)"
