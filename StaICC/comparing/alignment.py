@@ -442,7 +442,5 @@ def corrected_for_conditions(outcome: TestOutcome, conditions: int) -> TestOutco
     """
     if not isinstance(outcome, Tested):
         return outcome
-    corrected_p = bonferroni(outcome.corrected_p_value, conditions)
-    if corrected_p is None:
-        return outcome
+    corrected_p = min(1.0, outcome.corrected_p_value * conditions)
     return replace(outcome, corrected_p_value=corrected_p)

@@ -99,22 +99,6 @@ def verdict_of(outcome: TestOutcome) -> Verdict:
     return Tied(outcome.corrected_p_value)
 
 
-def is_better(difference: float, higher_is_better: bool) -> bool:
-    """Return whether the first of two runs has the better value.
-
-    Args:
-        difference: The value of the first run minus that of the second one.
-        higher_is_better: Whether larger values are better.
-
-    Example:
-        >>> is_better(0.1, higher_is_better=True), is_better(0.1, higher_is_better=False)
-        (True, False)
-    """
-    if higher_is_better:
-        return difference > 0
-    return difference < 0
-
-
 def p_text(p_value: float) -> str:
     """Return a p-value as text, with three significant digits; below 0.0001 as "p < 0.0001".
 

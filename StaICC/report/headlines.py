@@ -27,6 +27,11 @@ class Headline(NamedTuple):
     places: dict[str, Rank]
     """Of the runs that have a value, or one with missing queries at their worst; the best first."""
 
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether runs are compared by this score."""
+        return len(self.scores) > 1 and self.better is not None
+
     def sorted_by(self, run: str) -> float:
         """Return the value of a run with missing queries at their worst; larger is better."""
         value = self.places[run].sorted_by

@@ -8,6 +8,7 @@ from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.comparing.formats import latex_table
 from StaICC.comparing.ranking import Rank
 from StaICC.comparing.verdicts import Best, Tied, Untested
+from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 from StaICC.report.chart_scores import ChartScore
 from StaICC.report.comparable_groups import Group, comparable_groups, each_result, group_title, run_names
 from StaICC.report.headlines import headlines_of
@@ -53,10 +54,9 @@ def _group_table(group: Group) -> str:
     scores: list[ChartScore] = []
     for headline in headlines_of(group):
         row = [latex_cell(headline.column.title) + _ARROWS[headline.better]]
-        has_verdicts = len(headline.scores) > 1 and headline.better is not None
         for name in names:
             score = headline.score(name)
-            place = headline.places.get(name) if has_verdicts else None
+            place = headline.places.get(name) if headline.has_verdicts else None
             scores.append(score)
             row.append(_score_cell(score, place))
         rows.append(row)
@@ -73,7 +73,11 @@ def _caption(
 ) -> list[str]:
     """Return the parts of the caption: what the runs share, and the meaning of the marks that are in the table."""
     cells = [cell for row in rows for cell in row]
-    caption = [group_title(group), "bold: best", "underlined: not shown to be worse than the best (Holm, 0.05)"]
+    caption = [
+        group_title(group),
+        "bold: best",
+        f"underlined: not shown to be worse than the best (Holm, {SIGNIFICANCE_LEVEL})",
+    ]
     if any("^{*}" in cell for cell in cells):
         caption.append("*: not tested against the best")
     if any(score.left_out for score in scores):

@@ -99,11 +99,6 @@ def _has_ranks(headline: Headline) -> bool:
     return len(headline.places) > 2 and any(place.ranks is not None for place in headline.places.values())
 
 
-def _has_verdicts(headline: Headline) -> bool:
-    """Return whether runs are compared by a score."""
-    return len(headline.scores) > 1 and headline.better is not None
-
-
 def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str:
     """Return the cell of a run: its score, the verdict, the interval, the interval of ranks, and the baselines.
 
@@ -122,7 +117,7 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str
 
     score = headline.score(name)
     parts = _score_parts(score, place)
-    if _has_verdicts(headline):
+    if headline.has_verdicts:
         case = place.verdict.case
         parts += [" ", element("span", case, class_=case, title=describe(place.verdict))]
     if score.interval is not None:
@@ -170,7 +165,7 @@ def _notes(headline: Headline, names: Sequence[str]) -> list[str]:
         if score.value is None:
             without_value.setdefault(score.reason, []).append(name)
         verdict = headline.places[name].verdict
-        if _has_verdicts(headline) and isinstance(verdict, Untested):
+        if headline.has_verdicts and isinstance(verdict, Untested):
             untested.setdefault(verdict.reason, []).append(name)
     title = headline.column.title
     notes = [f"{title}: {', '.join(runs)}: {reason}." for reason, runs in without_value.items()]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from StaICC import benchmark_names
 from StaICC.report.changes import changes
@@ -17,7 +18,7 @@ from StaICC.report.figures.reliability_plot import reliability_diagrams
 from StaICC.report.figures.rounds_plot import rounds_chart
 from StaICC.report.figures.shots_plot import shots_chart
 from StaICC.report.figures.variance_plot import variance_chart
-from StaICC.report.headlines import headlines_of
+from StaICC.report.headlines import Headline, headlines_of
 from StaICC.report.heat_maps import heat_map
 from StaICC.report.html import element, fold, join
 from StaICC.report.leaderboard_table import leaderboard
@@ -28,7 +29,6 @@ from StaICC.report.tables import printed
 
 _FEW_RUNS = 6
 """Of more runs, all parts behind the leaderboard are folded at first."""
-_CHANGES = "What changed between two runs?"
 _BIAS = (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS, benchmark_names.POSTERIOR_BIAS)
 
 
@@ -55,43 +55,104 @@ def _all_scores(group: Group) -> str:
     return run_part(list(group), _scores_of_run)(group)
 
 
-_SECTIONS: Mapping[str, Mapping[str, ReportPart]] = {
-    "How accurate?": {
-        "Accuracy by data set": heat_map(benchmark_names.NORMAL),
-        "Number of demonstrations": figure_part(benchmark_names.NORMAL, shots_chart, optional=True),
-        "Accuracy with intervals and baselines": figure_part(benchmark_names.NORMAL, accuracy_by_dataset),
-        "Confusion matrices": run_part([benchmark_names.NORMAL], confusion_tables),
-        "Experiments of LongICL": figure_part(benchmark_names.LONG_ICL, experiment_chart, optional=True),
-        "HELMET by length": figure_part(benchmark_names.HELMET, experiment_chart, optional=True),
-        "LongICL by data set": heat_map(benchmark_names.LONG_ICL),
-        "LongICL by rounds": figure_part(benchmark_names.LONG_ICL, rounds_chart, optional=True),
-    },
-    "How calibrated?": {
-        "Reliability": figure_part(benchmark_names.NORMAL, reliability_diagrams),
-        "Calibration error by data set": heat_map(benchmark_names.NORMAL, "expected_calibration_error_1"),
-        "Reliability by data set": run_part([benchmark_names.NORMAL], _reliability_of_run),
-    },
-    "How biased?": {
-        "Contextual bias by data set": heat_map(benchmark_names.CONTEXTUAL_BIAS),
-        "Domain bias by data set": heat_map(benchmark_names.DOMAIN_BIAS),
-        "Posterior bias by data set": heat_map(benchmark_names.POSTERIOR_BIAS),
-        "Preferred labels": run_part(_BIAS, _bias_of_run),
-    },
-    "How robust?": {
-        "Slope against label noise (GLER) by data set": heat_map(benchmark_names.GLER),
-        "Accuracy against label noise": figure_part(benchmark_names.GLER, noise_lines),
-        "Accuracy over demonstrations and templates": figure_part(benchmark_names.GENERALISATION, variance_chart),
-        "Consistency over templates by data set": heat_map(benchmark_names.TEMPLATE_SENSITIVITY),
-        "Consistency over demonstrations by data set": heat_map(benchmark_names.DEMONSTRATION_SENSITIVITY),
-    },
-    _CHANGES: {},  # needs the leading runs
-    "Published figures": {
-        "Among the published models": figure_part(benchmark_names.NORMAL, model_size_chart, optional=True),
-        "": published_part,
-    },
-    "All scores": {"": _all_scores},
-}
-"""The parts of each section by their titles, under which they are folded; a part without a title is not."""
+class _Plan(NamedTuple):
+    """A section of the page before it is written."""
+
+    key: str
+    """Its address in the page."""
+    title: str
+    content: Callable[[Group, Sequence[Headline]], list[str]]
+    """Returns its parts about comparable results, given their headline scores; empty if it has nothing to say."""
+
+
+def _parts(parts: Mapping[str, ReportPart]) -> Callable[[Group, Sequence[Headline]], list[str]]:
+    """Return the content of a section of parts.
+
+    Args:
+        parts: The parts by their titles, under which they are folded; a part without a title is not.
+    """
+
+    def content(group: Group, headlines: Sequence[Headline]) -> list[str]:
+        return _parts_of_group(parts, group)
+
+    return content
+
+
+def _changes(group: Group, headlines: Sequence[Headline]) -> list[str]:
+    """Return what changed between the leader and the other runs."""
+    changed = changes(group, headlines)
+    return [changed] if changed else []
+
+
+_SECTIONS = (
+    _Plan(
+        "accurate",
+        "How accurate?",
+        _parts(
+            {
+                "Accuracy by data set": heat_map(benchmark_names.NORMAL),
+                "Number of demonstrations": figure_part(benchmark_names.NORMAL, shots_chart, optional=True),
+                "Accuracy with intervals and baselines": figure_part(benchmark_names.NORMAL, accuracy_by_dataset),
+                "Confusion matrices": run_part([benchmark_names.NORMAL], confusion_tables),
+                "Experiments of LongICL": figure_part(benchmark_names.LONG_ICL, experiment_chart, optional=True),
+                "HELMET by length": figure_part(benchmark_names.HELMET, experiment_chart, optional=True),
+                "LongICL by data set": heat_map(benchmark_names.LONG_ICL),
+                "LongICL by rounds": figure_part(benchmark_names.LONG_ICL, rounds_chart, optional=True),
+            }
+        ),
+    ),
+    _Plan(
+        "calibrated",
+        "How calibrated?",
+        _parts(
+            {
+                "Reliability": figure_part(benchmark_names.NORMAL, reliability_diagrams),
+                "Calibration error by data set": heat_map(benchmark_names.NORMAL, "expected_calibration_error_1"),
+                "Reliability by data set": run_part([benchmark_names.NORMAL], _reliability_of_run),
+            }
+        ),
+    ),
+    _Plan(
+        "biased",
+        "How biased?",
+        _parts(
+            {
+                "Contextual bias by data set": heat_map(benchmark_names.CONTEXTUAL_BIAS),
+                "Domain bias by data set": heat_map(benchmark_names.DOMAIN_BIAS),
+                "Posterior bias by data set": heat_map(benchmark_names.POSTERIOR_BIAS),
+                "Preferred labels": run_part(_BIAS, _bias_of_run),
+            }
+        ),
+    ),
+    _Plan(
+        "robust",
+        "How robust?",
+        _parts(
+            {
+                "Slope against label noise (GLER) by data set": heat_map(benchmark_names.GLER),
+                "Accuracy against label noise": figure_part(benchmark_names.GLER, noise_lines),
+                "Accuracy over demonstrations and templates": figure_part(
+                    benchmark_names.GENERALISATION, variance_chart
+                ),
+                "Consistency over templates by data set": heat_map(benchmark_names.TEMPLATE_SENSITIVITY),
+                "Consistency over demonstrations by data set": heat_map(benchmark_names.DEMONSTRATION_SENSITIVITY),
+            }
+        ),
+    ),
+    _Plan("changed", "What changed between two runs?", _changes),
+    _Plan(
+        "figures",
+        "Published figures",
+        _parts(
+            {
+                "Among the published models": figure_part(benchmark_names.NORMAL, model_size_chart, optional=True),
+                "": published_part,
+            }
+        ),
+    ),
+    _Plan("scores", "All scores", _parts({"": _all_scores})),
+)
+"""The sections behind the leaderboards, in order."""
 
 
 def sections(benchmarks: Group) -> Iterator[Section]:
@@ -115,18 +176,15 @@ def sections(benchmarks: Group) -> Iterator[Section]:
             boards.append(element("h3", group_heading))
         boards.append(leaderboard(group, headlines))
     yield Section("leaderboard", "Leaderboard", join(boards))
-    for title, parts in _SECTIONS.items():
+    for plan in _SECTIONS:
         shown: list[str] = []
         for group, headlines, group_heading in zip(groups, headlines_by_group, titles, strict=True):
-            shown_of_group = _parts_of_group(parts, group)
-            if title == _CHANGES:
-                changed = changes(group, headlines)
-                shown_of_group = [changed] if changed else []
+            shown_of_group = plan.content(group, headlines)
             if shown_of_group and len(groups) > 1:
                 shown.append(element("h3", group_heading))
             shown += shown_of_group
         if shown:
-            yield Section(_key(title), title, join(shown))
+            yield Section(plan.key, plan.title, join(shown))
 
 
 def _parts_of_group(parts: Mapping[str, ReportPart], group: Group) -> list[str]:
@@ -141,8 +199,3 @@ def _parts_of_group(parts: Mapping[str, ReportPart], group: Group) -> list[str]:
             content = fold(title, content, opened=is_open)
         shown.append(content)
     return shown
-
-
-def _key(title: str) -> str:
-    """Return the address of a section: the second word of its title."""
-    return title.split()[1].strip("?")

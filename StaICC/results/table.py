@@ -296,7 +296,8 @@ def _warning_lines(result: ResultLike) -> list[Block]:
 
     for text, datasets in datasets_by_text.items():
         names = ", ".join(datasets)
-        if 1 < len(datasets) == len(result.details):
+        is_of_all = len(datasets) == len(result.details)
+        if is_of_all and len(datasets) > 1:
             names = f"all {len(datasets)} data sets"
         lines.append(Line(f"{LOGGED_WARNING}{names}: {text}", "warning"))
     return lines

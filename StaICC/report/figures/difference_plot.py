@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from StaICC.comparing.comparison_results import Comparison, DatasetComparison
-from StaICC.comparing.verdicts import Tested, is_better, p_text
+from StaICC.comparing.comparison_results import Comparison, DatasetComparison, better_run
+from StaICC.comparing.verdicts import Tested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.report.chart import Point, chart
 from StaICC.report.chart_scores import ChartScore
@@ -74,11 +74,9 @@ def _point(panel: str, name: str, line: DatasetComparison, higher_is_better: boo
         line: The difference.
         higher_is_better: Whether larger values are better.
     """
-    series = _OTHER
+    series = better_run(line, line.outcome, _FIRST, _SECOND, higher_is_better) or _OTHER
     if isinstance(line.outcome, Tested):
         p_cell = p_text(line.outcome.corrected_p_value)
-        if line.outcome.significant and line.difference is not None:
-            series = _FIRST if is_better(line.difference, higher_is_better) else _SECOND
     else:
         p_cell = Missing(line.outcome.reason)
     reason = "it has no bound" if line.difference is not None else "no query of a data set has a score"
