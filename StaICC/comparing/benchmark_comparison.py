@@ -55,10 +55,12 @@ class BenchmarkComparison(Displayed):
 
 
 _MEANING_OF_COLUMN = {
-    "p (Holm)": "of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions",
+    "p (Holm)": (
+        "of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions"
+    ),
     "p (Bonferroni)": (
-        "of a data set, corrected for data sets and all pairs of runs, of the mean, for all pairs of runs, because each "
-        "run is compared with the best one only"
+        "of a data set, corrected for data sets and all pairs of runs, of the mean, for all pairs of runs, because "
+        "the best run, with which each is compared, was chosen by the same data"
     ),
 }
 _MEANING_BEFORE = (
@@ -174,9 +176,9 @@ def _ranking_blocks(comparison: BenchmarkComparison, with_reasons: bool = True) 
     """Return the table with the ranking of the runs of a benchmark, and the meaning of its columns.
 
     The p-values of the verdicts are corrected by Holm's method. Of many runs, each is compared with the best one only
-    (:func:`~StaICC.comparing.alignment.compared_pairs`). The best run was chosen by the same data, so these p-values are
-    corrected for all pairs by Bonferroni's method. It is stricter: a run can be tied here although :func:`~StaICC.comparing.ranking.rank`, with
-    Holm's method, shows it to be worse.
+    (:func:`~StaICC.comparing.alignment.compared_pairs`). The best run was chosen by the same data, so these p-values
+    are corrected for all pairs by Bonferroni's method. It is stricter: a run can be tied here although
+    :func:`~StaICC.comparing.ranking.rank`, with Holm's method, shows it to be worse.
     """
     if comparison.correction.method == "Bonferroni":
         correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"

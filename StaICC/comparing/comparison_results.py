@@ -253,6 +253,10 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
+    over_clusters: bool
+    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+    correction: Correction
+    """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
     """How the runs are paired on data sets on which one has more queries for each test row than the other."""
     by_condition: bool = False
@@ -266,10 +270,6 @@ class Comparison(Displayed):
     scope: tuple[str, ...] = ()
     """What limits intervals and tests: demonstrations that all test rows share, and rows in clusters. Empty if rows are
     independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
-    over_clusters: bool = False
-    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
-    correction: Correction = Correction("Holm", 1)
-    """How the p-values are corrected, with those of the other pairs of runs."""
 
     @property
     def overall(self) -> DatasetComparison:
@@ -281,6 +281,13 @@ class Comparison(Displayed):
         if self.by_condition:
             raise ArgumentError("an experiment has no overall difference: read claims, which has its conditions")
         return self.mean or self.datasets[0]
+
+    @property
+    def corrected_head(self) -> str:
+        """The head of the column with the corrected p-values; those of conditions have a second correction."""
+        if self.by_condition:
+            return "p (corrected)"
+        return self.correction.column
 
     @property
     def claims(self) -> list[DatasetComparison]:
@@ -331,10 +338,8 @@ class Comparison(Displayed):
         """
         first, second = line.values
         name_head = "data set"
-        corrected_head = self.correction.column
         if self.by_condition:
             name_head = "condition"
-            corrected_head = "p (corrected)"
         cells = {
             name_head: line.dataset,
             "rows": str(line.rows),
@@ -346,7 +351,7 @@ class Comparison(Displayed):
         cells["difference"] = number_cell(line.difference, "+.4f")
         cells[f"{100 * COVERAGE:g} % interval"] = interval_cell(line.interval)
         cells["p"] = number_cell(line.p_value, ".3g")
-        cells[corrected_head] = number_cell(line.holm, ".3g")
+        cells[self.corrected_head] = number_cell(line.holm, ".3g")
         cells["detectable"] = number_cell(line.detectable, ".3f")
         return cells
 

@@ -17,11 +17,11 @@ from StaICC.comparing.verdicts import Correction, Tested, Untested
 from StaICC.layout import Block, Line, TextTable
 from StaICC.results.score_names import name_of_mean
 
-
 _MEANING_OF_COLUMN = {
     "p (Holm)": "paired test, corrected for pairs of runs and directions (-: untested)",
     "p (Bonferroni)": (
-        "paired test, corrected for all pairs of runs, because each run is compared with the best one only (-: untested)"
+        "paired test, corrected for all pairs of runs, because the best run, with which each is compared, was chosen "
+        "by the same data (-: untested)"
     ),
 }
 
@@ -192,7 +192,7 @@ def _pairs_table(pairs: Sequence[Comparison]) -> TextTable:
                 number_cell(line.detectable, ".3f"),
             ]
         )
-    head = ["first", "second", "better", "difference", "95 % interval", pairs[0].correction.column, "detectable"]
+    head = ["first", "second", "better", "difference", "95 % interval", pairs[0].corrected_head, "detectable"]
     return TextTable(head, rows, range(3))
 
 

@@ -22,8 +22,8 @@ from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.verdicts import Correction, Tested, Untested, p_text
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.scores import score_record
-from StaICC.results.result import Result, ResultGroup
 from StaICC.results.interval_scope import scope_notes
+from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.results.score_names import name_of_mean
 from StaICC.results.score_records import records_of_scores
@@ -175,7 +175,11 @@ class _Section:
         if "k" in shared:
             parts.append(f"{_counted(int(shared['k']), 'demonstration')} per prompt")
         if "repeats" in shared:
-            parts.append(f"{_counted(int(shared['repeats']), 'list')} of demonstrations for each test row")
+            lists = _counted(int(shared["repeats"]), "list")
+            if shared.get("demonstrations") == "nested-shared":
+                parts.append(f"{lists} of demonstrations that all test rows share")
+            else:
+                parts.append(f"{lists} of demonstrations for each test row")
         if "limit" in shared:
             parts.append(f"the first {shared['limit']} test rows of each data set")
         if "method" in shared:
@@ -258,18 +262,14 @@ class _Section:
             return f"{first} and {second} are not tested: {latex_cell(line.outcome.reason)}."
         better = pair.better_run(line, line.outcome)
         if better is None:
-            verdict = f"neither {first} nor {second} is shown to be better"
+            verdict = f"Neither {first} nor {second} is shown to be better"
         else:
             worse = second if better == pair.first else first
             verdict = f"{latex_cell(better)} is better than {worse}"
-        shared_part = self._shared_part(pair)
-        if shared_part:
-            verdict = f"On {shared_part}, {verdict}"
-        elif better is None:
-            verdict = f"Neither{verdict.removeprefix('neither')}"
-        return f"{verdict} ({_facts_of_test(line, line.outcome, f'{first} minus {second}')})."
+        facts = _facts_of_test(line, line.outcome, f"{first} minus {second}")
+        return f"{verdict}{self._compared_part(pair)} ({facts})."
 
-    def _shared_part(self, pair: Comparison) -> str:
+    def _compared_part(self, pair: Comparison) -> str:
         """Return on what two runs are compared, with their means there; empty if these are the means of the runs.
 
         Two runs are compared on the data sets and queries that both have. The paragraph has the means of each run on
@@ -288,9 +288,9 @@ class _Section:
             shown_value = "no mean" if value is None else f"${value:.3f}$"
             texts.append(f"{latex_cell(run)} has {shown_value}")
         if not have_same_datasets:
-            return f"the data sets that both have, where {_listed(texts)}"
+            return f" on the data sets on which both are compared, where {_listed(texts)}"
         if not have_same_means:
-            return f"the queries that both have, where {_listed(texts)}"
+            return f" on the queries on which both are compared, where {_listed(texts)}"
         return ""
 
     def _shown_pairs(self, comparison: BenchmarkComparison) -> Sequence[Comparison]:
@@ -445,8 +445,8 @@ def _tests_in_words(pairs: Sequence[Comparison], correction: Correction) -> Iter
         return
     sentence = f"The tests are paired over {' or '.join(units)}"
     if correction.method == "Bonferroni":
-        sentence += f", and their p-values are corrected for all {correction.pairs} pairs of runs by Bonferroni's method"
-        sentence += ", because each run is compared with the best one only"
+        sentence += f", and their p-values are corrected for all {correction.pairs} pairs of runs by Bonferroni's"
+        sentence += " method, because the best run, with which each is compared, was chosen by the same data"
     elif correction.pairs > 1:
         sentence += f", and their p-values are corrected for {correction.pairs} pairs of runs"
         sentence += _citation(_known_works(["Holm"], ()))

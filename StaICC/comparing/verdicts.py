@@ -47,7 +47,7 @@ class Correction:
     """How the p-values of several pairs of runs are corrected."""
 
     method: Literal["Holm", "Bonferroni"]
-    """Holm's method for all compared pairs; Bonferroni's if the compared pairs were chosen by the values of the runs."""
+    """Holm's method for all compared pairs; Bonferroni's if these pairs were chosen by the values of the runs."""
     pairs: int
     """Number of pairs of runs for which the p-values of the means are corrected."""
 
