@@ -81,8 +81,9 @@ class SubgroupComparison(Displayed):
             better = better_run(subgroup.line, outcome, self.first, self.second, self.higher_is_better)
             if better is not None and isinstance(outcome, Tested):
                 texts.append(f"{_place(subgroup)}: {better} is better ({p_text(outcome.corrected_p_value)})")
-        if not texts:
-            texts.append("no subgroup has a significant difference")
+        has_tests = any(isinstance(subgroup.line.outcome, Tested) for subgroup in self.subgroups)
+        if has_tests and not texts:
+            texts.append("no tested subgroup has a significant difference")
         for subgroup in self.subgroups:
             outcome = subgroup.line.outcome
             if isinstance(outcome, Untested):
@@ -94,7 +95,7 @@ class SubgroupComparison(Displayed):
         texts = [
             f"p (Holm): corrected for {self.tests} tests, one for each subgroup of each data set and pair of runs, "
             f"untested ones included; {ALL_ROWS} are not corrected (compare without subgroups does it)",
-            "A significant difference in one subgroup and none in another are no evidence that the subgroups differ: "
+            "A significant difference in one subgroup and none in another is no evidence that the subgroups differ: "
             "compare their intervals",
         ]
         if all(subgroup.contribution is not None for subgroup in self.subgroups):

@@ -175,6 +175,18 @@ def test_a_subgroup_that_is_too_small_is_untested_with_the_reason() -> None:
     assert found.to_dict()["subgroups"][0]["outcome"] in ("tested", "untested")
 
 
+def test_without_a_tested_subgroup_nothing_is_said_about_significance() -> None:
+    always_right = dict.fromkeys(("no", "yes", "maybe", "rare"), 1.0)
+    always_wrong = dict.fromkeys(always_right, 0.0)
+    runs = {"a": run(strengths=always_right, limit=6), "b": run(strengths=always_wrong, limit=6)}
+    (untested,) = compare_subgroups(runs)
+    assert all(isinstance(subgroup.line.outcome, Untested) for subgroup in untested.subgroups)
+    assert all(text.startswith("untested: ") for text in untested.conclusion())
+    (tested,) = compare_subgroups({"a": run(limit=60), "b": run(seed=2, limit=60)})
+    assert any(isinstance(subgroup.line.outcome, Tested) for subgroup in tested.subgroups)
+    assert tested.conclusion()[0] == "no tested subgroup has a significant difference"
+
+
 def test_the_sentence_names_the_better_run(runs: dict[str, Result]) -> None:
     (found,) = compare_subgroups(runs)
     outcome = subgroup_of(found, "no").line.outcome
