@@ -241,8 +241,7 @@ def _comparison(
         lines.append(comparison_line(dataset, pair.differences[dataset], paired.queries, outcome))
     mean = None
     if len(lines) > 1:
-        queries = (sum(line.queries[0] for line in lines), sum(line.queries[1] for line in lines))
-        mean = comparison_line(f"mean of {len(lines)} data sets", pair.difference, queries, mean_outcome)
+        mean = overall_line(pair, mean_outcome)
 
     first_name = pair.first.name
     second_name = pair.second.name
@@ -271,6 +270,20 @@ def _comparison(
         over_clusters=pair.over_clusters,
         correction=correction,
     )
+
+
+def overall_line(pair: RunPair, outcome: TestOutcome) -> DatasetComparison:
+    """Return the line of a comparison for the mean over the data sets of two runs, or for their only data set.
+
+    Args:
+        pair: The two runs.
+        outcome: The corrected test of the mean.
+    """
+    datasets = list(pair.datasets)
+    name = datasets[0] if len(datasets) == 1 else f"mean of {len(datasets)} data sets"
+    first_queries = sum(paired.queries[0] for paired in pair.datasets.values())
+    second_queries = sum(paired.queries[1] for paired in pair.datasets.values())
+    return comparison_line(name, pair.difference, (first_queries, second_queries), outcome)
 
 
 def comparison_line(

@@ -24,6 +24,8 @@ COVERAGE = 0.95
 """Nominal coverage of the intervals of differences."""
 ONE_SIDED_LEVEL = (1.0 - COVERAGE) / 2.0
 """Level of one-sided tests: that of one end of such an interval."""
+CORRECTED_HEAD = "p (Holm)"
+"""Head of the column of p-values that are corrected by Holm's method."""
 MISSING_HEAD = "no score"
 """Head of the column with the number of queries of each run without a score."""
 
@@ -229,6 +231,30 @@ def line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
     return plain
 
 
+def cells_of_values(line: DatasetComparison) -> dict[str, str]:
+    """Return the cells of a table with the values of two runs and their difference, by column head."""
+    first, second = line.values
+    return {
+        "first": number_cell(first, ".4f"),
+        "second": number_cell(second, ".4f"),
+        "difference": number_cell(line.difference, "+.4f"),
+    }
+
+
+def cells_of_test(line: DatasetComparison, corrected_head: str = CORRECTED_HEAD) -> dict[str, str]:
+    """Return the cells of a table with the interval and the p-values of a difference, by column head.
+
+    Args:
+        line: Two runs on a data set, on a subgroup of its rows, or in the mean.
+        corrected_head: Head of the column of the corrected p-value.
+    """
+    return {
+        f"{100 * COVERAGE:g} % interval": interval_cell(line.interval),
+        "p": number_cell(line.p_value, ".3g"),
+        corrected_head: number_cell(line.holm, ".3g"),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison(Displayed):
     """Two runs, compared by one metric."""
@@ -336,7 +362,6 @@ class Comparison(Displayed):
             line: A data set, the mean, or a condition.
             with_missing: Whether the table has the column with the numbers of missing queries.
         """
-        first, second = line.values
         name_head = "data set"
         if self.by_condition:
             name_head = "condition"
@@ -346,12 +371,8 @@ class Comparison(Displayed):
         }
         if with_missing:
             cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
-        cells["first"] = number_cell(first, ".4f")
-        cells["second"] = number_cell(second, ".4f")
-        cells["difference"] = number_cell(line.difference, "+.4f")
-        cells[f"{100 * COVERAGE:g} % interval"] = interval_cell(line.interval)
-        cells["p"] = number_cell(line.p_value, ".3g")
-        cells[self.corrected_head] = number_cell(line.holm, ".3g")
+        cells |= cells_of_values(line)
+        cells |= cells_of_test(line, self.corrected_head)
         cells["detectable"] = number_cell(line.detectable, ".3f")
         return cells
 
