@@ -12,7 +12,7 @@ from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.setting_differences import Difference, shown_value
-from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
+from StaICC.comparing.verdicts import Correction, Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.equivalence import is_equivalent_within_margin
@@ -279,6 +279,10 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
+    over_clusters: bool
+    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+    correction: Correction
+    """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
     """How the runs are paired on data sets on which one has more queries for each test row than the other."""
     by_condition: bool = False
@@ -303,6 +307,13 @@ class Comparison(Displayed):
         if self.by_condition:
             raise ArgumentError("an experiment has no overall difference: read claims, which has its conditions")
         return self.mean or self.datasets[0]
+
+    @property
+    def corrected_head(self) -> str:
+        """The head of the column with the corrected p-values; those of conditions have a second correction."""
+        if self.by_condition:
+            return "p (corrected)"
+        return self.correction.column
 
     @property
     def claims(self) -> list[DatasetComparison]:
@@ -352,10 +363,8 @@ class Comparison(Displayed):
             with_missing: Whether the table has the column with the numbers of missing queries.
         """
         name_head = "data set"
-        corrected_head = CORRECTED_HEAD
         if self.by_condition:
             name_head = "condition"
-            corrected_head = "p (corrected)"
         cells = {
             name_head: line.dataset,
             "rows": str(line.rows),
@@ -363,7 +372,7 @@ class Comparison(Displayed):
         if with_missing:
             cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
         cells |= cells_of_values(line)
-        cells |= cells_of_test(line, corrected_head)
+        cells |= cells_of_test(line, self.corrected_head)
         cells["detectable"] = number_cell(line.detectable, ".3f")
         return cells
 
