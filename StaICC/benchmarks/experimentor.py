@@ -331,9 +331,7 @@ class Experimentor(BaseExperimentor):
             raise ArgumentError(f"noisy_channel must be True or False, not {noisy_channel!r}")
         self.statistics = statistics or Statistics()
         self.unparsed = known_name("value of unparsed", unparsed, get_args(Unparsed))
-        self.limit = None
-        if limit is not None:
-            self.limit = validate_integer("limit", limit, 1)
+        self.limit = None if limit is None else validate_integer("limit", limit, 1)
         self.starts_noisy = noisy_channel
         self._k = _checked_k(k)
         self._benchmark_sampler = known_name("sampler", sampler, SAMPLERS)
