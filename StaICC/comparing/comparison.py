@@ -258,6 +258,7 @@ def _comparison(
         first=first_name,
         second=second_name,
         models=(first.model, second.model),
+        model_names=(first.provenance.label_without_digests, second.provenance.label_without_digests),
         differences=(*of_labels, *of_settings),
         datasets=tuple(lines),
         mean=mean,

@@ -57,6 +57,8 @@ class SubgroupComparison(Displayed):
     second: str
     models: tuple[str, str]
     """The models of the two runs, by name and short identity."""
+    model_names: tuple[str, str]
+    """The models of the two runs, without the identities."""
     subgroups: tuple[SubgroupDifference, ...]
     """The subgroups, data set by data set."""
     all_rows: tuple[SubgroupDifference, ...]
@@ -149,8 +151,8 @@ class SubgroupComparison(Displayed):
         return [
             Line(f"{class_name(self.benchmark)} by {self.by}: first {self.first}, second {self.second}", "title"),
             Line(f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)"),
-            Line(f"first: {self.models[0]}"),
-            Line(f"second: {self.models[1]}"),
+            Line(f"first: {self.models[0]}", caption=f"first: {self.model_names[0]}"),
+            Line(f"second: {self.models[1]}", caption=f"second: {self.model_names[1]}"),
             *[Line(f"left out: {reason}") for reason in self.left_out],
             TextTable(*self.table()),
             *[Line(text) for text in self.conclusion()],

@@ -180,6 +180,7 @@ def _comparison(
         first=pair.first.name,
         second=pair.second.name,
         models=(first.model, second.model),
+        model_names=(first.provenance.label_without_digests, second.provenance.label_without_digests),
         subgroups=tuple(subgroups),
         all_rows=tuple(all_rows),
         tests=test_count,
