@@ -156,9 +156,10 @@ def _metric_name(metric: Metric) -> str:
     if metric.of_library:
         return name
     words = []
-    distribution = origin_of(metric.function).replace(" ", "-")
-    if distribution:
-        words.append(distribution)
+    plugin = origin_of(metric.function).replace(" ", "-")
+    if plugin:
+        words.append(plugin)
+    # The mark of the code is its digest, with "-unidentified" behind it if the source is not available.
     code, _, unidentified = code_mark(metric.function).partition("-")
     words.append(short_digest([code, metric.requires_probabilities]))
     if unidentified:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from StaICC.arguments import known_name
 from StaICC.benchmarks.base_experimentor import queries_of_conditions
@@ -67,6 +67,13 @@ _Answers = dict[_NumberedQuery, Answer | Failure]
 
 
 # -- when to stop
+
+
+class BoundGaps(NamedTuple):
+    """The distances from the mean to the bounds of a confidence sequence that would end the run."""
+
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +135,8 @@ class StoppingRule:
             _check_settings(experimentor, name)
         return cls(kind, name, target, first.statistics.level)
 
-    def gaps(self, sequence: ConfidenceSequence) -> tuple[float, float]:
-        """Return two distances for which the next bets are chosen: from the mean to its lower, and to its upper bound.
+    def gaps(self, sequence: ConfidenceSequence) -> BoundGaps:
+        """Return the distances for which the next bets are chosen: from the mean to its lower, and to its upper bound.
 
         A bet is a parameter of the confidence sequence, which is valid with any bets. The best bets depend on where a
         bound must be to end the run:
@@ -144,12 +151,10 @@ class StoppingRule:
             sequence: The confidence sequence so far.
         """
         if self.kind == "precision":
-            return self.target, self.target
+            return BoundGaps(lower=self.target, upper=self.target)
         estimate = sequence.estimate
         error = sequence.standard_error
-        lower_gap = max(self.target, estimate - error)
-        upper_gap = max(self.target, -estimate - error)
-        return lower_gap, upper_gap
+        return BoundGaps(lower=max(self.target, estimate - error), upper=max(self.target, -estimate - error))
 
     def reason(self, sequence: ConfidenceSequence) -> str | None:
         """Return the reason to stop now; ``None`` if the run goes on.
@@ -288,10 +293,21 @@ def first_rows(benchmark: _B, rounds: int) -> _B:
 # -- the decision
 
 
+class Stopped(NamedTuple):
+    """The end of an evaluation that a rule stopped."""
+
+    sequence: ConfidenceSequence
+    """The confidence sequence with the values of all evaluated rounds."""
+    reason: str
+    """Why the rule stopped."""
+
+
 def follow(
     rule: StoppingRule, sizes: Sequence[int], evaluate: Callable[[range], Iterable[Sequence[float | None]]]
-) -> tuple[ConfidenceSequence, str]:
-    """Evaluate test rows look by look until the rule stops. A look is the rounds between two decisions.
+) -> Stopped:
+    """Evaluate test rows round by round until the rule stops.
+
+    The rule decides after each look: after every :data:`LOOK` rounds.
 
     Args:
         rule: The rule.
@@ -299,20 +315,19 @@ def follow(
         evaluate: Takes the numbers of the rounds of a look. Returns for each round one value for each data set. The
             value is the score of the row; in a race, it is the score of the first model minus that of the second.
             ``None`` means that the data set has no more rows.
-
-    Returns:
-        The confidence sequence, and the reason why the rule stopped.
     """
-    smallest_value = 0.0 if rule.kind == "precision" else -1.0
+    smallest_value = -1.0  # of the difference of two scores
+    if rule.kind == "precision":
+        smallest_value = 0.0
     sequence = ConfidenceSequence(sizes, rule.level, smallest_value)
     while True:
-        look = range(sequence.rounds, min(sequence.rounds + LOOK, sequence.all_rounds))
-        for values in evaluate(look):
-            lower_gap, upper_gap = rule.gaps(sequence)
-            sequence.update(values, lower_gap, upper_gap)
+        end_of_look = min(sequence.rounds + LOOK, sequence.all_rounds)
+        for values in evaluate(range(sequence.rounds, end_of_look)):
+            gaps = rule.gaps(sequence)
+            sequence.update(values, gaps.lower, gaps.upper)
         reason = rule.reason(sequence)
         if reason is not None:
-            return sequence, reason
+            return Stopped(sequence, reason)
 
 
 def decide(
