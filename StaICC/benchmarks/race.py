@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
@@ -228,8 +228,11 @@ def row_order(experimentor: Experimentor) -> list[int]:
 class _Rounds:
     """The queries of a benchmark by round. A round is one test row of each data set that has rows left."""
 
-    by_dataset: Sequence[Sequence[Sequence[Query]]]
-    """For each data set and each of its rounds, the queries of the test row of the round."""
+    sizes: Sequence[int]
+    """The number of test rows of each data set."""
+    queries: Mapping[tuple[int, int], Sequence[Query]]
+    """The queries of each test row, by the number of the data set and the round of the row. A row that the benchmark
+    does not evaluate, because it was restricted to the first rounds, is left out."""
 
     @classmethod
     def of(cls, experimentors: Sequence[Experimentor]) -> _Rounds:
@@ -238,19 +241,14 @@ class _Rounds:
         Args:
             experimentors: The data sets of the benchmark.
         """
-        by_dataset = []
-        for experimentor in experimentors:
-            order = row_order(experimentor)
-            queries_by_row: dict[int, list[Query]] = {row: [] for row in order}
+        sizes = []
+        queries: dict[tuple[int, int], list[Query]] = {}
+        for dataset, experimentor in enumerate(experimentors):
+            sizes.append(experimentor.row_count)
+            round_of_row = {row: round_number for round_number, row in enumerate(row_order(experimentor))}
             for query in experimentor.all_queries():
-                queries_by_row[query.row].append(query)
-            by_dataset.append([queries_by_row[row] for row in order])
-        return cls(by_dataset)
-
-    @property
-    def sizes(self) -> list[int]:
-        """The number of test rows of each data set, which is that of its rounds."""
-        return [len(rounds) for rounds in self.by_dataset]
+                queries.setdefault((dataset, round_of_row[query.row]), []).append(query)
+        return cls(sizes, queries)
 
     def queries_of_look(self, look: range) -> list[_NumberedQuery]:
         """Return the queries of a look, data set by data set, each with the number of its data set.
@@ -259,8 +257,9 @@ class _Rounds:
             look: The numbers of the rounds between two decisions whether to go on, such as ``range(8, 16)``.
         """
         queries = []
-        for dataset, rounds in enumerate(self.by_dataset):
-            for queries_of_row in rounds[look.start : look.stop]:
+        for dataset in range(len(self.sizes)):
+            for round_number in look:
+                queries_of_row = self.queries.get((dataset, round_number), ())
                 queries += [(dataset, query) for query in queries_of_row]
         return queries
 
@@ -271,8 +270,8 @@ class _Rounds:
             rounds: The number of rounds.
         """
         count = 0
-        for rounds_of_dataset in self.by_dataset:
-            for queries_of_row in rounds_of_dataset[:rounds]:
+        for (_dataset, round_number), queries_of_row in self.queries.items():
+            if round_number < rounds:
                 count += len(queries_of_row)
         return count
 
@@ -358,9 +357,9 @@ def decide(
         before_look(look, rounds.queries_of_look(look))
         for round_number in look:
             values: list[float | None] = []
-            for dataset, queries_of_rounds in enumerate(rounds.by_dataset):
-                if round_number < len(queries_of_rounds):
-                    queries = queries_of_rounds[round_number]
+            for dataset, row_count in enumerate(rounds.sizes):
+                if round_number < row_count:
+                    queries = rounds.queries[dataset, round_number]
                     values.append(_row_score(rule, experimentors[dataset], dataset, queries, answers))
                 else:
                     values.append(None)
