@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import StaICC
 from StaICC import load, load_kernel
 from StaICC.cli import _parser
+from StaICC.cli.run_files.command import _distinct_names
 from StaICC.cli.run_files.keys import run_file_keys
 from StaICC.cli.run_files.toml_text import toml_text
 from StaICC.inference.identity import identity_of
@@ -193,6 +194,33 @@ def test_the_command_line_replaces_the_file_and_says_so(staicc: Run) -> None:
     assert both == saved(staicc, "words.json", *words.split())
 
 
+@pytest.mark.parametrize("in_file", ["batch_size", "batch-size"])
+@pytest.mark.parametrize("given", ["batch_size", "batch-size"])
+def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file: str, given: str) -> None:
+    Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n[method_option]\n{in_file} = 3\n', "utf-8")
+    words = ["--method-option", f"{given}=5"]
+    result = saved(staicc, "r.json", "--config", "run.toml", *words)
+    assert "batch_size=5" in result.method
+    status, _, stderr = staicc("run", "--config", "run.toml", *words, "--dry-run")
+    assert status == 0
+    assert "run.toml: method_option.batch_size is replaced by the command line\n" in stderr
+
+
+def test_an_option_in_two_spellings_is_refused(staicc: Run) -> None:
+    options = "{batch_size = 3, batch-size = 4}"
+    for text in (f"method_option = {options}\n", f"[sweep]\nmethod_option = [{options}]\n"):
+        Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n{text}', "utf-8")
+        status, stdout, stderr = staicc("run", "--config", "run.toml")
+        assert (status, stdout) == (2, "")
+        assert "run.toml: method_option.batch_size is given twice, in two spellings" in stderr
+
+
+def test_options_of_a_model_are_left_out_if_another_model_is_given(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL + "[model_option]\norder = 5\n", "utf-8")
+    _, _, stderr = staicc("run", "--config", "run.toml", "--model", "ppm", "--dry-run")
+    assert "run.toml: model_option is left out, since --model is given\n" in stderr
+
+
 def test_another_model_or_method_of_the_command_line_replaces_its_options_too(staicc: Run) -> None:
     options = 'method = "batch_calibration"\n[method_option]\nbatch_size = 4\n[model_option]\norder = 5\n'
     Path("run.toml").write_text(SMALL + options, "utf-8")
@@ -275,6 +303,22 @@ def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Run) -
     Path("run.toml").write_text(SMALL + '[sweep]\nmodel_name = ["a b", "a-b", "A b"]\n', "utf-8")
     assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
     assert {load(path).model.partition(" [")[0] for path in Path().glob("r_*.json")} == {"a b", "a-b", "A b"}
+
+
+def test_names_of_results_have_each_value_of_a_setting() -> None:
+    model_names = ["a long name of a model " * 5, "a long name of a model " * 6]
+    settings = [{"model_name": name, "datasets": ["mini"], "k": k} for name in model_names for k in range(1000)]
+    names = _distinct_names(settings)
+    assert len({name.casefold() for name in names}) == len(names) == 2000
+    assert max(map(len, names)) < 130
+    for setting, name in zip(settings, names, strict=True):
+        assert f"_k-{setting['k']}" in name
+
+
+def test_thousands_of_settings_with_equal_names_get_numbers() -> None:
+    names = _distinct_names([{"model_name": "a" * 200, "k": "A" * length} for length in range(100, 4100)])
+    assert names[:2] == [names[0], f"{names[0]}_2"]
+    assert len(set(names)) == 4000
 
 
 def test_a_sweep_is_checked_before_its_first_run(staicc: Run) -> None:
