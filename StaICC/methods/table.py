@@ -168,12 +168,13 @@ class MethodTable(ResultGroup):
         for name, part in self.items():
             for result in part.results():
                 interval = result.means.intervals.get(score)
+                prompts_by_phase = [result.timing.get(phase, 0) for phase in PROMPTS.values()]
                 rows.append(
                     {
                         "method": name,
                         "title": self.titles.get(name, name),
                         "benchmark": result.benchmark,
-                        "prompts": sum(result.timing.get(name, 0) for name in PROMPTS.values()),
+                        "prompts": sum(prompts_by_phase),
                         "tokens": result.timing.get(TOKENS_ALONE),
                         score: result.averaged[score],
                         "low": None if interval is None else interval.low,
