@@ -64,7 +64,7 @@ from os.path import commonprefix
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from StaICC.argument_syntax import argument
+from StaICC.argument_syntax import argument_and_option
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import ScoredLabels, Text, is_unmeasured
 from StaICC.inference.identity import Identity
@@ -113,7 +113,7 @@ _SLACK = 1e-3
 
 def other_scoring() -> str:
     """Return what to use with a server that returns no log-probabilities of the prompt."""
-    other = argument("scoring", "top-logprobs")
+    other = argument_and_option("scoring", "top-logprobs")
     return f"use {other}, or {for_a_chat_server()}"
 
 
@@ -324,7 +324,7 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
     entries = _listed_next_tokens(only_choice(body))
     if not entries:
         raise EndpointError(
-            f"the server gave no list of the most probable next tokens; use {argument('scoring', 'text')}"
+            f"the server gave no list of the most probable next tokens; use {argument_and_option('scoring', 'text')}"
         )
 
     # Several tokens may have the same text: their probabilities add up.
@@ -421,8 +421,8 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         if is_doubtful:
             raise NoMatch(
                 f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
-                f"(listed: {_first_tokens(tokens)}); use {argument('scoring', 'prompt-logprobs')} or "
-                f"{argument('scoring', 'text')} for these labels"
+                f"(listed: {_first_tokens(tokens)}); use {argument_and_option('scoring', 'prompt-logprobs')} or "
+                f"{argument_and_option('scoring', 'text')} for these labels"
             )
 
     missing = [label for label, own_values in zip(label_space, own, strict=True) if not own_values]
@@ -431,7 +431,8 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         if math.exp(mass_without_text(tokens)) > _MOSTLY:
             advice = "; most of the probability is of tokens without visible text, such as a blank or a line break"
         elif len(missing) < len(label_space):
-            advice = "; raise top_n, or take the bound with unlisted='bound'"
+            bound_setting = argument_and_option("unlisted", "bound")
+            advice = f"; raise {argument_and_option('top_n')}, or take the bound with {bound_setting}"
         raise NoMatch(
             f"{', '.join(map(repr, missing))} not among the {len(tokens)} most probable next tokens "
             f"({_first_tokens(tokens)}){advice}"

@@ -254,9 +254,8 @@ def test_a_token_that_goes_beyond_the_label_is_not_the_label():
 
 def test_an_unlisted_label_is_no_match_or_gets_the_most_it_can_have():
     tokens = logs(positive=0.5, the=0.3, a=0.15)
-    with pytest.raises(
-        NoMatch, match=r"'negative' not among the 3 .* raise top_n, or take the bound with unlisted='bound'"
-    ):
+    advice = r"raise top_n \(--top-n\), or take the bound with unlisted='bound' \(--unlisted bound\)"
+    with pytest.raises(NoMatch, match=rf"'negative' not among the 3 .* {advice}"):
         next_token_scores(tokens, ["negative", "positive"], "refuse")
     low, high = next_token_scores(tokens, ["negative", "positive"], "bound")
     assert math.isclose(math.exp(high), 0.5)
