@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from StaICC.benchmark_names import has_true_labels
 from StaICC.comparing.pairing import PairedScores
-from StaICC.comparing.run_records import NotComparableError, RunRecords
+from StaICC.comparing.run_records import NotComparableError
 from StaICC.datasets.subgroups import BY_LABEL
 from StaICC.metrics.statistics import Mean
 
 Rows = Mapping[str, frozenset[int]]
 """Test rows by condition."""
+
+_UNKNOWN_LABEL = "(label not known)"
+"""The name of the subgroup of rows whose true label is unknown."""
 
 
 def row_groups(paired: PairedScores, benchmark: str, by: str) -> dict[str, Rows]:
@@ -75,7 +78,7 @@ def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
     if not isinstance(statistic, Mean):
         return (
             f"{metric} is no mean over queries, and compares labels with each other: on rows of one label it has "
-            "another meaning. Use accuracy, which is the recall of the label there, or another mean"
+            "another meaning. Use a mean over queries, such as accuracy"
         )
     return None
 
@@ -93,9 +96,10 @@ def _groups_by_label(paired: PairedScores) -> dict[str, Rows]:
             rows_by_condition = groups_of_label.setdefault(truth, {name: set() for name in first.rows_by_condition})
             rows_by_condition[condition].add(row)
 
+    names = _names_of_labels(first.records.labels)
     rows_by_group: dict[str, Rows] = {}
     for truth in sorted(groups_of_label, key=_label_order):
-        name = _label_name(first.records, truth)
+        name = _group_of_label(truth, names)
         rows_by_group[name] = {condition: frozenset(rows) for condition, rows in groups_of_label[truth].items()}
     return rows_by_group
 
@@ -107,16 +111,25 @@ def _label_order(truth: int | None) -> tuple[bool, int]:
     return (False, truth)
 
 
-def _label_name(records: RunRecords, truth: int | None) -> str:
-    """Return the name of a subgroup by label. Two labels with the same name differ by their index."""
+def _names_of_labels(labels: Sequence[str]) -> list[str]:
+    """Return names of subgroups by label that all differ: with the index of the label, if labels have the same name."""
+    if len({*labels, _UNKNOWN_LABEL}) == len(labels) + 1:
+        return list(labels)
+    return [f"{name} (label {index})" for index, name in enumerate(labels)]
+
+
+def _group_of_label(truth: int | None, names: Sequence[str]) -> str:
+    """Return the name of the subgroup of a true label.
+
+    Args:
+        truth: The index of the label; ``None`` if it is not known.
+        names: The names of all labels; empty if they are not known.
+    """
     if truth is None:
-        return "(label not known)"
-    if truth >= len(records.labels):
+        return _UNKNOWN_LABEL
+    if truth >= len(names):
         return f"label {truth}"
-    name = records.labels[truth]
-    if records.labels.count(name) > 1:
-        return f"{name} (label {truth})"
-    return name
+    return names[truth]
 
 
 def share_of_queries(paired: PairedScores, rows: Rows) -> float | None:

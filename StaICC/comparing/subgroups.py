@@ -35,8 +35,8 @@ def compare_subgroups(
         results: The results, by the names of their runs; two at least.
         by: What the rows of a subgroup share: ``"label"`` for the true label, or the name of a column that a data set
             of your own was read with (``subgroups`` of :meth:`~StaICC.datasets.dataset.Dataset.from_file`).
-        metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries: the
-            accuracy on the rows of a label is the recall of this label.
+        metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries. The
+            accuracy of Normal on the rows of a label is the recall of this label.
 
     Returns:
         The comparison of each pair, with one correction for all of them.
@@ -169,6 +169,7 @@ def _comparison(
         first=pair.first.name,
         second=pair.second.name,
         models=(first.model, second.model),
+        model_names=(first.provenance.label_without_digests, second.provenance.label_without_digests),
         subgroups=tuple(subgroups),
         all_rows=tuple(all_rows),
         tests=test_count,
