@@ -24,8 +24,6 @@ COVERAGE = 0.95
 """Nominal coverage of the intervals of differences."""
 ONE_SIDED_LEVEL = (1.0 - COVERAGE) / 2.0
 """Level of one-sided tests: that of one end of such an interval."""
-CORRECTED_HEAD = "p (Holm)"
-"""Head of the column of p-values that are corrected by Holm's method."""
 MISSING_HEAD = "no score"
 """Head of the column with the number of queries of each run without a score."""
 
@@ -241,7 +239,7 @@ def cells_of_values(line: DatasetComparison) -> dict[str, str]:
     }
 
 
-def cells_of_test(line: DatasetComparison, corrected_head: str = CORRECTED_HEAD) -> dict[str, str]:
+def cells_of_test(line: DatasetComparison, corrected_head: str) -> dict[str, str]:
     """Return the cells of a table with the interval and the p-values of a difference, by column head.
 
     Args:
