@@ -24,8 +24,6 @@ COVERAGE = 0.95
 """Nominal coverage of the intervals of differences."""
 ONE_SIDED_LEVEL = (1.0 - COVERAGE) / 2.0
 """Level of one-sided tests: that of one end of such an interval."""
-CORRECTED_HEAD = "p (Holm)"
-"""Head of the column of p-values that are corrected by Holm's method."""
 MISSING_HEAD = "no score"
 """Head of the column with the number of queries of each run without a score."""
 
@@ -241,7 +239,7 @@ def cells_of_values(line: DatasetComparison) -> dict[str, str]:
     }
 
 
-def cells_of_test(line: DatasetComparison, corrected_head: str = CORRECTED_HEAD) -> dict[str, str]:
+def cells_of_test(line: DatasetComparison, corrected_head: str) -> dict[str, str]:
     """Return the cells of a table with the interval and the p-values of a difference, by column head.
 
     Args:
@@ -281,8 +279,8 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
-    over_clusters: bool
-    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+    cluster_notes: tuple[str, ...]
+    """A sentence for each data set whose compared test rows are in clusters. The scope has them, too."""
     correction: Correction
     """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
@@ -298,6 +296,11 @@ class Comparison(Displayed):
     scope: tuple[str, ...] = ()
     """What limits intervals and tests: demonstrations that all test rows share, and rows in clusters. Empty if rows are
     independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
+
+    @property
+    def over_clusters(self) -> bool:
+        """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+        return bool(self.cluster_notes)
 
     @property
     def overall(self) -> DatasetComparison:
@@ -491,6 +494,7 @@ class Comparison(Displayed):
         plain["interactions"] = tuple(line_to_dict(interaction) for interaction in self.interactions)
         plain["differences"] = [difference.to_dict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
+        del plain["cluster_notes"]  # the scope has them
         if not self.scope:
             del plain["scope"]
         return plain
