@@ -346,9 +346,9 @@ def _class_of(result: Results) -> type[Any]:
     name = _name_of_benchmark(result)
     expected_class: type[Any] = BenchmarkGroup if isinstance(result, ResultGroup) else BaseBenchmark
     for benchmark_class in BENCHMARKS.values():
-        # A plug-in may register a function that makes a benchmark.
-        is_such_class = isinstance(benchmark_class, type) and issubclass(benchmark_class, expected_class)
-        if is_such_class and benchmark_class.task_name == name:
+        if not isinstance(benchmark_class, type) or not issubclass(benchmark_class, expected_class):
+            continue  # A plug-in may register a function that makes a benchmark.
+        if benchmark_class.task_name == name:
             return cast("type[Any]", benchmark_class)
     raise UnknownBenchmarkError(f"this library has no benchmark {name!r:.60} to verify the result with")
 
