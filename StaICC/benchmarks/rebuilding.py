@@ -344,7 +344,11 @@ def _class_of(result: Results) -> type[Any]:
         UnknownBenchmarkError: This library has no such benchmark.
     """
     name = _name_of_benchmark(result)
-    expected_class: type[Any] = BenchmarkGroup if isinstance(result, ResultGroup) else BaseBenchmark
+    expected_class: type[Any]
+    if isinstance(result, ResultGroup):
+        expected_class = BenchmarkGroup
+    else:
+        expected_class = BaseBenchmark
     for benchmark_class in BENCHMARKS.values():
         if not isinstance(benchmark_class, type) or not issubclass(benchmark_class, expected_class):
             continue  # A plug-in may register a function that makes a benchmark.
