@@ -12,7 +12,7 @@ from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.setting_differences import Difference, shown_value
-from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
+from StaICC.comparing.verdicts import Correction, Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.equivalence import is_equivalent_within_margin
@@ -229,6 +229,30 @@ def line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
     return plain
 
 
+def cells_of_values(line: DatasetComparison) -> dict[str, str]:
+    """Return the cells of a table with the values of two runs and their difference, by column head."""
+    first, second = line.values
+    return {
+        "first": number_cell(first, ".4f"),
+        "second": number_cell(second, ".4f"),
+        "difference": number_cell(line.difference, "+.4f"),
+    }
+
+
+def cells_of_test(line: DatasetComparison, corrected_head: str) -> dict[str, str]:
+    """Return the cells of a table with the interval and the p-values of a difference, by column head.
+
+    Args:
+        line: Two runs on a data set, on a subgroup of its rows, or in the mean.
+        corrected_head: Head of the column of the corrected p-value.
+    """
+    return {
+        f"{100 * COVERAGE:g} % interval": interval_cell(line.interval),
+        "p": number_cell(line.p_value, ".3g"),
+        corrected_head: number_cell(line.holm, ".3g"),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison(Displayed):
     """Two runs, compared by one metric."""
@@ -241,6 +265,8 @@ class Comparison(Displayed):
     second: str
     models: tuple[str, str]
     """The models of the two runs, by name and short identity."""
+    model_names: tuple[str, str]
+    """The models of the two runs, without the identities."""
     differences: tuple[Difference, ...]
     """Settings and facts about the models in which the runs differ."""
     datasets: tuple[DatasetComparison, ...]
@@ -253,6 +279,10 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
+    cluster_notes: tuple[str, ...]
+    """A sentence for each data set whose compared test rows are in clusters. The scope has them, too."""
+    correction: Correction
+    """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
     """How the runs are paired on data sets on which one has more queries for each test row than the other."""
     by_condition: bool = False
@@ -268,6 +298,11 @@ class Comparison(Displayed):
     independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
 
     @property
+    def over_clusters(self) -> bool:
+        """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+        return bool(self.cluster_notes)
+
+    @property
     def overall(self) -> DatasetComparison:
         """The line of the mean over the data sets, or of the only data set.
 
@@ -277,6 +312,13 @@ class Comparison(Displayed):
         if self.by_condition:
             raise ArgumentError("an experiment has no overall difference: read claims, which has its conditions")
         return self.mean or self.datasets[0]
+
+    @property
+    def corrected_head(self) -> str:
+        """The head of the column with the corrected p-values; those of conditions have a second correction."""
+        if self.by_condition:
+            return "p (corrected)"
+        return self.correction.column
 
     @property
     def claims(self) -> list[DatasetComparison]:
@@ -325,24 +367,17 @@ class Comparison(Displayed):
             line: A data set, the mean, or a condition.
             with_missing: Whether the table has the column with the numbers of missing queries.
         """
-        first, second = line.values
         name_head = "data set"
-        corrected_head = "p (Holm)"
         if self.by_condition:
             name_head = "condition"
-            corrected_head = "p (corrected)"
         cells = {
             name_head: line.dataset,
             "rows": str(line.rows),
         }
         if with_missing:
             cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
-        cells["first"] = number_cell(first, ".4f")
-        cells["second"] = number_cell(second, ".4f")
-        cells["difference"] = number_cell(line.difference, "+.4f")
-        cells[f"{100 * COVERAGE:g} % interval"] = interval_cell(line.interval)
-        cells["p"] = number_cell(line.p_value, ".3g")
-        cells[corrected_head] = number_cell(line.holm, ".3g")
+        cells |= cells_of_values(line)
+        cells |= cells_of_test(line, self.corrected_head)
         cells["detectable"] = number_cell(line.detectable, ".3f")
         return cells
 
@@ -372,32 +407,39 @@ class Comparison(Displayed):
 
     def introduction(self) -> list[str]:
         """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
+        return [line.text for line in self.introduction_lines()]
+
+    def introduction_lines(self) -> list[Line]:
+        """Return the sentences above the table as lines, whose captions have no digests."""
         direction = "higher" if self.higher_is_better else "lower"
-        first_model, second_model = self.models
-        texts = [f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)"]
+        lines = [Line(f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)")]
         if self.other_metrics:
-            texts.append(first_score_note(self.other_metrics))
+            lines.append(Line(first_score_note(self.other_metrics)))
+        first_model, second_model = self.models
+        first_name, second_name = self.model_names
         if first_model == second_model:
-            texts.append(f"model of both: {first_model}")
+            lines.append(Line(f"model of both: {first_model}", caption=f"model of both: {first_name}"))
         else:
-            texts += [f"first: {first_model}", f"second: {second_model}"]
-        only_first: list[str] = []
-        only_second: list[str] = []
+            lines.append(Line(f"first: {first_model}", caption=f"first: {first_name}"))
+            lines.append(Line(f"second: {second_model}", caption=f"second: {second_name}"))
+        only_first = []
+        only_second = []
         for difference in self.shown_differences():
             if difference.first is not None and difference.second is not None:
-                texts.append(f"they differ in {difference}")
+                caption = "" if difference.has_digest else None
+                lines.append(Line(f"they differ in {difference}", caption=caption))
             elif difference.first:
-                only_first.append(f"{difference.field}: {shown_value(difference.first)}")
+                only_first.append(difference)
             elif difference.second:
-                only_second.append(f"{difference.field}: {shown_value(difference.second)}")
+                only_second.append(difference)
         if only_first:
-            texts.append(f"only the first has {'; '.join(only_first)}")
+            lines.append(_line_of_one_run("only the first has", only_first))
         if only_second:
-            texts.append(f"only the second has {'; '.join(only_second)}")
-        texts += [f"left out: {reason}" for reason in self.left_out]
-        texts += [f"note: {note}" for note in self.notes]
-        texts += [f"note: {note}" for note in self.log_notes]
-        return texts
+            lines.append(_line_of_one_run("only the second has", only_second))
+        lines += [Line(f"left out: {reason}") for reason in self.left_out]
+        lines += [Line(f"note: {note}") for note in self.notes]
+        lines += [Line(f"note: {note}") for note in self.log_notes]
+        return lines
 
     def conclusion(self) -> list[str]:
         """Return the sentences below the table: which run is better, what is untested, what limits the intervals."""
@@ -450,8 +492,9 @@ class Comparison(Displayed):
         if self.mean is not None:
             plain["mean"] = line_to_dict(self.mean)
         plain["interactions"] = tuple(line_to_dict(interaction) for interaction in self.interactions)
-        plain["differences"] = [difference._asdict() for difference in self.differences]
+        plain["differences"] = [difference.to_dict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
+        del plain["cluster_notes"]  # the scope has them
         if not self.scope:
             del plain["scope"]
         return plain
@@ -470,12 +513,25 @@ class Comparison(Displayed):
             tables.append(TextTable(*self.interaction_table()))
         return [
             Line(f"{class_name(self.benchmark)}: first {self.first}, second {self.second}", "title"),
-            *[Line(text) for text in self.introduction()],
+            *self.introduction_lines(),
             *tables,
             *[Line(text) for text in self.conclusion()],
             Line(f"The signature of {self.first}:", "code"),
             Line(self.signature, "code"),
         ]
+
+
+def _line_of_one_run(beginning: str, differences: Sequence[Difference]) -> Line:
+    """Return the line about the settings that only one run has; its caption is about those without a digest."""
+    texts = []
+    texts_of_caption = []
+    for difference in differences:
+        text = f"{difference.field}: {shown_value(difference.first or difference.second)}"
+        texts.append(text)
+        if not difference.has_digest:
+            texts_of_caption.append(text)
+    caption = f"{beginning} {'; '.join(texts_of_caption)}" if texts_of_caption else ""
+    return Line(f"{beginning} {'; '.join(texts)}", caption=caption)
 
 
 _PLOTTER = "StaICC.report.figures.difference_plot:differences"

@@ -10,23 +10,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corrected
-from StaICC.comparing.cells import interval_cell, number_cell
-from StaICC.comparing.comparison import comparison_line
-from StaICC.comparing.comparison_results import COVERAGE, DatasetComparison, better_run, line_to_dict
+from StaICC.comparing.comparison import overall_line
+from StaICC.comparing.comparison_results import (
+    DatasetComparison,
+    better_run,
+    cells_of_test,
+    cells_of_values,
+    line_to_dict,
+)
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.run_pairs import RunPair
-from StaICC.comparing.verdicts import TestOutcome, Untested, p_text
+from StaICC.comparing.verdicts import CorrectionMethod, TestOutcome, Untested, corrected_column, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.results.interval_scope import demonstration_notes
 from StaICC.results.result import Result
+from StaICC.results.score_names import name_of_mean
 
 
 @dataclass(frozen=True, slots=True)
 class MetricComparison:
     """Two runs, compared by one of several metrics in the mean over the data sets."""
 
+    benchmark: str
     metric: str
     higher_is_better: bool
     first: str
@@ -36,10 +44,15 @@ class MetricComparison:
     """Values, difference, interval and test. The p-value is corrected for all metrics and pairs of runs."""
 
     @property
+    def score_name(self) -> str:
+        """The name of the score in tables and sentences."""
+        return name_of_mean(self.metric, self.benchmark)
+
+    @property
     def conclusion(self) -> str:
         """The sentence that says which run is better, or that none is shown to be, or why it is untested."""
         outcome = self.line.outcome
-        runs = f"{self.metric}, {self.first} and {self.second}"
+        runs = f"{self.score_name}, {self.first} and {self.second}"
         if isinstance(outcome, Untested):
             return f"untested: {runs} ({outcome.reason})"
         better = better_run(self.line, outcome, self.first, self.second, self.higher_is_better)
@@ -57,6 +70,8 @@ class SeveralMetrics(Displayed):
     """The pairs of runs, metric by metric."""
     tests: int
     """The number of tests for which p-values are corrected."""
+    method: CorrectionMethod
+    """The method of the correction: Holm's, or Bonferroni's if the pairs of runs were chosen by their values."""
     left_out: tuple[str, ...]
     """Metrics, runs and queries that are not compared, with the reason."""
     scope: tuple[str, ...] = ()
@@ -64,60 +79,53 @@ class SeveralMetrics(Displayed):
 
     def display_blocks(self) -> list[Block]:
         """Return the title, the table, the conclusions, and the meaning of the columns."""
-        head = ["metric", "first run", "second run", "rows", "first", "second", "difference"]
-        head += [f"{100 * COVERAGE:g} % interval", "p", "p (Holm)"]
-        rows = [_cells(comparison) for comparison in self.comparisons]
+        column = corrected_column(self.method)
+        cells_by_head = [self._cells(comparison) for comparison in self.comparisons]
+        head = list(cells_by_head[0])
+        rows = [list(cells.values()) for cells in cells_by_head]
         return [
-            Line(f"{self.benchmark}: several metrics", "title"),
+            Line(f"{class_name(self.benchmark)}: several metrics", "title"),
             *[Line(f"left out: {reason}") for reason in self.left_out],
             TextTable(head, rows, texts=(0, 1, 2)),
             *[Line(comparison.conclusion) for comparison in self.comparisons],
             *[Line(text) for text in self.scope],
             Line(
-                f"p (Holm): corrected for {self.tests} tests, one for each metric and pair of runs in both directions, "
+                f"{column}: corrected for {self.tests} tests, one for each metric and pair of runs in both directions, "
                 "untested ones included. Intervals are not corrected."
             ),
         ]
+
+    def _cells(self, comparison: MetricComparison) -> dict[str, str]:
+        """Return the cells of a line of the table, by column head."""
+        return {
+            "metric": comparison.score_name,
+            "first run": comparison.first,
+            "second run": comparison.second,
+            "rows": str(comparison.line.rows),
+            **cells_of_values(comparison.line),
+            **cells_of_test(comparison.line, corrected_column(self.method)),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "benchmark": self.benchmark,
             "tests": self.tests,
+            "correction": self.method,
             "comparisons": [_to_dict(comparison) for comparison in self.comparisons],
             "left_out": self.left_out,
             "scope": self.scope,
         }
 
 
-def _cells(comparison: MetricComparison) -> list[str]:
-    """Return the cells of a line of the table."""
-    line = comparison.line
-    first, second = line.values
-    return [
-        comparison.metric,
-        comparison.first,
-        comparison.second,
-        str(line.rows),
-        number_cell(first, ".4f"),
-        number_cell(second, ".4f"),
-        number_cell(line.difference, "+.4f"),
-        interval_cell(line.interval),
-        number_cell(line.p_value, ".3g"),
-        number_cell(line.holm, ".3g"),
-    ]
-
-
 def _to_dict(comparison: MetricComparison) -> dict[str, Any]:
     """Return a comparison by one metric as plain values for JSON."""
-    values = line_to_dict(comparison.line)
-    del values["dataset"]  # the mean over the data sets
     return {
         "metric": comparison.metric,
         "higher_is_better": comparison.higher_is_better,
         "first": comparison.first,
         "second": comparison.second,
-        **values,
+        **line_to_dict(comparison.line),
         "conclusion": comparison.conclusion,
     }
 
@@ -141,14 +149,13 @@ class _MetricPair:
         Args:
             outcome: The corrected test.
         """
-        datasets = self.pair.datasets.values()
-        queries = (sum(paired.queries[0] for paired in datasets), sum(paired.queries[1] for paired in datasets))
         return MetricComparison(
+            benchmark=self.aligned.benchmark,
             metric=self.aligned.metric,
             higher_is_better=self.aligned.higher_is_better,
             first=self.pair.first.name,
             second=self.pair.second.name,
-            line=comparison_line(f"mean of {len(datasets)} data sets", self.pair.difference, queries, outcome),
+            line=overall_line(self.pair, outcome),
         )
 
 
@@ -188,24 +195,30 @@ def compare_metrics(results: Mapping[str, Result], metrics: Sequence[str]) -> Se
         raise ArgumentError(f"no metric can be compared: {'; '.join(left_out)}")
 
     compared: list[_MetricPair] = []
+    pairs_of_runs: set[tuple[str, str]] = set()
     chosen_from = 0
     for aligned in aligned_by_metric.values():
-        all_pairs, chosen_from_pairs = compared_pairs(aligned)
-        chosen_from = max(chosen_from, chosen_from_pairs)
-        for first, second in all_pairs:
-            if aligned.is_comparable(first, second):
-                compared.append(_MetricPair(aligned, aligned.pair(first, second)))
+        compared_by_metric = compared_pairs(aligned)
+        for first, second in compared_by_metric.comparable:
+            compared.append(_MetricPair(aligned, aligned.pair(first, second)))
+            pairs_of_runs.add((first, second))
+        chosen_from = max(chosen_from, compared_by_metric.chosen_from * len(metrics))
         left_out.update(dict.fromkeys(aligned.left_out))
 
-    # The tests of a metric that cannot be compared are counted, too.
-    most_pairs = max(len(compared_pairs(aligned)[0]) for aligned in aligned_by_metric.values())
-    test_count = (chosen_from or most_pairs) * len(metrics)
-    tests = [difference_outcome(pair.pair.difference) for pair in compared]
-    not_made = [Untested("not compared")] * (most_pairs * len(metrics) - len(tests))
-    outcomes = corrected([*tests, *not_made], chosen_from=chosen_from * len(metrics))
-
-    comparisons = [pair.comparison(outcome) for pair, outcome in zip(compared, outcomes, strict=False)]
+    # Each pair of runs that some metric compares is a test by each metric, also by one that cannot compare it.
+    tests = [difference_outcome(compared_pair.pair.difference) for compared_pair in compared]
+    tests_not_made = len(metrics) * len(pairs_of_runs) - len(tests)
+    outcomes = corrected([*tests, *[Untested("not compared")] * tests_not_made], chosen_from=chosen_from)
+    comparisons = []
     scope: dict[str, None] = {}
-    for pair in compared:
-        scope.update(dict.fromkeys(pair.scope))
-    return SeveralMetrics(compared[0].aligned.benchmark, tuple(comparisons), test_count, tuple(left_out), tuple(scope))
+    for compared_pair, outcome in zip(compared, outcomes[: len(compared)], strict=True):
+        comparisons.append(compared_pair.comparison(outcome))
+        scope.update(dict.fromkeys(compared_pair.scope))
+    return SeveralMetrics(
+        benchmark=compared[0].aligned.benchmark,
+        comparisons=tuple(comparisons),
+        tests=chosen_from or len(outcomes),
+        method="Bonferroni" if chosen_from > 0 else "Holm",
+        left_out=tuple(left_out),
+        scope=tuple(scope),
+    )

@@ -14,11 +14,12 @@ from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corre
 from StaICC.comparing.comparison import comparison_line
 from StaICC.comparing.missing_queries import RunDifference, difference_outcome
 from StaICC.comparing.pairing import PairedScores
-from StaICC.comparing.row_groups import BY_LABEL, Rows, adds_up, row_groups, share_of_queries
+from StaICC.comparing.row_groups import Rows, adds_up, row_groups, share_of_queries
 from StaICC.comparing.run_pairs import RunPair
 from StaICC.comparing.run_records import NotComparableError
 from StaICC.comparing.subgroup_results import ALL_ROWS, SubgroupComparison, SubgroupDifference
-from StaICC.comparing.verdicts import TestOutcome
+from StaICC.comparing.verdicts import CorrectionMethod, TestOutcome
+from StaICC.datasets.subgroups import BY_LABEL
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics import paired_tests
 from StaICC.results.interval_scope import demonstration_notes
@@ -34,8 +35,8 @@ def compare_subgroups(
         results: The results, by the names of their runs; two at least.
         by: What the rows of a subgroup share: ``"label"`` for the true label, or the name of a column that a data set
             of your own was read with (``subgroups`` of :meth:`~StaICC.datasets.dataset.Dataset.from_file`).
-        metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries: the
-            accuracy on the rows of a label is the recall of this label.
+        metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries. The
+            accuracy of Normal on the rows of a label is the recall of this label.
 
     Returns:
         The comparison of each pair, with one correction for all of them.
@@ -54,12 +55,10 @@ def compare_subgroups(
     if not isinstance(by, str) or not by:
         raise ArgumentError(f"by: got {by!r:.60}, expected {BY_LABEL!r} or the name of a column of subgroups")
     aligned = align(results, metric)
-    all_pairs, chosen_from = compared_pairs(aligned)
+    compared = compared_pairs(aligned)
     divided = []
     reasons: dict[str, None] = {}
-    for first, second in all_pairs:
-        if not aligned.is_comparable(first, second):
-            continue
+    for first, second in compared.comparable:
         pair = _divided_pair(aligned.pair(first, second), aligned.benchmark, by)
         reasons.update(dict.fromkeys(pair.left_out))
         if pair.subgroups:
@@ -69,12 +68,20 @@ def compare_subgroups(
 
     largest_count = max(len(pair.subgroups) for pair in divided)
     tests = [difference_outcome(subgroup.difference) for pair in divided for subgroup in pair.subgroups]
-    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from * largest_count))
-    test_count = chosen_from * largest_count or len(tests)
+    chosen_from = compared.chosen_from * largest_count
+    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from))
     comparisons = []
     for pair in divided:
         outcomes_of_pair = [next(outcomes) for _ in pair.subgroups]
-        comparisons.append(_comparison(aligned, pair, by, outcomes_of_pair, test_count))
+        comparison = _comparison(
+            aligned,
+            pair,
+            by,
+            outcomes_of_pair,
+            test_count=chosen_from or len(tests),
+            method=compared.method,
+        )
+        comparisons.append(comparison)
     return tuple(comparisons)
 
 
@@ -116,7 +123,7 @@ def _divided_pair(pair: RunPair, benchmark: str, by: str) -> _DividedPair:
         except NotComparableError as error:
             left_out.append(f"{dataset} ({error})")
             continue
-        for group, rows in groups.rows_by_group.items():
+        for group, rows in groups.items():
             subgroups.append(_subgroup(dataset, group, paired, rows))
         all_rows.append(
             _Subgroup(dataset, ALL_ROWS, 1.0, pair.differences[dataset], paired.queries, adds_up=adds_up(paired))
@@ -150,7 +157,12 @@ def _subgroup(dataset: str, group: str, paired: PairedScores, rows: Rows) -> _Su
 
 
 def _comparison(
-    aligned: AlignedRuns, divided: _DividedPair, by: str, outcomes: Sequence[TestOutcome], test_count: int
+    aligned: AlignedRuns,
+    divided: _DividedPair,
+    by: str,
+    outcomes: Sequence[TestOutcome],
+    test_count: int,
+    method: CorrectionMethod,
 ) -> SubgroupComparison:
     """Return the record of two runs with their subgroups and the corrected tests of these."""
     pair = divided.pair
@@ -168,9 +180,11 @@ def _comparison(
         first=pair.first.name,
         second=pair.second.name,
         models=(first.model, second.model),
+        model_names=(first.provenance.label_without_digests, second.provenance.label_without_digests),
         subgroups=tuple(subgroups),
         all_rows=tuple(all_rows),
         tests=test_count,
+        method=method,
         left_out=tuple(dict.fromkeys([*aligned.runs_left_out, *pair.left_out, *divided.left_out])),
         scope=(*demonstration_notes([first, second]), *pair.cluster_notes),
     )

@@ -11,7 +11,7 @@ from StaICC.datasets.records import Records
 from StaICC.errors import ArgumentError
 
 
-def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: str) -> None:
+def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: str, advice: str) -> None:
     """Raise an ArgumentError if the label column is among the further columns of an argument.
 
     Args:
@@ -19,15 +19,10 @@ def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: 
         columns: The columns that it names.
         label: The name of the label column.
         where: The file or the object, for the message.
+        advice: What to do instead, for the message.
     """
     if label not in columns:
         return
-    if argument_name == "subgroups":
-        advice = "Subgroups by label need no column"
-    else:
-        advice = (
-            "Name the column that says which rows belong together, such as a document: rows of the same label need not"
-        )
     raise ArgumentError(f"{where}: {argument(argument_name)}: got the label column {label!r}. {advice}")
 
 
@@ -39,33 +34,46 @@ def columns_to_read(texts: Sequence[str], label: str, further: Sequence[str]) ->
         label: The name of the label column.
         further: The names of the further columns; one that is a text is read once.
     """
-    other_columns = [name for name in dict.fromkeys(further) if name not in texts]
-    return [*texts, *other_columns, label]
+    columns = list(texts)
+    for name in further:
+        if name not in columns:
+            columns.append(name)
+    columns.append(label)
+    return columns
 
 
-def with_further_columns(records: Records, texts: Sequence[str], further: Sequence[str]) -> Records:
-    """Return records with the values of the further columns, which are taken out of the texts.
+def with_further_columns(records: Records, texts: Sequence[str], label: str, further: Sequence[str]) -> Records:
+    """Return records with the texts and the values of the further columns apart.
 
-    Columns are read as texts and label (:func:`columns_to_read`), so the values are behind the texts first.
+    Columns are read together (:func:`columns_to_read`), so the records have the further values as if they were texts.
+    With the text column ``text`` and the further column ``topic``, the row ``(("It rains.", "weather"), "no")`` becomes
+    ``(("It rains.",), "no")``, and ``further`` gets ``{"topic": ["weather"]}``.
 
     Args:
         records: The records as they were read.
         texts: The names of the text columns.
+        label: The name of the label column.
         further: The names of the further columns.
     """
     if not further:
         return records
-    names_read = [*texts, *[name for name in dict.fromkeys(further) if name not in texts]]
+    columns_read = columns_to_read(texts, label, further)
     values_by_column = {}
-    for name in dict.fromkeys(further):
-        position = names_read.index(name)
+    for name in further:
+        position = columns_read.index(name)
         values_by_column[name] = [values[position] for values, _ in records.rows]
-    rows = [(tuple(values[: len(texts)]), label) for values, label in records.rows]
-    columns = [name for name in records.columns if name in texts or name not in further]
+
+    text_count = len(texts)
+    rows = [(tuple(values[:text_count]), label) for values, label in records.rows]
+    remaining_columns = []
+    for name in records.columns:
+        is_further_only = name in further and name not in texts
+        if not is_further_only:
+            remaining_columns.append(name)
     file = records.file
     if file is not None:
         file = dataclasses.replace(file, texts=tuple(texts))
-    return dataclasses.replace(records, rows=rows, columns=columns, file=file, further=values_by_column)
+    return dataclasses.replace(records, rows=rows, columns=remaining_columns, file=file, further=values_by_column)
 
 
 def texts_of_values(values: Sequence[object], records: Records, name: str, advice: str) -> list[str]:
