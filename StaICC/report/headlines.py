@@ -24,7 +24,7 @@ class Headline(NamedTuple):
     """Whether larger values are better; ``None`` if that is not known."""
     scores: dict[str, ChartScore]
     """The means by run; without the runs that lack the benchmark."""
-    places: dict[str, Rank]
+    ranks: dict[str, Rank]
     """Of the runs that have a value, or one with missing queries at their worst; the best first."""
 
     @property
@@ -34,7 +34,7 @@ class Headline(NamedTuple):
 
     def sorted_by(self, run: str) -> float:
         """Return the value of a run with missing queries at their worst; larger is better."""
-        value = self.places[run].sorted_by
+        value = self.ranks[run].sorted_by
         if value is None:
             return -math.inf
         if self.better is False:
@@ -65,12 +65,12 @@ def headlines_of(group: Group) -> Iterator[Headline]:
             key = mean_key(column.benchmark, column.key)
             scores[run] = scores_by_result[column.benchmark, run].get((None, key), ChartScore())
         better = _common_direction(column, runs)
-        places = _places_without_tests(scores)
+        ranks = _ranks_without_tests(scores)
         if better is not None:
             conditions = _conditions_shown(column.benchmark, runs, columns)
-            places |= standings(runs, column.key, better, all_pairs=is_first, conditions=conditions)
+            ranks |= standings(runs, column.key, better, all_pairs=is_first, conditions=conditions)
         is_first = False
-        yield _best_first(Headline(column, better, scores, places))
+        yield _best_first(Headline(column, better, scores, ranks))
 
 
 def _columns(group: Group) -> list[Column]:
@@ -102,14 +102,14 @@ def _common_direction(column: Column, runs: ResultsByRun) -> bool | None:
     return None
 
 
-def _places_without_tests(scores: Mapping[str, ChartScore]) -> dict[str, Rank]:
+def _ranks_without_tests(scores: Mapping[str, ChartScore]) -> dict[str, Rank]:
     """Return a rank without a test for each run that has a value."""
     unknown = Untested("it is not recorded which values are better")
-    places = {}
+    ranks = {}
     for run, score in scores.items():
         if score.value is not None:
-            places[run] = Rank(run, score.value, groups="", verdict=unknown)
-    return places
+            ranks[run] = Rank(run, score.value, groups="", verdict=unknown)
+    return ranks
 
 
 def _conditions_shown(benchmark: str, runs: ResultsByRun, columns: Sequence[Column]) -> int:
@@ -121,9 +121,9 @@ def _conditions_shown(benchmark: str, runs: ResultsByRun, columns: Sequence[Colu
 
 def _best_first(headline: Headline) -> Headline:
     """Return a headline score with its runs in the order of their values; those with the verdict "best" come first."""
-    by_value = sorted(headline.places, key=headline.sorted_by, reverse=True)
-    order = sorted(by_value, key=lambda run: not isinstance(headline.places[run].verdict, Best))
-    return headline._replace(places={run: headline.places[run] for run in order})
+    by_value = sorted(headline.ranks, key=headline.sorted_by, reverse=True)
+    order = sorted(by_value, key=lambda run: not isinstance(headline.ranks[run].verdict, Best))
+    return headline._replace(ranks={run: headline.ranks[run] for run in order})
 
 
 def direction_words(better: bool | None) -> str:
