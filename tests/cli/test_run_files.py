@@ -431,7 +431,6 @@ def test_a_function_is_to_be_filled_in(staicc: Run, monkeypatch: pytest.MonkeyPa
     assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
 
 
-<<<<<<< HEAD
 def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
     staicc: Run, make_model: Any, make_tokenizer: Any
 ) -> None:
@@ -444,7 +443,8 @@ def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
     assert 'model = "FILL-IN"' in shown
     Path("run.toml").write_text(shown.replace("FILL-IN", "tiny_llama"), "utf-8")
     assert saved(staicc, "file.json", "--config", "run.toml") == of_command
-=======
+
+
 def fails_with_a_first_label(prompt: str, label_space: list[str]) -> int:
     """Predict nothing for every fifth length of a prompt."""
     if len(prompt) % 5 == 0:
@@ -587,7 +587,6 @@ def test_settings_of_a_method_that_contradict_its_text_are_refused(staicc: Run, 
     document["provenance"]["method_settings"][field] = value
     with pytest.raises(SchemaError, match="method_settings has"):
         StaICC.Result.from_dict(document)
->>>>>>> main
 
 
 class _OwnPPM(PPMKernel):

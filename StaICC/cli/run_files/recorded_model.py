@@ -125,15 +125,11 @@ def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
         model: The value of ``model``.
         predictor: The model in the provenance.
     """
-<<<<<<< HEAD
     kind: str | None = model.partition(":")[0]
     if model == FILL_IN:
         kind = _kind_of_recorded_kernel(predictor)
-    if kind is None or kind not in KERNELS:
+    if kind is None:
         return {}
-=======
-    kind = model.partition(":")[0]
->>>>>>> main
     recorded = {**predictor.who, **predictor.how}
     options = {}
     for option in options_by_kind().get(kind, ()):
