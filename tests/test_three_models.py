@@ -131,7 +131,7 @@ def test_a_result_is_recomputed_by_its_version(name: str) -> None:
     file = FOLDER / f"{name}.json"
     result: Any = load(file)
     part = result if isinstance(result, Result) else result["Normal"]
-    is_of_this_version = part.signature.version == StaICC.__version__
+    is_of_this_version = part.environment["staicc"] == StaICC.__version__
     status = status_of(verify_file(file))
     advice = f"If scores or intervals changed, write the files again with the commands of {FOLDER.name}/README.md"
     assert isinstance(status, Recomputed if is_of_this_version else Unchecked), f"{status}. {advice}"
