@@ -132,7 +132,10 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str
 
 
 def _score_parts(score: ChartScore, rank: Rank) -> list[str]:
-    """Return the value of a run as parts of a cell; without one, the value with missing queries at their worst."""
+    """Return the value of a run as parts of a cell.
+
+    A value that is missing because queries have no prediction is followed by the one with these queries at their worst.
+    """
     value = score.cell
     if isinstance(value, Missing):
         value = element("span", value, title=value.reason)
