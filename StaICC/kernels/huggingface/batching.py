@@ -283,19 +283,16 @@ class BatchRunner:
             members = ordered[low:high]
             shared_inside = shared[low + 1 : high]
             least_shared = min(shared_inside, default=len(members[0]))
-            # The positions of one row with all of them, after the prefix.
-            size = sum(len(sequence) - len(prefix) for sequence in members)
-            size -= sum(length - len(prefix) for length in shared_inside)
-            fits = size <= row_tokens or len(members) == 1
+            fits = len(members) == 1 or _positions_after(prefix, members, shared_inside) <= row_tokens
 
             # The prefix may end before the first wanted position at the latest.
             common = min(least_shared, *(limits[sequence] for sequence in members))
-            # A cached prefix saves computing it even where all would fit in one row.
-            longer = min(shared_length(self.held, members[0]), common)
+            held_length = min(shared_length(self.held, members[0]), common)
             if not fits and common - len(prefix) >= cache_from:
-                longer = common
-            if longer - len(prefix) >= cache_from:
-                ranges.append((low, high, members[0][:longer]))
+                ranges.append((low, high, members[0][:common]))
+            elif held_length - len(prefix) >= cache_from:
+                # What is cached already saves computing it, even where all would fit in one row.
+                ranges.append((low, high, members[0][:held_length]))
             elif fits or cache_from == math.inf:
                 sequences_by_prefix.setdefault(prefix, []).extend(members)
             else:
@@ -472,6 +469,19 @@ class BatchRunner:
                 log_probabilities = logits[rows, tokens[is_in_piece]] - logits.logsumexp(-1)[rows]
                 values += log_probabilities.double().tolist()
         return dict(zip(pairs, values, strict=True))
+
+
+def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence[int]) -> int:
+    """Return how many positions one row with several sequences has after a prefix.
+
+    Args:
+        prefix: What all of them begin with.
+        members: The sequences, sorted.
+        shared: For each but the first, how many tokens it shares with the one before.
+    """
+    all_positions = sum(len(sequence) - len(prefix) for sequence in members)
+    shared_positions = sum(length - len(prefix) for length in shared)
+    return all_positions - shared_positions
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:

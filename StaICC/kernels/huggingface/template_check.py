@@ -190,21 +190,22 @@ def _difference(content: str, after: str, text: str, name: str) -> str:
         name: The name of the message.
     """
     content = content.strip()
+    text_as_written = text
     text = text.lstrip()
     got = f"got {_excerpt(text)} for the content {_excerpt(content)}"
     if text.startswith(content):
         rest = text[len(content) :]
-        if content and content in rest:
+        is_repeated = content != "" and content in rest
+        if is_repeated:
             return f"repeats {name}: {got}"
         return f"writes {_excerpt(rest)} after {name} of this prompt, and {_excerpt(after)} after those of others"
     if text[: len(content)].casefold() == content.casefold():
         return f"changes the case of {name}: {got}"
 
-    shared = _shared_length(content, text)
-    goes_on_after_content = text[shared:].lstrip().startswith(after.lstrip())
-    if goes_on_after_content and shared == 0:
+    if _goes_on_with(text_as_written, after):
         return f"drops {name}: {got}"
-    if goes_on_after_content:
+    shared = _shared_length(content, text)
+    if _goes_on_with(text[shared:], after):
         return f"cuts {len(content) - shared} of {len(content)} characters at the end of {name}: {got}"
     if after:
         written_content, _, _ = text.partition(after)
@@ -213,6 +214,16 @@ def _difference(content: str, after: str, text: str, name: str) -> str:
     if content in text:
         return f"adds text before {name}: {got}"
     return f"changes {name} from character {shared + 1} on: {got}"
+
+
+def _goes_on_with(text: str, after: str) -> bool:
+    """Return whether a text begins with what a template writes after a content; white space before it may differ."""
+    if after.strip():
+        return text.lstrip().startswith(after.lstrip())
+    if after:
+        return text.startswith(after)
+    # Every text begins with nothing, so it must be nothing.
+    return text == ""
 
 
 def _shared_length(first: str, second: str) -> int:
