@@ -151,11 +151,13 @@ def _counts_of_samples(result: ResultLike, dataset: str, metric: str) -> QueryCo
         dataset: The task.
         metric: Key of the score.
     """
-    query_scores = result.query_scores.get(metric)
-    values = query_scores.values.get(dataset, {}).get(SAMPLES) if query_scores is not None else None
-    if values is None:
+    if metric not in result.query_scores:
         return QueryCounts(0, 0)
-    return QueryCounts(asked=len(values), scored=len(values) - values.count(None))
+    scores_by_condition = result.query_scores[metric].values.get(dataset, {})
+    scores = scores_by_condition.get(SAMPLES)
+    if scores is None:
+        return QueryCounts(0, 0)
+    return QueryCounts(asked=len(scores), scored=len(scores) - scores.count(None))
 
 
 def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
@@ -240,9 +242,8 @@ def _interval_of(
         intervals: The usual intervals by key.
     """
     stopping = result.stopping
-    if stopping is None or stopping.rule != "precision":
-        return intervals.get(metric)
-    if dataset is None and metric == stopping.score and value is not None:
+    is_defined_mean = dataset is None and value is not None
+    if stopping is not None and stopping.rule == "precision" and is_defined_mean and metric == stopping.score:
         return stopping.interval
     return intervals.get(metric)
 
