@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,19 +71,30 @@ def read_archive(path: Path) -> LogReading:
     where = str(path)
     with open_archive(path, _EXPECTED) as archive:
         names = set(archive.namelist())
-
-        def read(name: str) -> Any:
-            return parse_json(read_member(archive, name, where), f"{where}, {name}", constants=True)
-
         if _HEADER in names:
-            header = read(_HEADER)
+            header = _read_json_member(archive, _HEADER, where)
         elif _START in names:
-            header = read(_START)
+            header = _read_json_member(archive, _START, where)
         else:
             raise SchemaError(f"{where}: the archive has neither {_HEADER} nor {_START}, expected {_EXPECTED}")
-        sample_names = sorted(name for name in names if name.startswith(_SAMPLES) and name.endswith(".json"))
-        samples = ((f"{where}, {name}", read(name)) for name in sample_names)
-        return LogReading((_read_run(header, samples, where),))
+        run = _read_run(header, _samples_of_archive(archive, where), where)
+    return LogReading((run,))
+
+
+def _read_json_member(archive: zipfile.ZipFile, name: str, where: str) -> Any:
+    """Return the JSON values of a member of an archive.
+
+    Raises:
+        SchemaError: The member is damaged or no JSON.
+    """
+    return parse_json(read_member(archive, name, where), f"{where}, {name}", constants=True)
+
+
+def _samples_of_archive(archive: zipfile.ZipFile, where: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place of each sample of an archive, for messages, with its JSON values: one sample in memory."""
+    for name in sorted(set(archive.namelist())):
+        if name.startswith(_SAMPLES) and name.endswith(".json"):
+            yield f"{where}, {name}", _read_json_member(archive, name, where)
 
 
 def read_json_log(path: Path) -> LogReading:
@@ -160,14 +172,20 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     n_logged = len(samples)
     documents = _expected_documents(spec)
     _add_missing_samples(samples, documents, _epochs(spec), where)
+    missing = samples.keys() - prompts.keys()
     reported = _reported(header)
     bounded = _bounded_metrics(scores, _metrics_of_scorers(header, spec))
-    unseen = scores.invalidated | (samples.keys() - prompts.keys())
-    _drop_other_means(scores, samples, unseen, reported, dict.fromkeys(bounded, (0.0, 1.0)))
+    _drop_other_means(
+        scores,
+        samples,
+        unseen=scores.invalidated | missing,
+        reported=reported,
+        ranges=dict.fromkeys(bounded, (0.0, 1.0)),
+    )
     kept_samples = [_without(sample, scores.not_scores) for sample in samples.values()]
     if not any(sample.values for sample in kept_samples):
         raise SchemaError(f"{where}: no sample has a score{_why_no_scores(header, spec, scores)}")
-    bounded = [metric for metric in bounded if metric not in scores.not_scores]
+    kept_bounded = [metric for metric in bounded if metric not in scores.not_scores]
     return LoggedRun(
         path=where,
         harness=HARNESS,
@@ -180,8 +198,8 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
         settings=_settings(header, spec),
         date=_text_or_none(spec.get("created")),
         expected=len(documents) or None,
-        higher_is_better=dict.fromkeys(bounded, True),
-        ranges=dict.fromkeys(bounded, (0.0, 1.0)),
+        higher_is_better=dict.fromkeys(kept_bounded, True),
+        ranges=dict.fromkeys(kept_bounded, (0.0, 1.0)),
         reported=reported,
         not_scores=scores.not_scores,
         prompts=_prompts_digest(prompts),
@@ -300,11 +318,11 @@ def _score_number(metric: str, value: Any, scores: _Scores) -> float | None:
     if _is_unscored(value):
         return None
     grade = _grade_number(value)
-    has_only_grades = scores.only_grades.get(metric, True)
-    scores.only_grades[metric] = has_only_grades and grade is not None
     if grade is not None:
+        scores.only_grades.setdefault(metric, True)
         return grade
 
+    scores.only_grades[metric] = False
     number = _plain_number(value)
     if number is None:
         scores.not_scores.setdefault(metric, f"inspect_ai logs texts such as {value!r:.40}, which have no number")
@@ -558,11 +576,21 @@ def _metrics_of_scorers(header: Mapping[str, Any], spec: Mapping[str, Any]) -> d
     if not isinstance(scorers, list):
         return names
     for scorer in scorers:
-        if isinstance(scorer, Mapping) and isinstance(scorer.get("metrics"), list):
-            for metric in scorer["metrics"]:
-                if isinstance(metric, Mapping):
-                    _, _, name = str(metric.get("name")).rpartition("/")  # "inspect_ai/accuracy"
-                    names.setdefault(str(scorer.get("name")), set()).add(name)
+        if isinstance(scorer, Mapping):
+            names.setdefault(str(scorer.get("name")), set()).update(_metrics_in_specification(scorer))
+    return names
+
+
+def _metrics_in_specification(scorer: Mapping[str, Any]) -> list[str]:
+    """Return the names of the metrics of a scorer in the specification: ``accuracy`` of ``inspect_ai/accuracy``."""
+    metrics = scorer.get("metrics")
+    if not isinstance(metrics, list):
+        return []
+    names = []
+    for metric in metrics:
+        if isinstance(metric, Mapping):
+            _, _, name = str(metric.get("name")).rpartition("/")
+            names.append(name)
     return names
 
 
