@@ -14,7 +14,6 @@ from StaICC.arguments import known_name
 from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import is_same_value
 from StaICC.comparing.benchmark_comparison import BenchmarkComparison
-from StaICC.comparing.cells import without_model_digests
 from StaICC.comparing.citing import Work, find_work
 from StaICC.comparing.comparable_scores import default_metric, metrics_of
 from StaICC.comparing.comparison import compare_runs
@@ -208,7 +207,7 @@ class _Section:
             yield f"Lower values of the score, {self._metric_in_words}, are better."
         for name, result in self._runs.items():
             mean = self._records[name].get(None)
-            model = latex_cell(without_model_digests(result.model))
+            model = latex_cell(result.provenance.label_without_digests)
             sentence = f"{latex_cell(name)} ({model}{self._own_settings(result)}) has {self._value_in_words(mean)}"
             left_out = 0 if mean is None else mean["left_out"]
             if left_out:
