@@ -372,17 +372,17 @@ def _add_sample(task: _Task, metric: str, sample: Mapping[str, Any], where: str)
     """
     document_id = _text(sample.get("sample_id"), f"{where}, sample_id")
     digest = _digest(sample)
-    number = _repeat(sample)
-    if number is None:
-        number = task.line_counts[document_id, metric]
-        if number > 0:
+    repeat = _repeat(sample)
+    if repeat is None:
+        repeat = task.line_counts[document_id, metric]
+        if repeat > 0:
             task.has_counted_repeats = True
     task.line_counts[document_id, metric] += 1
-    document = task.documents.setdefault((document_id, number), _Document(digest))
+    document = task.documents.setdefault((document_id, repeat), _Document(digest))
     if document.digest != digest:
         raise SchemaError(f"{where}: the sample {document_id:.80} has another input or reference than in a line before")
     if metric in document.metrics:
-        raise SchemaError(f"{where}: the sample {document_id:.80} has two scores by {metric:.80}, repeat {number}")
+        raise SchemaError(f"{where}: the sample {document_id:.80} has two scores by {metric:.80}, repeat {repeat}")
     document.metrics.add(metric)
     task.metrics[metric] = None
 
@@ -394,8 +394,8 @@ def _add_sample(task: _Task, metric: str, sample: Mapping[str, Any], where: str)
     score = _finite_number(logged_score)
     if score is None:
         document.reason = f"its score is {logged_score!r:.40}"
-    else:
-        document.values[metric] = score
+        return
+    document.values[metric] = score
 
 
 def _repeat(sample: Mapping[str, Any]) -> int | None:

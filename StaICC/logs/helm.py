@@ -511,14 +511,7 @@ def _drop_other_means(rows: _Rows, missing: Sequence[SampleScore], reported: Map
         reported: The reported means by metric.
     """
     for metric, reported_mean in reported.items():
-        samples_of_trial: dict[int, SampleGroup] = {}
-        for (_, trial), values in rows.values.items():
-            group = samples_of_trial.setdefault(trial, SampleGroup())
-            if metric in values:
-                group.values.append(values[metric])
-        for sample in missing:
-            samples_of_trial.setdefault(sample.repeat, SampleGroup()).unseen_count += 1
-        groups = samples_of_trial.values()
+        groups = _instances_of_trials(rows, missing, metric)
         value_range = None
         known = _known_metric(metric)
         if known is not None:
@@ -528,6 +521,19 @@ def _drop_other_means(rows: _Rows, missing: Sequence[SampleScore], reported: Map
                 f"HELM reports {reported_mean:.6g}, which is not the mean of the instances "
                 f"({mean_of_scored(groups):.6g})"
             )
+
+
+def _instances_of_trials(rows: _Rows, missing: Sequence[SampleScore], metric: str) -> list[SampleGroup]:
+    """Return for each trial the values of its instances by a metric. The arguments are those of `_drop_other_means`."""
+    group_of_trial: dict[int, SampleGroup] = {}
+    for (_, trial), values in rows.values.items():
+        group = group_of_trial.setdefault(trial, SampleGroup())
+        if metric in values:
+            group.values.append(values[metric])
+    for sample in missing:
+        group = group_of_trial.setdefault(sample.repeat, SampleGroup())
+        group.unseen_count += 1
+    return list(group_of_trial.values())
 
 
 def _notes(n_missing: int, n_samples: int, texts: _Texts) -> list[str]:

@@ -541,19 +541,26 @@ def _drop_other_means(
         ranges: The ranges of metrics, where they are known.
     """
     for metric, reported_mean in reported.items():
-        epochs_of_document: dict[str, SampleGroup] = {}
-        for key, sample in samples.items():
-            epochs = epochs_of_document.setdefault(sample.document, SampleGroup())
-            if key in unseen:
-                epochs.unseen_count += 1
-            elif metric in sample.values:
-                epochs.values.append(sample.values[metric])
-        groups = epochs_of_document.values()
+        groups = _epochs_of_documents(samples, unseen, metric)
         if not can_be_mean(reported_mean, groups, ranges.get(metric)):
             scores.not_scores[metric] = (
                 f"inspect_ai reports {reported_mean:.6g}, which is not the mean of the samples "
                 f"({mean_of_scored(groups):.6g})"
             )
+
+
+def _epochs_of_documents(
+    samples: Mapping[_Key, SampleScore], unseen: Collection[_Key], metric: str
+) -> list[SampleGroup]:
+    """Return for each document the values of its epochs by a metric. The arguments are those of `_drop_other_means`."""
+    group_of_document: dict[str, SampleGroup] = {}
+    for key, sample in samples.items():
+        group = group_of_document.setdefault(sample.document, SampleGroup())
+        if key in unseen:
+            group.unseen_count += 1
+        elif metric in sample.values:
+            group.values.append(sample.values[metric])
+    return list(group_of_document.values())
 
 
 def _without(sample: SampleScore, metrics: Mapping[str, str]) -> SampleScore:
@@ -644,39 +651,38 @@ def _harness_version(spec: Mapping[str, Any]) -> str | None:
 
 def _model_settings(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return what the log says about the model besides its name."""
-    settings = {}
-    for name, value in _object(spec, "model_args").items():
-        text = shown_setting(name, value)
-        if text is not None:
-            settings[name] = text
-    return settings
+    arguments = _object(spec, "model_args")
+    return _shown_settings(arguments, names=arguments.keys())
 
 
 def _settings(header: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings of the run that can change scores: decoding, solvers, scorers, limits, arguments."""
     plan = _object(header, "plan")
-    settings = {}
     decoding = {**_object(spec, "model_generate_config"), **_object(plan, "config")}
-    for values, names in ((decoding, _DECODING), (_object(spec, "config"), _RUN_OPTIONS)):
-        for name in names:
-            text = shown_setting(name, values.get(name))
-            if text is not None:
-                settings[name] = text
+    settings = _shown_settings(decoding, _DECODING)
+    settings.update(_shown_settings(_object(spec, "config"), _RUN_OPTIONS))
     solvers = _named_options(plan.get("steps"), name_key="solver")
     if solvers:
         settings["solvers"] = ", ".join(solvers)
     scorers = _named_options(spec.get("scorers"), name_key="name")
     if scorers:
         settings["scorers"] = ", ".join(scorers)
-    for name in ("task_args", "solver_args"):
-        text = shown_setting(name, spec.get(name))
-        if text is not None:
-            settings[name] = text
+    settings.update(_shown_settings(spec, ("task_args", "solver_args")))
     roles = _object(spec, "model_roles")
     for role in roles:
         text = shown_setting("model", _object(roles, role).get("model"))
         if text is not None:
             settings[f"model of {role}"] = text
+    return settings
+
+
+def _shown_settings(values: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+    """Return the values of some options as texts without secrets; options that are not set are left out."""
+    settings = {}
+    for name in names:
+        text = shown_setting(name, values.get(name))
+        if text is not None:
+            settings[name] = text
     return settings
 
 

@@ -254,26 +254,26 @@ def _read_task(evaluation: _Evaluation, task: str, path: Path) -> LoggedRun:
     scores = _collect_scores(logged_samples, filter_names)
 
     notes: list[str] = []
+    n_documents = len(scores.by_document)
     expected = _expected_documents(evaluation, task)
     if _are_selected(evaluation, task, scores, expected):
         notes.append(
-            f"the log has {len(scores.by_document)} of {expected} documents, and the reported means are theirs: they "
-            "were selected (--samples)"
+            f"the log has {n_documents} of {expected} documents, and the reported means are theirs: they were selected "
+            "(--samples)"
         )
-        expected = len(scores.by_document)
+        expected = n_documents
     missing = _missing_samples(scores.by_document.keys(), expected, path)
     _compare_with_reported(evaluation, task, scores, len(missing), str(path))
     if missing:
-        notes.append(f"the log has {len(scores.by_document)} of {expected} documents: the others are missing")
+        notes.append(f"the log has {n_documents} of {expected} documents: the others are missing")
     else:
         notes += _hash_notes(evaluation, task, logged_samples)
-    samples = [*_sample_scores(logged_samples, scores), *missing]
     return LoggedRun(
         path=str(path),
         harness=HARNESS,
         model=_model_name(evaluation),
         task=task,
-        samples=tuple(samples),
+        samples=(*_sample_scores(logged_samples, scores), *missing),
         harness_version=_text_or_none(evaluation.values.get("lm_eval_version")),
         task_version=_text_or_none(evaluation.of_task("versions", task)),
         fewshot=_fewshot(evaluation, task),
@@ -867,7 +867,7 @@ def _model_name(evaluation: _Evaluation) -> str:
 
 
 def _logged_model_name(evaluation: _Evaluation) -> str:
-    """Return the name of the model. Before version 0.4.3, it is in the arguments of the model only.
+    """Return the name of the model; without one, the kind of model that lm_eval loaded, such as ``hf``.
 
     Raises:
         SchemaError: The file of results does not name the model.
@@ -875,7 +875,21 @@ def _logged_model_name(evaluation: _Evaluation) -> str:
     name = evaluation.values.get("model_name")
     if isinstance(name, str) and name.strip():
         return name
-    arguments = evaluation.mapping("config").get("model_args")
+    config = evaluation.mapping("config")
+    name_in_arguments = _model_in_arguments(config.get("model_args"))
+    if name_in_arguments is not None:
+        return name_in_arguments
+    kind = config.get("model")
+    if isinstance(kind, str) and kind:
+        return kind
+    raise SchemaError(f"{evaluation.path}: the file of results does not name the model")
+
+
+def _model_in_arguments(arguments: Any) -> str | None:
+    """Return the name of the model in the arguments of the model, where it is before version 0.4.3.
+
+    The arguments are an object or a text such as ``pretrained=gpt2,dtype=float32``. ``None`` if they do not name it.
+    """
     if isinstance(arguments, Mapping):
         for key in ("pretrained", "model"):
             if isinstance(arguments.get(key), str):
@@ -884,10 +898,7 @@ def _logged_model_name(evaluation: _Evaluation) -> str:
         match = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", arguments)
         if match is not None:
             return match[1]
-    kind = evaluation.mapping("config").get("model")
-    if isinstance(kind, str) and kind:
-        return kind
-    raise SchemaError(f"{evaluation.path}: the file of results does not name the model")
+    return None
 
 
 def _model_settings(evaluation: _Evaluation) -> dict[str, str]:
@@ -933,11 +944,11 @@ def _setting_text(name: str, value: Any) -> str | None:
     if name in _OPTIONS and isinstance(value, str):
         return shortened_setting(shown_options(value))
     if isinstance(value, Mapping):
-        options = []
-        for key, shown in sorted(shown_value(name, value).items()):
-            options.append(f"{key}={shown}")
+        shown_by_key = shown_value(name, value)
+        options = [f"{key}={shown}" for key, shown in sorted(shown_by_key.items())]
         return shortened_setting(", ".join(options))
-    return shortened_setting(str(shown_value(name.removeprefix("model_"), value)))
+    name_of_option = name.removeprefix("model_")
+    return shortened_setting(str(shown_value(name_of_option, value)))
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -709,12 +709,17 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
 def confidence_bin(confidence: float, bins: int = 10) -> int:
     """Return the index of the bin that holds a confidence, from 0 to ``bins`` - 1 (see :func:`confidence_bins`).
 
+    The index is the number of inner edges, ``1 / bins``, ``2 / bins`` and so on, that are not above the confidence.
+
     Args:
         confidence: Highest probability of a row.
         bins: The number of bins.
+
+    Example:
+        >>> confidence_bin(0.35), confidence_bin(0.4), confidence_bin(1.0)
+        (3, 4, 9)
     """
-    # The index is the number of inner edges, 1 / bins, 2 / bins and so on, that are not above the confidence.
-    inner_edges = range(1, bins)
+    inner_edges = range(1, bins)  # times the number of bins
     return bisect_right(inner_edges, confidence, key=lambda edge: edge / bins)
 
 

@@ -1357,21 +1357,22 @@ def _mean_interval_by_skewness(
         intervals: Its interval.
         is_skewed_down: Whether its lower limit is farther away than its upper limit.
     """
-    mean = math.fsum(values) / len(values)
+    values_by_side: dict[bool, list[float]] = {False: [], True: []}
+    intervals_by_side: dict[bool, list[Interval]] = {False: [], True: []}
+    for value, interval, side in zip(values, intervals, is_skewed_down, strict=True):
+        values_by_side[side].append(value)
+        intervals_by_side[side].append(interval)
+
     below = 0.0
     above = 0.0
-    for group_is_skewed_down in (False, True):
-        group_values = []
-        group_intervals = []
-        for value, interval, skewed_down in zip(values, intervals, is_skewed_down, strict=True):
-            if skewed_down == group_is_skewed_down:
-                group_values.append(value)
-                group_intervals.append(interval)
-        group_interval = mean_interval(group_values, group_intervals)
+    for side in (False, True):
+        group_values = values_by_side[side]
+        group_interval = mean_interval(group_values, intervals_by_side[side])
         group_mean = math.fsum(group_values) / len(group_values)
         share = len(group_values) / len(values)
         below = math.hypot(below, share * (group_mean - group_interval.low))
         above = math.hypot(above, share * (group_interval.high - group_mean))
+    mean = math.fsum(values) / len(values)
     return _interval_of_mean(intervals, mean - below, mean + above)
 
 

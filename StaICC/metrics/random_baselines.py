@@ -134,15 +134,15 @@ def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Dist
     """
     odds = math.exp(log_odds)
     mode = min(n, int((n + 1) * (odds / (1.0 + odds))))
-    ratios_upwards = ((n - k) / (k + 1) * odds for k in range(mode, n))
-    ratios_downwards = (k / (n - k + 1) / odds for k in range(mode, 0, -1))
-    upwards = _running_product(ratios_upwards, negligible)
-    downwards = _running_product(ratios_downwards, negligible)
+    # Both lists have probabilities as multiples of that of the mode, and begin with the mode.
+    upwards = _running_product(((n - k) / (k + 1) * odds for k in range(mode, n)), negligible)
+    downwards = _running_product((k / (n - k + 1) / odds for k in range(mode, 0, -1)), negligible)
+    below_mode = downwards[1:]
+    below_mode.reverse()
 
-    total = math.fsum(upwards) + math.fsum(downwards) - 1.0  # both begin with the mode, whose weight is 1
-    relative = [*reversed(downwards[1:]), *upwards]
-    probabilities = [weight / total for weight in relative]
-    return _Distribution(smallest=mode - len(downwards) + 1, probabilities=probabilities)
+    total = math.fsum(upwards) + math.fsum(downwards) - 1.0  # the mode is in both
+    probabilities = [multiple / total for multiple in (*below_mode, *upwards)]
+    return _Distribution(smallest=mode - len(below_mode), probabilities=probabilities)
 
 
 def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:

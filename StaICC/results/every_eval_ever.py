@@ -228,15 +228,18 @@ def _folder_name(text: str) -> str:
 def _model_id(name: str) -> str:
     """Return the id of a model with this name: the name without the kind of its kernel, as a path of the schema.
 
+    The folders of a path say nothing about the model, so that only its last part counts.
+
     >>> _model_id("hf:EleutherAI/pythia-70m"), _model_id("/models/a:b")
     ('EleutherAI/pythia-70m', 'a_b')
     """
     name = _KERNEL_PREFIX.sub("", name.strip())
-    is_path = name.startswith((".", "/", "~"))
     parts = [part for part in name.split("/") if part.strip()]
+    is_path = name.startswith((".", "/", "~"))
     if is_path:
-        parts = parts[-1:]  # the folders of this machine say nothing about the model
-    return "/".join(_folder_name(part) for part in parts) or "_"
+        parts = parts[-1:]
+    folders = [_folder_name(part) for part in parts]
+    return "/".join(folders) or "_"
 
 
 def _model_folders(model_id: str) -> tuple[str, str]:
@@ -367,13 +370,14 @@ def _source_data(result: Result, dataset: str | None, record: Mapping[str, Any])
             "source_type": "other",
             "additional_details": {"data sets": str(valid_unicode(names))},
         }
+    source: dict[str, Any] = {"dataset_name": str(valid_unicode(dataset)), "source_type": "other"}
     details = {}
-    if result.details[dataset].data is not None:
-        details["data digest"] = str(result.details[dataset].data)
+    data_digest = result.details[dataset].data
+    if data_digest is not None:
+        details["data digest"] = str(data_digest)
     if dataset in result.samples and result.samples[dataset].task_version is not None:
         details["task_version"] = str(result.samples[dataset].task_version)
     on_hub = hub_dataset(result, dataset)
-    source: dict[str, Any] = {"dataset_name": str(valid_unicode(dataset)), "source_type": "other"}
     if on_hub is not None:
         source["source_type"] = "hf_dataset"
         source["hf_repo"] = on_hub.repository

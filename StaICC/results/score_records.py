@@ -31,6 +31,10 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
         values: The scores of a data set, or the means.
         prefix: The beginning of all keys: the key of the object that holds the values, and a dot. For the scores in
             ``{"noise": {"accuracy": 0.5}}`` it is ``"noise."``. For the outermost object it is empty.
+
+    Example:
+        >>> list(single_scores({"accuracy": 0.5, "sensitivity": {"brier": [0.25, 1.0]}}))
+        [('accuracy', 0.5), ('sensitivity.brier', 0.25), ('sensitivity.brier (intercept)', 1.0)]
     """
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -45,7 +49,7 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             else:
                 for index, item in enumerate(value):
                     yield f"{name}.{index}", item
-        elif value is None:
+        elif value is None:  # an undefined score
             yield name, None
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             yield name, value
