@@ -269,7 +269,7 @@ def _comparison(
         log_notes=aligned.log_notes([first_name, second_name]),
         other_metrics=aligned.other_metrics,
         scope=(*demonstration_notes([first, second]), *pair.cluster_notes),
-        over_clusters=pair.over_clusters,
+        cluster_notes=tuple(pair.cluster_notes),
         correction=correction,
     )
 

@@ -279,8 +279,8 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
-    over_clusters: bool
-    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+    cluster_notes: tuple[str, ...]
+    """A sentence for each data set whose compared test rows are in clusters. The scope has them, too."""
     correction: Correction
     """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
@@ -296,6 +296,11 @@ class Comparison(Displayed):
     scope: tuple[str, ...] = ()
     """What limits intervals and tests: demonstrations that all test rows share, and rows in clusters. Empty if rows are
     independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
+
+    @property
+    def over_clusters(self) -> bool:
+        """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+        return bool(self.cluster_notes)
 
     @property
     def overall(self) -> DatasetComparison:
@@ -489,6 +494,7 @@ class Comparison(Displayed):
         plain["interactions"] = tuple(line_to_dict(interaction) for interaction in self.interactions)
         plain["differences"] = [difference.to_dict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
+        del plain["cluster_notes"]  # the scope has them
         if not self.scope:
             del plain["scope"]
         return plain
