@@ -143,6 +143,36 @@ class _Scores:
     """By metric: whether all its values are grades or truth values, which are from 0 to 1."""
 
 
+@dataclass(frozen=True, slots=True)
+class _LoggedSamples:
+    """The samples of a log, by document and repeat."""
+
+    scores: dict[_Key, SampleScore]
+    prompts: dict[_Key, str | None]
+    """The first prompt of each sample (:func:`_first_prompt`)."""
+
+
+def _read_samples(logged_samples: Iterator[tuple[str, Any]], scores: _Scores) -> _LoggedSamples:
+    """Return the samples of a log.
+
+    Args:
+        logged_samples: The place of each sample, for messages, with its JSON values.
+        scores: What the samples say about the scorers; these samples are added.
+
+    Raises:
+        SchemaError: A sample is not what inspect_ai writes, or two samples are of the same epoch of the same row.
+    """
+    samples = _LoggedSamples(scores={}, prompts={})
+    for place, values in logged_samples:
+        sample = _read_sample(values, scores, place)
+        key = (sample.document, sample.repeat)
+        if key in samples.scores:
+            raise SchemaError(f"{place}: the log has the epoch {sample.repeat + 1} of {sample.document!r:.80} twice")
+        samples.scores[key] = sample
+        samples.prompts[key] = _first_prompt(values)
+    return samples
+
+
 def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str) -> LoggedRun:
     """Return the run of a header and its samples.
 
@@ -157,28 +187,19 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     """
     spec = _check_header(header, where)
     scores = _Scores()
-    samples: dict[_Key, SampleScore] = {}
-    prompts: dict[_Key, str | None] = {}
-    for place, values in logged_samples:
-        sample = _read_sample(values, scores, place)
-        key = (sample.document, sample.repeat)
-        if key in samples:
-            raise SchemaError(f"{place}: the log has the epoch {sample.repeat + 1} of {sample.document!r:.80} twice")
-        samples[key] = sample
-        prompts[key] = _first_prompt(values)
-    if not samples:
+    logged = _read_samples(logged_samples, scores)
+    if not logged.scores:
         raise SchemaError(f"{where}: the log has no samples{_why_no_scores(header, spec, scores)}")
 
-    n_logged = len(samples)
     documents = _expected_documents(spec)
-    _add_missing_samples(samples, documents, _epochs(spec), where)
-    missing = samples.keys() - prompts.keys()
+    missing = _missing_samples(logged.scores, documents, _epochs(spec), where)
+    samples = {**logged.scores, **missing}
     reported = _reported(header)
     bounded = _bounded_metrics(scores, _metrics_of_scorers(header, spec))
     _drop_other_means(
         scores,
         samples,
-        unseen=scores.invalidated | missing,
+        unseen=scores.invalidated | missing.keys(),
         reported=reported,
         ranges=dict.fromkeys(bounded, (0.0, 1.0)),
     )
@@ -202,8 +223,8 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
         ranges=dict.fromkeys(kept_bounded, (0.0, 1.0)),
         reported=reported,
         not_scores=scores.not_scores,
-        prompts=_prompts_digest(prompts),
-        notes=tuple(_notes(header, spec, n_logged=n_logged, n_expected=len(samples))),
+        prompts=_prompts_digest(logged.prompts),
+        notes=tuple(_notes(header, spec, n_logged=len(logged.scores), n_expected=len(samples))),
     )
 
 
@@ -454,11 +475,13 @@ def _epochs(spec: Mapping[str, Any]) -> int:
     return 1
 
 
-def _add_missing_samples(samples: dict[_Key, SampleScore], documents: Sequence[str], epochs: int, where: str) -> None:
-    """Add a sample without scores for each epoch of each row that the log should have and lacks.
+def _missing_samples(
+    samples: Mapping[_Key, SampleScore], documents: Sequence[str], epochs: int, where: str
+) -> dict[_Key, SampleScore]:
+    """Return a sample without scores for each epoch of each row that the log should have and lacks.
 
     Args:
-        samples: The samples by document and repeat.
+        samples: The samples of the log by document and repeat.
         documents: Ids of the rows that were to be evaluated.
         epochs: Number of epochs of the run.
         where: The log, for messages.
@@ -471,11 +494,13 @@ def _add_missing_samples(samples: dict[_Key, SampleScore], documents: Sequence[s
             f"{where}: the header says {len(documents)} rows in {epochs} epochs, expected at most {MAX_MEMBERS} samples"
         )
     digests = {sample.document: sample.digest for sample in samples.values()}
+    missing: dict[_Key, SampleScore] = {}
     for document in documents:
         for repeat in range(epochs):
             if (document, repeat) not in samples:
                 digest = digests.get(document)
-                samples[document, repeat] = SampleScore(document, repeat, digest, {}, "the sample is not in the log")
+                missing[document, repeat] = SampleScore(document, repeat, digest, {}, "the sample is not in the log")
+    return missing
 
 
 # -- what the header says

@@ -506,26 +506,28 @@ def _distinct_marks(groups: Sequence[Sequence[LoggedRun]]) -> list[str]:
     """
     runs = [run for group in groups for run in group]
     folder_of_path = dict(zip([run.path for run in runs], _differing_folders(runs), strict=True))
-    folders = [_joined([folder_of_path[run.path] for run in group]) for group in groups]
+    folders = _texts_of_groups(groups, lambda run: folder_of_path[run.path])
     if _all_differ(folders):
         return folders
-    dates = [_joined([str(run.date) for run in group]) for group in groups]
+    dates = _texts_of_groups(groups, lambda run: str(run.date))
     if _all_differ(dates):
         return dates
-    numbered_evaluations = []
-    for number, group in enumerate(groups, start=1):
-        numbered_evaluations.append(f"{number}: {_joined([_evaluation_of(run) for run in group])}")
-    return numbered_evaluations
+    evaluations = _texts_of_groups(groups, _evaluation_of)
+    return [f"{number}: {evaluation}" for number, evaluation in enumerate(evaluations, start=1)]
+
+
+def _texts_of_groups(groups: Sequence[Sequence[LoggedRun]], text_of: Callable[[LoggedRun], str]) -> list[str]:
+    """Return for each group the different texts of its runs, in order, as one text."""
+    texts = []
+    for group in groups:
+        different_texts = dict.fromkeys(text_of(run) for run in group)
+        texts.append(" + ".join(different_texts))
+    return texts
 
 
 def _all_differ(texts: Sequence[str]) -> bool:
     """Return whether no text appears twice."""
     return len(set(texts)) == len(texts)
-
-
-def _joined(texts: Sequence[str]) -> str:
-    """Return the different texts of a list, in order, as one text."""
-    return " + ".join(dict.fromkeys(texts))
 
 
 def _differing_folders(runs: Sequence[LoggedRun]) -> list[str]:

@@ -643,7 +643,7 @@ def _provenance(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]
     if not first.model_settings.get("sha"):
         unidentified = ("the log names the model, and does not identify its weights",)
     settings = _joined_settings({run.task: _facts_about(run) for run in runs})
-    dates = sorted({run.date for run in runs if run.date is not None})
+    dates = [run.date for run in runs if run.date is not None]
     predictor = Predictor(
         name=None,
         identity=Identity(who, settings).digest,
@@ -651,8 +651,8 @@ def _provenance(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]
         how=settings,
         unidentified=unidentified,
         datasets=tuple(run.task for run in runs),
-        started=dates[0] if dates else "",
-        finished=dates[-1] if dates else "",
+        started=min(dates, default=""),
+        finished=max(dates, default=""),
         failed=sum(of_task.failed for of_task in details.values()),
     )
     return Provenance((predictor,))

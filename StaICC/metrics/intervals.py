@@ -964,14 +964,17 @@ def divergence_interval(
     """
     q = student_quantile(level, len(queries))
     n_labels = len(probabilities)
+    frequencies_by_label: Sequence[Rows | None]
+    if frequencies is None:
+        frequencies_by_label = [None] * n_labels
+        largest = math.log(n_labels)  # the divergence of a certain prediction from the uniform distribution
+    else:
+        frequencies_by_label = frequencies
+        largest = math.inf
     terms = []
-    for label in range(n_labels):
-        label_frequencies = None if frequencies is None else frequencies[label]
-        terms.append(_label_term(probabilities[label], label_frequencies, n_labels, queries, level))
+    for label_probabilities, label_frequencies in zip(probabilities, frequencies_by_label, strict=True):
+        terms.append(_label_term(label_probabilities, label_frequencies, n_labels, queries, level))
     moments = _divergence_moments(terms)
-
-    # From the uniform distribution, a divergence is at most the logarithm of the number of labels.
-    largest = math.log(n_labels) if frequencies is None else math.inf
     return Interval(
         low=_lower_divergence_limit(moments, q),
         high=min(largest, _upper_divergence_limit(moments, q)),

@@ -185,6 +185,11 @@ class _DatasetFacts:
         # The -1 of LongICL was compared with the true label above. In the record, no label is None.
         if prediction is not None and prediction < 0:
             prediction = None
+        prompt = None
+        demonstrations = None
+        if prompt_parts is not None:
+            prompt = "".join(prompt_parts)
+            demonstrations = prompt_parts[1:-1]
         output = self.outputs.get(key, {})
         return QueryRecord(
             **self.origin,
@@ -202,8 +207,8 @@ class _DatasetFacts:
             reply=output.get("response"),
             finish_reason=output.get("finish_reason"),
             reason=self.reasons.get(key),
-            prompt=None if prompt_parts is None else "".join(prompt_parts),
-            demonstrations=None if prompt_parts is None else prompt_parts[1:-1],
+            prompt=prompt,
+            demonstrations=demonstrations,
             signature=self.signature,
         )
 

@@ -299,31 +299,39 @@ def _score_record(
         value: The score; ``None`` if it is undefined.
         details: The details of the data set, or of the means.
     """
-    interval = _interval_of(result, dataset, metric, value, details.intervals)
     baselines = _baselines_of(result, metric, details.baselines)
-    counts = _summed_counts(result, metric, dataset)
-
+    random = None
+    majority = None
+    if baselines is not None:
+        random = baselines.max_random
+        majority = baselines.majority
     # A score that names no condition shows the baselines of the first condition. If there are several conditions, these
     # baselines are not tested against it.
     not_beaten = None
     if _condition_in_key(metric) or len(details.baselines) == 1:
         not_beaten = _not_beaten_name(baselines)
 
+    counts = _summed_counts(result, metric, dataset)
     return {
         **origin(result, dataset),
         "metric": metric,
         "value": value,
-        "low": None if interval is None else interval.low,
-        "high": None if interval is None else interval.high,
-        "level": None if interval is None else interval.level,
+        **_interval_fields(_interval_of(result, dataset, metric, value, details.intervals)),
         "n": counts.scored,
         "left_out": counts.left_out,
         "stopped_early": result.stopping is not None,
-        "random": None if baselines is None else baselines.max_random,
-        "majority": None if baselines is None else baselines.majority,
+        "random": random,
+        "majority": majority,
         "not_beaten": not_beaten,
         "missing": details.missing.get(metric),
     }
+
+
+def _interval_fields(interval: Interval | None) -> dict[str, float | None]:
+    """Return the fields of an interval in a record; all of them are ``None`` without an interval."""
+    if interval is None:
+        return {"low": None, "high": None, "level": None}
+    return {"low": interval.low, "high": interval.high, "level": interval.level}
 
 
 def records_of_scores(result: ResultLike) -> Iterator[dict[str, Any]]:
