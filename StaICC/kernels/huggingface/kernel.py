@@ -205,8 +205,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """Return the tokenizer, without loading the weights of a model that is named by a string."""
         if self._loaded is not None or self._source is None:
             return self.tokenizer
-        tokenizer, _ = self._source.load_reader()
-        return tokenizer
+        return self._source.load_reader().tokenizer
 
     @property
     def display_name(self) -> str | None:
@@ -214,8 +213,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         if self._source is None:
             return hub_name(self.model)
         name = self._source.short_name()
-        kind, _, _ = self._source.where()
-        if kind == "gguf":
+        if self._source.location().kind == "gguf":
             return name
         return f"hf:{name}"
 
@@ -331,7 +329,8 @@ class CausalLMKernel(TokenKernel, LoadsModel):
     def _reader(self) -> TokenKernel:
         if self._source is None or self._loaded is not None:
             return self
-        return PromptReader(*self._source.load_reader(), self.options)
+        reader = self._source.load_reader()
+        return PromptReader(reader.tokenizer, reader.config, self.options)
 
     def _why_not_finite(self) -> str:
         return why_not_finite(self.model)

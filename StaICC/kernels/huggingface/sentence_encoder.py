@@ -43,11 +43,11 @@ class SentenceEncoder:
             StaICCError: The model is not found.
         """
         source = ModelSource(spec, device="cpu", dtype="float32")
-        kind, name, revision = source.where()
-        if kind == "gguf":
+        location = source.location()
+        if location.kind == "gguf":
             raise ArgumentError(f"encoder: got {spec!r}, expected hf:NAME or hf:FOLDER of a model of transformers")
-        if kind == "hub":
-            _download(name, revision)
+        if location.kind == "hub":
+            _download(location.name, location.revision)
         folder = str(source._folder())
         content = ModelSource(folder, device="cpu", dtype="float32").content()
         return cls(folder, content["files"])
