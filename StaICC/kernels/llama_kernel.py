@@ -153,13 +153,12 @@ class LlamaKernel(EngineKernel):
     kind = "llama"
     option_record = KernelOptions
     _held: Tokens = ()
-    """The tokens whose states the engine keeps."""
+    """The tokens whose states the engine has in its memory."""
     no_number = NO_NUMBER
 
     def __init__(self, spec: str, **options: Any) -> None:
         super().__init__(spec, **options)
-        kind, _, _ = self._source.where()
-        if kind != "gguf":
+        if self._source.location().kind != "gguf":
             raise ArgumentError(f"llama: got the model {spec!r}, expected a .gguf file or smollm2. Use hf:{spec}")
 
     def _known_arguments(self) -> set[str]:
@@ -180,8 +179,7 @@ class LlamaKernel(EngineKernel):
         """Return the file of the model; of several files the first one."""
         if self._source.spec == "smollm2":
             return smollm2_file()
-        _, path, _ = self._source.where()
-        return Path(path)
+        return Path(self._source.location().name)
 
     def _read_content(self) -> dict[str, str]:
         path = self._path()
@@ -212,8 +210,10 @@ class LlamaKernel(EngineKernel):
         Raises:
             StaICCError: llama.cpp cannot load it.
         """
-        context_size = max(SMALLEST, 1 << (positions - 1).bit_length())
-        threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)  # as torch
+        power_of_two = 1 << (positions - 1).bit_length()
+        context_size = max(SMALLEST, power_of_two)
+        # As many threads as torch uses.
+        threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
         arguments = {
             "n_threads": threads,
             "n_threads_batch": threads,
@@ -251,74 +251,86 @@ class LlamaKernel(EngineKernel):
         config = SimpleNamespace(max_position_embeddings=context_length)
         return PromptReader(Vocabulary(model), config, self.options)
 
-    def _logits(self, ids: Tokens, start: int) -> Iterator[Any]:
-        """Yield the logits after each position from ``start`` on, each valid until the next one."""
+    def _logits(self, sequence: Tokens, first_wanted: int) -> Iterator[Any]:
+        """Yield the logits of the vocabulary after each wanted position of a sequence; valid until the next ones.
+
+        Args:
+            sequence: The token sequence.
+            first_wanted: The first wanted position; all positions after it are wanted, too.
+
+        Raises:
+            StaICCError: llama.cpp failed.
+        """
         library = _library()
         numpy = require("numpy", "llama", "the llama.cpp kernel")
-        model, _ = self.engine(len(ids) + 1)
-        reused = self._reuse_states(model, ids, start)
-        for begin in range(reused, len(ids), AT_ONCE):
-            chunk = ids[begin : begin + AT_ONCE]
-            size = len(chunk)
-            wanted = range(max(start - begin, 0), size)
-            is_wanted = [index in wanted for index in range(size)]
-            # The batch points to these arrays.
-            token_array = (ctypes.c_int32 * size)(*chunk)
-            wanted_array = (ctypes.c_int8 * size)(*is_wanted)
-            batch = library.llama_batch_get_one(token_array, size)
+        model, _ = self.engine(len(sequence) + 1)
+        positions_in_memory = self._keep_shared_states(model, sequence, first_wanted)
+        for chunk_start in range(positions_in_memory, len(sequence), AT_ONCE):
+            chunk = sequence[chunk_start : chunk_start + AT_ONCE]
+            first_wanted_in_chunk = max(first_wanted - chunk_start, 0)
+            is_wanted = [index >= first_wanted_in_chunk for index in range(len(chunk))]
+            # The batch points to these arrays, so they must live as long.
+            token_array = (ctypes.c_int32 * len(chunk))(*chunk)
+            wanted_array = (ctypes.c_int8 * len(chunk))(*is_wanted)
+            batch = library.llama_batch_get_one(token_array, len(chunk))
             batch.logits = wanted_array
             status = library.llama_decode(model.ctx, batch)
             if status:
-                raise StaICCError(f"llama.cpp failed with status {status} on a prompt of {len(ids)} tokens")
-            for index in wanted:
+                raise StaICCError(f"llama.cpp failed with status {status} on a prompt of {len(sequence)} tokens")
+            for index in range(first_wanted_in_chunk, len(chunk)):
                 logits = library.llama_get_logits_ith(model.ctx, index)
                 yield numpy.ctypeslib.as_array(logits, (model.n_vocab(),))
-        self._held = ids
+        self._held = sequence
 
-    def _reuse_states(self, model: Any, ids: Tokens, start: int) -> int:
-        """Remove the states in the engine that are not of a sequence, and return how many of its positions are left.
+    def _keep_shared_states(self, model: Any, sequence: Tokens, first_wanted: int) -> int:
+        """Remove all states from the engine's memory but those of the beginning that a sequence shares.
 
         Args:
             model: The ``llama_cpp.Llama``.
-            ids: The sequence.
-            start: The first position whose logits are wanted, which must be computed again.
+            sequence: The token sequence.
+            first_wanted: The first position whose logits are wanted, which must be computed again.
+
+        Returns:
+            The number of positions of the sequence whose states are in the memory.
         """
         library = _library()
         memory = library.llama_get_memory(model.ctx)
-        reused = min(shared_length(self._held, ids), start)
-        # Nothing is known to be held until the sequence is computed: the computation may fail.
+        kept = min(shared_length(self._held, sequence), first_wanted)
+        # Nothing is known to be in the memory until the sequence is computed: the computation may fail.
         self._held = ()
-        is_cut = library.llama_memory_seq_rm(memory, 0, reused, -1)
+        is_cut = library.llama_memory_seq_rm(memory, 0, kept, -1)
         if not is_cut:  # recurrent states cannot be cut
             library.llama_memory_clear(memory, True)
             return 0
-        return reused
+        return kept
 
-    def _in_order(self, sequences: Sequence[Tokens]) -> list[int]:
-        """Return the numbers of the sequences in the order of their prefixes, after counting their tokens."""
+    def _count_and_sort(self, sequences: Sequence[Tokens]) -> list[int]:
+        """Count the tokens of sequences; return the numbers of the sequences in the order of their prefixes."""
         self._count(sequences)
-        return sorted(range(len(sequences)), key=sequences.__getitem__)
+        return sorted(range(len(sequences)), key=lambda number: sequences[number])
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
         rows: list[list[float]] = [[] for _ in sequences]
-        log_totals = [0.0 for _ in sequences]
-        for number in self._in_order(sequences):
+        log_totals = [0.0] * len(sequences)
+        for number in self._count_and_sort(sequences):
             sequence = sequences[number]
-            (logits,) = self._logits(sequence, len(sequence) - 1)
+            (logits,) = self._logits(sequence, first_wanted=len(sequence) - 1)
             rows[number] = logits[list(tokens)].tolist()
             log_totals[number] = _log_sum(logits)
-        return TokenLogits(rows, log_totals if totals else None)
+        if not totals:
+            return TokenLogits(rows, log_totals=None)
+        return TokenLogits(rows, log_totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
         computed = self._computed(sequences, starts, labels)
         logs: list[list[float]] = [[] for _ in sequences]
-        for number in self._in_order(computed):
-            log_probabilities = []
-            scored_tokens = sequences[number][starts[number] + 1 :]
-            logits_before = self._logits(computed[number], starts[number])
-            for token, logits in zip(scored_tokens, logits_before, strict=True):
-                log_probabilities.append(float(logits[token]) - _log_sum(logits))
-            logs[number] = log_probabilities
+        for number in self._count_and_sort(computed):
+            start = starts[number]
+            scored_tokens = sequences[number][start + 1 :]
+            # The logits after a position are those of the token at the next position.
+            logits_of_tokens = self._logits(computed[number], first_wanted=start)
+            for token, logits in zip(scored_tokens, logits_of_tokens, strict=True):
+                logs[number].append(float(logits[token]) - _log_sum(logits))
         return logs
 
     def _continued(
@@ -332,21 +344,34 @@ class LlamaKernel(EngineKernel):
         vocabulary = self.tokenizer
         ending = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)
-        for number in self._in_order(sequences):
-            sequence = sequences[number]
-            # One context for the whole text, so that it is not made again while the text grows.
-            self.engine(len(sequence) + max_new_tokens)
-            new_tokens: list[int] = []
-            while len(new_tokens) < max_new_tokens:
-                if new_tokens and ending.complete(new_tokens):
-                    break
-                tokens_before = sequence + tuple(new_tokens)
-                (logits,) = self._logits(tokens_before, len(tokens_before) - 1)
-                new_tokens.append(_next_token(logits, tokens_before, **sampling))
-            self._count([], [new_tokens])
+        for number in self._count_and_sort(sequences):
+            new_tokens = self._continuation(sequences[number], max_new_tokens, ending, sampling)
             finish_reason = "stop" if ending.complete(new_tokens) else "length"
             texts[number] = Text(ending.text(new_tokens), finish_reason)
         return texts
+
+    def _continuation(
+        self, sequence: Tokens, max_new_tokens: int, ending: Ending, sampling: dict[str, Any]
+    ) -> list[int]:
+        """Return the new tokens that continue a sequence.
+
+        Args:
+            sequence: The token sequence.
+            max_new_tokens: Maximum number of new tokens, at least 1.
+            ending: When the continuation is complete.
+            sampling: The temperature and the seed, by name.
+        """
+        # One context for the whole text, so that it is not made again while the text grows.
+        self.engine(len(sequence) + max_new_tokens)
+        new_tokens: list[int] = []
+        while len(new_tokens) < max_new_tokens:
+            tokens_before = sequence + tuple(new_tokens)
+            (logits,) = self._logits(tokens_before, first_wanted=len(tokens_before) - 1)
+            new_tokens.append(_next_token(logits, tokens_before, **sampling))
+            if ending.complete(new_tokens):
+                break
+        self._count([], [new_tokens])
+        return new_tokens
 
 
 def _log_sum(logits: Any) -> float:
