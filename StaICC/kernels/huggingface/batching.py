@@ -212,7 +212,7 @@ class BatchRunner:
             separate: list[int] = []
             for number in todo:
                 # In longer sequences, windows of attention would be counted wrongly in a shared row.
-                if may_share and len(sequences[number]) <= self.forward.exact_to:
+                if may_share and len(sequences[number]) <= self.forward.limits.sharing:
                     sharing.append(number)
                 else:
                     separate.append(number)
@@ -402,7 +402,7 @@ class BatchRunner:
         if self.forward.can.reason:  # each prompt is run alone
             return True
         # Models that stretch their positions for long input do so for the whole batch.
-        if longest > self.forward.same_to and next_size != longest:
+        if longest > self.forward.limits.batching and next_size != longest:
             return True
         if flat:
             size = sum(len(row.tokens) for row in batch)
