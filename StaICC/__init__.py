@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from StaICC.errors import RunEndingError as RunEndingError
     from StaICC.errors import SchemaError as SchemaError
     from StaICC.errors import StaICCError as StaICCError
+    from StaICC.errors import TooFewRowsError as TooFewRowsError
     from StaICC.errors import UndefinedMetricError as UndefinedMetricError
     from StaICC.errors import UnknownKeyError as UnknownKeyError
     from StaICC.errors import UnknownNameError as UnknownNameError
@@ -290,8 +291,8 @@ _HOMES = {
     "StaICC.errors": (
         "ArgumentError DataDamagedError DataError DataMissingError EditionError IdentityError "
         "LongPromptError MissingDependencyError OutputError PluginError PromptError PromptTooLongError "
-        "RemovedNameError RunEndingError SchemaError StaICCError UndefinedMetricError UnknownKeyError "
-        "UnknownNameError WithheldReplyError"
+        "RemovedNameError RunEndingError SchemaError StaICCError TooFewRowsError UndefinedMetricError "
+        "UnknownKeyError UnknownNameError WithheldReplyError"
     ),
     "StaICC.inference.contract": "Text",
     "StaICC.inference.identity": "Identity",

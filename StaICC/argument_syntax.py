@@ -1,18 +1,15 @@
 """Arguments in messages: written as in Python, or as options of the command line.
 
 A message names an argument by :func:`argument`. Python code reads ``unparsed='wrong'``; a command reads
-``--unparsed wrong``. A text that is saved, such as a warning of a result, is the same for both and has both forms
-(:func:`argument_and_option`).
+``--unparsed wrong``. A text that is saved, such as a warning of a result or why a query failed, is the same for both
+and has both forms (:func:`argument_and_option`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Mapping
-
-_OTHER_OPTION_NAMES: Mapping[str, str] = {"texts": "text"}
-"""The options whose name is not that of the argument in Python."""
+from collections.abc import Iterator
 
 
 class _Syntax:
@@ -28,11 +25,10 @@ def flag(name: str) -> str:
         name: The name of the argument in Python.
 
     Example:
-        >>> flag("max_tokens"), flag("texts")
-        ('--max-tokens', '--text')
+        >>> flag("max_tokens")
+        '--max-tokens'
     """
-    option = _OTHER_OPTION_NAMES.get(name, name)
-    return f"--{option.replace('_', '-')}"
+    return f"--{name.replace('_', '-')}"
 
 
 @contextlib.contextmanager
@@ -54,8 +50,24 @@ def command_line_syntax() -> Iterator[None]:
         _Syntax.on_command_line = before
 
 
+def is_on_command_line() -> bool:
+    """Return whether the arguments in messages are written as options now."""
+    return _Syntax.on_command_line
+
+
+def set_syntax(on_command_line: bool) -> None:
+    """Set the syntax of this process to that of the process that started it.
+
+    Args:
+        on_command_line: Whether that one writes arguments as options (:func:`is_on_command_line`).
+    """
+    _Syntax.on_command_line = on_command_line
+
+
 def argument(name: str, value: object = None) -> str:
     """Return an argument as the reader of a message writes it: in Python, or on the command line.
+
+    A text that is saved needs both forms (:func:`argument_and_option`).
 
     Args:
         name: The name of the argument in Python.
@@ -77,11 +89,13 @@ def argument_and_option(name: str, value: object = None) -> str:
         >>> argument_and_option("label_separator", ";")
         "label_separator=';' (--label-separator ';')"
     """
-    return f"{_as_keyword(name, value)} ({_as_option(name, value)})"
+    return in_both_syntaxes(_as_keyword(name, value), _as_option(name, value))
 
 
 def in_each_syntax(in_python: str, on_command_line: str) -> str:
     """Return one of two advices that have no argument in common: the one for Python, or for the command line.
+
+    A text that is saved needs both (:func:`in_both_syntaxes`).
 
     Args:
         in_python: What to write in Python, such as ``"Dataset.from_file"``.
@@ -92,6 +106,16 @@ def in_each_syntax(in_python: str, on_command_line: str) -> str:
     return in_python
 
 
+def in_both_syntaxes(in_python: str, on_command_line: str) -> str:
+    """Return two advices that have no argument in common, for a text that is saved and read in either place.
+
+    Args:
+        in_python: What to write in Python.
+        on_command_line: What to write in a command.
+    """
+    return f"{in_python} ({on_command_line})"
+
+
 def _as_keyword(name: str, value: object) -> str:
     if value is None:
         return name
@@ -99,9 +123,10 @@ def _as_keyword(name: str, value: object) -> str:
 
 
 def _as_option(name: str, value: object) -> str:
+    if value is False:
+        return flag(f"no_{name}")
     option = flag(name)
-    is_switch = value is True
-    if value is None or is_switch:
+    if value is None or value is True:
         return option
     values = value if isinstance(value, (list, tuple)) else [value]
     words = [shlex.quote(str(single_value)) for single_value in values]

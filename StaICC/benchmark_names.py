@@ -43,6 +43,22 @@ def class_name(benchmark: str) -> str:
     return _CLASS_NAMES.get(benchmark, benchmark)
 
 
+def has_true_labels(benchmark: str) -> bool:
+    """Return whether the queries of a benchmark have a true label.
+
+    Queries of contextual and of domain bias are empty or random words. They are recorded with the label of a test row,
+    which is not theirs.
+
+    Args:
+        benchmark: The name in results.
+
+    Example:
+        >>> has_true_labels("Domain_bias"), has_true_labels("Normal")
+        (False, True)
+    """
+    return benchmark not in (CONTEXTUAL_BIAS, DOMAIN_BIAS)
+
+
 def has_long_contexts(benchmark: str) -> bool:
     """Return whether a benchmark is one with long contexts: of many demonstrations, which all conditions need.
 

@@ -2,8 +2,9 @@
 
     StaICCError
      ├─ ArgumentError (ValueError)
-     │   └─ PromptError
-     │       └─ LongPromptError
+     │   ├─ PromptError
+     │   │   └─ LongPromptError
+     │   └─ TooFewRowsError
      ├─ UnknownNameError (LookupError)
      │   └─ UnknownKeyError (KeyError)
      ├─ OutputError (ValueError)
@@ -70,6 +71,14 @@ class PromptError(ArgumentError):
 
     def __reduce__(self) -> tuple[type[PromptError], tuple[str, int]]:
         return (type(self), (str(self), self.index))
+
+
+class TooFewRowsError(ArgumentError):
+    """A method has too few rows to learn from, such as no training prompt with some label.
+
+    In a run that collects failures, rows may be missing because the model failed on them. The queries of the data set
+    then count as failed. Otherwise the arguments allow too few rows, and the run ends.
+    """
 
 
 class UnknownNameError(StaICCError, LookupError):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from StaICC.argument_syntax import flag
+from StaICC.benchmarks.forecast import ForecastOptions
+from StaICC.benchmarks.race import StoppingRule
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
 from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of_long_icl
@@ -17,12 +20,13 @@ from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
 from StaICC.errors import ArgumentError
+from StaICC.inference.runner import RunOptions
 from StaICC.kernels.registry import DESCRIPTIONS
 from StaICC.layout import Block, Line
 from StaICC.methods.forecast import forecast_method
-from StaICC.methods.many_shot import different, run_many_shot
+from StaICC.methods.many_shot import different, refuse_groups, run_many_shot
 from StaICC.methods.options import read_options
-from StaICC.methods.run import Method, run_all
+from StaICC.methods.run import Method, chosen_methods, run_all
 from StaICC.methods.table import display_methods
 
 _FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
@@ -214,31 +218,6 @@ def check_arguments(args: argparse.Namespace) -> None:
     options.refuse_options_of_other_benchmarks(args)
 
 
-def check_before_sweep(args: argparse.Namespace) -> None:
-    """Do what a run does before its first prediction, so that a mistake in a later run of a sweep is found at once.
-
-    Args:
-        args: The arguments of ``run``, which are not changed.
-
-    Raises:
-        StaICCError: An argument, the data, the model or the method is invalid, or a result cannot be saved.
-    """
-    args = argparse.Namespace(**vars(args))
-    args.model = model_options.model_of(args)
-    inputs = _input_files(args)
-    if args.dry_run:
-        check_output(args.json, inputs=inputs, store=args.store)
-    else:
-        ResultSaver(args, inputs, args.store)
-    benchmark, function = _benchmark_and_function(args)
-    if benchmark is None:
-        for k in different(args.k):
-            options.make(args, k=k)
-    if args.method not in (None, "all"):
-        method_options = read_options(args.method_option)
-        Method(args.method, function, args.method_variant, args.calibration_number, **method_options)
-
-
 def _has_method_options(args: argparse.Namespace) -> bool:
     """Return whether an option was given that only a method reads."""
     if args.method_option:
@@ -271,14 +250,132 @@ def _check_early_stopping(args: argparse.Namespace, setting: str, option: str) -
 # The run.
 
 
-def _benchmark_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the benchmark and the inference function; ``None`` for the benchmark if there is one for each k."""
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """A run whose arguments, data, model and method are checked; nothing is predicted yet."""
+
+    args: argparse.Namespace
+    """The arguments of ``run``."""
+    benchmarks: Sequence[Any]
+    """The benchmark; if ``--k`` has several numbers, one for each of them, the smallest number first."""
+    function: Any
+    """The inference function."""
+    method: Method | None
+    """The method; ``None`` without a method and for all methods."""
+    saver: ResultSaver | None
+    """Saves the result; ``None`` for a forecast."""
+    settings: Mapping[str, Any]
+    """Arguments of the run, or of the forecast."""
+
+    @property
+    def is_benchmark_alone(self) -> bool:
+        """Whether the run is that of one benchmark without a method."""
+        return self.args.method is None and not _is_many_shot(self.args)
+
+
+def prepare(args: argparse.Namespace) -> PreparedRun:
+    """Do all that a run does before its first prediction.
+
+    A sweep prepares each of its runs before the first one, so that a mistake in a later run is found at once.
+
+    Args:
+        args: The arguments of ``run``, which are not changed.
+
+    Raises:
+        StaICCError: An argument, the data, the model or the method is invalid, or a result cannot be saved.
+    """
+    check_arguments(args)
+    args = argparse.Namespace(**vars(args))
+    args.model = model_options.model_of(args)
+    input_files = _input_files(args)
+    saver = None
+    if args.dry_run:
+        check_output(args.json, inputs=input_files, store=args.store)
+        settings = _forecast_settings(args)
+    else:
+        saver = ResultSaver(args, input_files, args.store)
+        settings = _run_settings(args)
+
+    benchmarks, function = _benchmarks_and_function(args)
+    if saver is not None:
+        # Checked again: modules that were imported for the model or the benchmark are input files, too.
+        saver.check(args.records, result=args.json)
+    if args.precision is not None:
+        StoppingRule.for_experimentors("precision", args.precision, args.score, benchmarks[0].experimentor)
+    return PreparedRun(args, benchmarks, function, _method_of(args, function), saver, settings)
+
+
+def _forecast_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a forecast.
+
+    Raises:
+        ArgumentError: One is invalid.
+    """
+    settings = {
+        "store": args.store,
+        "model_name": args.model_name,
+        "chunk_size": args.chunk_size,
+        "prices": prices_of(args),
+        "currency": args.currency,
+        "probe_seconds": args.probe_seconds,
+        "tokenizer": args.tokenizer,
+        "recheck": args.recheck,
+    }
+    ForecastOptions(**settings)
+    RunOptions(chunk_size=args.chunk_size)
+    return settings
+
+
+def _run_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a run.
+
+    Raises:
+        ArgumentError: One is invalid.
+    """
+    RunOptions(chunk_size=args.chunk_size)
+    return {
+        **options.run_settings(args),
+        **_early_stopping_settings(args),
+        "model_name": args.model_name,
+        "on_error": args.on_error,
+        "return_outputs": args.records is not None,
+    }
+
+
+def _method_of(args: argparse.Namespace, function: Any) -> Method | None:
+    """Return the method of a run: the plain inference function for several k; ``None`` if there is none or all.
+
+    Raises:
+        StaICCError: The method or an option of it is unknown or invalid, or the function lacks what it needs.
+    """
+    method_options = read_options(args.method_option)
+    if args.method == "all":
+        chosen_methods(function, None, method_options, args.method_variant, args.calibration_number)
+        return None
+    if args.method is None and not _is_many_shot(args):
+        return None
+    name = args.method or _NO_METHOD
+    return Method(name, function, args.method_variant, args.calibration_number, **method_options)
+
+
+def _benchmarks_and_function(args: argparse.Namespace) -> tuple[list[Any], Any]:
+    """Return the benchmark, or one for each k, the smallest first, and the inference function.
+
+    Raises:
+        StaICCError: An argument, the data or the model is invalid.
+    """
     if options.is_long_icl(args):
-        return _long_icl_and_function(args)
+        benchmark, function = _long_icl_and_function(args)
+        return [benchmark], function
     if options.is_helmet(args):
-        return _helmet_and_function(args)
-    benchmark = None if _is_many_shot(args) else options.make(args)
-    return benchmark, model_options.load_model(args).function
+        benchmark, function = _helmet_and_function(args)
+        return [benchmark], function
+    if _is_many_shot(args):
+        benchmarks = [options.make(args, k=k) for k in different(args.k)]
+        refuse_groups(benchmarks)
+    else:
+        benchmarks = [options.make(args)]
+    return benchmarks, model_options.load_model(args).function
 
 
 def _long_icl_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
@@ -302,30 +399,20 @@ def _helmet_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     return options.make(args), model.function
 
 
-def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
+def _forecast(prepared: PreparedRun) -> None:
     """Print the forecast of a run; with ``--json``, also write it."""
-    settings = {
-        "store": args.store,
-        "model_name": args.model_name,
-        "chunk_size": args.chunk_size,
-        "prices": prices_of(args),
-        "currency": args.currency,
-        "probe_seconds": args.probe_seconds,
-        "tokenizer": args.tokenizer,
-        "recheck": args.recheck,
-    }
-    if args.method is None and benchmark is not None:
-        forecast = benchmark.forecast(function, **settings)
+    args = prepared.args
+    if prepared.is_benchmark_alone:
+        forecast = prepared.benchmarks[0].forecast(prepared.function, **prepared.settings)
     else:
-        benchmarks = [benchmark] if benchmark is not None else [options.make(args, k=k) for k in different(args.k)]
         forecast = forecast_method(
             args.method or _NO_METHOD,
-            function,
-            benchmarks,
+            prepared.function,
+            prepared.benchmarks,
             args.method_variant,
             args.calibration_number,
             args.method_option,
-            **settings,
+            **prepared.settings,
         )
     if args.json is not None:
         write_text(args.json, [json.dumps(forecast.to_dict(), indent=2), "\n"])
@@ -333,45 +420,38 @@ def _forecast(args: argparse.Namespace, benchmark: Any, function: Any) -> None:
     print(forecast, file=sys.stderr if json_is_on_stdout else sys.stdout)
 
 
-def _evaluate(
-    args: argparse.Namespace, benchmark: Any, function: Any, saver: ResultSaver, settings: dict[str, Any]
-) -> Any:
+def _evaluate(prepared: PreparedRun, saver: ResultSaver) -> Any:
     """Evaluate a benchmark, a method, all methods, or a method at several k.
 
     Args:
-        args: The arguments of ``run``.
-        benchmark: The benchmark; ``None`` if there is one for each k.
-        function: The inference function.
+        prepared: The run.
         saver: Saves the table of several methods or k after each of them.
-        settings: Arguments of the run.
 
     Returns:
         The result, or the group of results.
     """
+    args = prepared.args
 
     def save_finished_runs(table: Any) -> None:
         name_models(table, _model_name(args))
         saver.save(table)
 
-    if args.method is None and benchmark is not None:
-        return benchmark(function, **settings)
-
-    method_options = read_options(args.method_option)
     if args.method == "all":
         return run_all(
-            function,
-            benchmark,
+            prepared.function,
+            prepared.benchmarks[0],
             args.method_variant,
             args.calibration_number,
-            options=method_options,
+            options=read_options(args.method_option),
             finished=save_finished_runs,
-            **settings,
+            **prepared.settings,
         )
-
-    method = Method(args.method or _NO_METHOD, function, args.method_variant, args.calibration_number, **method_options)
-    if benchmark is None:
-        return run_many_shot(method, lambda k: options.make(args, k=k), args.k, save_finished_runs, **settings)
-    return method.run(benchmark, **settings)
+    if prepared.method is None:
+        return prepared.benchmarks[0](prepared.function, **prepared.settings)
+    if _is_many_shot(args):
+        benchmark_of = dict(zip(different(args.k), prepared.benchmarks, strict=True))
+        return run_many_shot(prepared.method, benchmark_of.__getitem__, args.k, save_finished_runs, **prepared.settings)
+    return prepared.method.run(prepared.benchmarks[0], **prepared.settings)
 
 
 def _model_name(args: argparse.Namespace) -> str:
@@ -379,13 +459,13 @@ def _model_name(args: argparse.Namespace) -> str:
     return args.model_name or model_options.shown_model(args.model)
 
 
-def _printed_blocks(args: argparse.Namespace, benchmark: Any, result: Any) -> Iterable[Block]:
+def _printed_blocks(prepared: PreparedRun, result: Any) -> Iterable[Block]:
     """Yield the table of a result, and the published figures next to it where ``--published`` asks for them."""
-    if args.method is None and benchmark is not None:
+    if prepared.is_benchmark_alone:
         yield from result.display_blocks()
     else:
         yield from display_methods(result)
-    if args.published:
+    if prepared.args.published:
         yield Line("")
         yield from display_published(compare_with_published(result))
 
@@ -406,29 +486,12 @@ def run(args: argparse.Namespace) -> int | None:
       python -m StaICC run long-icl --data-dir DIR --rounds 1 2 --limit 20
       python -m StaICC run long-icl --experiment context --levels 4K 8K 16K --dry-run
     """
-    check_arguments(args)
-    args.model = model_options.model_of(args)
-    early_stopping = _early_stopping_settings(args)
-
-    input_files = _input_files(args)
-    if args.dry_run:
-        check_output(args.json, inputs=input_files, store=args.store)
-        benchmark, function = _benchmark_and_function(args)
-        _forecast(args, benchmark, function)
+    prepared = prepare(args)
+    if prepared.saver is None:
+        _forecast(prepared)
         return None
 
-    saver = ResultSaver(args, input_files, args.store)
-    benchmark, function = _benchmark_and_function(args)
-    # Checked again: modules that were imported for the model or the benchmark are input files, too.
-    saver.check(args.records, result=args.json)
-    settings = {
-        **options.run_settings(args),
-        **early_stopping,
-        "model_name": args.model_name,
-        "on_error": args.on_error,
-        "return_outputs": args.records is not None,
-    }
-    with explained_interrupt(args, saver):
-        result = _evaluate(args, benchmark, function, saver, settings)
-    name_models(result, _model_name(args))
-    return saver.finish(result, lambda: _printed_blocks(args, benchmark, result))
+    with explained_interrupt(args, prepared.saver):
+        result = _evaluate(prepared, prepared.saver)
+    name_models(result, _model_name(prepared.args))
+    return prepared.saver.finish(result, lambda: _printed_blocks(prepared, result))

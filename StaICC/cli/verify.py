@@ -234,8 +234,8 @@ def _is_recomputed(findings: Sequence[Verification]) -> bool:
 def _summary(path: Path, findings: Sequence[Verification]) -> str:
     """Return the line of a file of which every value was computed again and is the same."""
     benchmarks = dict.fromkeys(finding.benchmark for finding in findings if finding.benchmark)
-    datasets = {finding.dataset for finding in findings if finding.dataset}
-    count = f"{len(datasets)} data set" if len(datasets) == 1 else f"{len(datasets)} data sets"
+    datasets = {(finding.benchmark, finding.dataset) for finding in findings if finding.dataset}
+    count = "1 data set" if len(datasets) == 1 else f"{len(datasets)} data sets"
     return f"recomputed  {path}: {', '.join(benchmarks)}, {count}"
 
 

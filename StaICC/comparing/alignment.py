@@ -360,6 +360,13 @@ def _check_not_left_out(result: Result, metric: str, known: Collection[str]) -> 
             raise ArgumentError(f"{dataset}: {metric} is undefined: {reason}. There are: {', '.join(known)}")
 
 
+def is_same_value(first: float | None, second: float | None) -> bool:
+    """Return whether two values are the same up to rounding; two undefined values (``None``) are the same."""
+    if first is None or second is None:
+        return first is None and second is None
+    return abs(first - second) <= TABLE_TOLERANCE
+
+
 # -- which pairs are tested, and how their p-values are corrected
 
 

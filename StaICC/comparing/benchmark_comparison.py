@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from StaICC.benchmark_names import class_name
-from StaICC.comparing.alignment import MOST_RUNS
 from StaICC.comparing.comparison_results import MISSING_HEAD, Comparison, forest_plot
 from StaICC.comparing.overview import meaning_of_overview, overview_blocks
-from StaICC.comparing.ranking import Rank, rank_table
+from StaICC.comparing.ranking import MISSING_NOTE, Rank, rank_table
+from StaICC.comparing.verdicts import Best, Correction, Untested
 from StaICC.layout import Block, Displayed, Line, shared_lines
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 
@@ -26,6 +26,11 @@ class BenchmarkComparison(Displayed):
     """The runs, the best first."""
     left_out: tuple[str, ...]
     """Runs and data sets that are not compared, with the reason."""
+
+    @property
+    def correction(self) -> Correction:
+        """How the p-values of all pairs of runs are corrected."""
+        return self.comparisons[0].correction
 
     def display_blocks(self) -> list[Block]:
         """Return the table of each pair, and the ranking."""
@@ -49,10 +54,20 @@ class BenchmarkComparison(Displayed):
         return forest_plot([pair for pair in self.comparisons if best in (pair.first, pair.second)])
 
 
-_MEANING = (
-    "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); p "
-    "(Holm): of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions; "
-    "detectable: if the true difference were this large, a test on such rows would be significant (level 0.05) with "
+_MEANING_OF_COLUMN = {
+    "p (Holm)": (
+        "of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions"
+    ),
+    "p (Bonferroni)": (
+        "of a data set, corrected for data sets and all pairs of runs, of the mean, for all pairs of runs, because "
+        "the best run, with which each is compared, was chosen by the same data"
+    ),
+}
+_MEANING_BEFORE = (
+    "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); "
+)
+_MEANING_BEHIND = (
+    "; detectable: if the true difference were this large, a test on such rows would be significant (level 0.05) with "
     "probability 0.8 (-: too few rows differ to state one)"
 )
 
@@ -93,9 +108,10 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
         blocks += [*group, Line("")]
 
     if any(comparison.fits_overview() for comparison in comparisons):
-        blocks.append(Line(meaning_of_overview()))
+        corrections = [comparison.correction for comparison in comparisons if comparison.fits_overview()]
+        blocks.append(Line(meaning_of_overview(corrections)))
     if pairs:
-        blocks.append(Line(_MEANING))
+        blocks.append(Line(_meaning([pair.correction for pair in pairs])))
     if any(line.has_missing for pair in pairs for line in pair.lines):
         blocks.append(Line(_MEANING_OF_MISSING))
     if any(pair.by_condition for pair in pairs):
@@ -103,6 +119,13 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
     if any(pair.interactions for pair in pairs):
         blocks.append(Line(_MEANING_OF_INTERACTIONS))
     return blocks
+
+
+def _meaning(corrections: Sequence[Correction]) -> str:
+    """Return the meaning of the columns of the tables of pairs of runs."""
+    columns = dict.fromkeys(correction.column for correction in corrections)
+    meanings = [f"{column}: {_MEANING_OF_COLUMN[column]}" for column in columns]
+    return _MEANING_BEFORE + "; ".join(meanings) + _MEANING_BEHIND
 
 
 def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:
@@ -122,28 +145,53 @@ def _overview(comparison: BenchmarkComparison) -> list[Block]:
         *overview_blocks(comparison.comparisons, [rank.run for rank in comparison.ranking]),
         Line(""),
         *ranking,
+        *[Line(text) for text in _reasons_of_ranking(comparison)],
         Line(f"The signature of {first_pair.first}:", "code"),
         Line(first_pair.signature, "code"),
     ]
 
 
+def _reasons_of_ranking(comparison: BenchmarkComparison) -> list[str]:
+    """Return why runs are untested in the ranking, without the reasons that the lines about their pairs have.
+
+    A pair can be tested on the data sets that both runs have although the run is untested in the ranking, whose means
+    are over all data sets of each run.
+    """
+    best_runs = [rank.run for rank in comparison.ranking if isinstance(rank.verdict, Best)]
+    reasons_of_pairs: set[tuple[str, str]] = set()  # the run that is compared with a best one, and the reason
+    for pair in comparison.comparisons:
+        if isinstance(pair.overall.outcome, Untested):
+            if pair.first in best_runs:
+                reasons_of_pairs.add((pair.second, pair.overall.outcome.reason))
+            if pair.second in best_runs:
+                reasons_of_pairs.add((pair.first, pair.overall.outcome.reason))
+    runs_of_reason: dict[str, list[str]] = {}
+    for rank in comparison.ranking:
+        if isinstance(rank.verdict, Untested) and (rank.run, rank.verdict.reason) not in reasons_of_pairs:
+            runs_of_reason.setdefault(rank.verdict.reason, []).append(rank.run)
+    return [f"untested in the ranking: {', '.join(runs)} ({reason})" for reason, runs in runs_of_reason.items()]
+
+
 def _ranking_blocks(comparison: BenchmarkComparison, with_reasons: bool = True) -> list[Block]:
     """Return the table with the ranking of the runs of a benchmark, and the meaning of its columns.
 
-    The p-values of the verdicts are corrected by Holm's method. Of more than :data:`MOST_RUNS` runs, each is compared
-    with the best one only. The best run was chosen by the same data, so these p-values are corrected for all pairs
-    by Bonferroni's method. It is stricter: a run can be tied here although :func:`~StaICC.comparing.ranking.rank`, with
-    Holm's method, shows it to be worse.
+    The p-values of the verdicts are corrected by Holm's method. Of many runs, each is compared with the best one only
+    (:func:`~StaICC.comparing.alignment.compared_pairs`). The best run was chosen by the same data, so these p-values
+    are corrected for all pairs by Bonferroni's method. It is stricter: a run can be tied here although
+    :func:`~StaICC.comparing.ranking.rank`, with Holm's method, shows it to be worse.
     """
-    if len(comparison.ranking) > MOST_RUNS:
+    if comparison.correction.method == "Bonferroni":
         correction = "Bonferroni for all pairs, so it can be tied where rank, with Holm's correction, has worse"
     else:
         correction = "Holm"
     meaning = f"The verdict is in comparison with the best run ({correction}; level {SIGNIFICANCE_LEVEL:g})."
     if any(rank.groups for rank in comparison.ranking):
         meaning += " Runs share a letter if they are not shown to differ."
-    return [
+    blocks: list[Block] = [
         Line(f"{class_name(comparison.benchmark)}: ranking", "title"),
         rank_table(comparison.ranking, comparison.metric, with_reasons),
         Line(meaning),
     ]
+    if any(rank.missing for rank in comparison.ranking):
+        blocks.append(Line(MISSING_NOTE))
+    return blocks

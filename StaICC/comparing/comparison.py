@@ -32,7 +32,7 @@ from StaICC.comparing.missing_queries import (
 from StaICC.comparing.ranking import Rank, ranks_of
 from StaICC.comparing.run_pairs import RunPair
 from StaICC.comparing.setting_differences import Difference, label_differences, list_differences
-from StaICC.comparing.verdicts import Tested, TestOutcome
+from StaICC.comparing.verdicts import Correction, Tested, TestOutcome
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics import paired_tests
 from StaICC.metrics.paired_tests import bonferroni
@@ -108,6 +108,7 @@ def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str 
     pairs = [aligned.pair(first, second) for first, second in names]
     mean_outcomes = corrected([difference_outcome(pair.difference) for pair in pairs], chosen_from=chosen_from)
     dataset_outcomes = _dataset_outcomes(pairs, mean_outcomes, chosen_from * len(aligned.datasets))
+    correction = Correction("Bonferroni", chosen_from) if chosen_from > 0 else Correction("Holm", len(pairs))
     non_inferiority: list[tuple[NonInferiority, ...]] = [()] * len(pairs)
     if margin is not None:
         non_inferiority = _non_inferiority(pairs, margin, aligned.higher_is_better, chosen_from)
@@ -120,6 +121,7 @@ def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str 
             dataset_outcomes=dataset_outcomes[index],
             mean_outcome=mean_outcomes[index],
             non_inferiority=non_inferiority[index],
+            correction=correction,
         )
         comparisons.append(comparison)
     ranking: tuple[Rank, ...] = ()
@@ -231,6 +233,7 @@ def _comparison(
     dataset_outcomes: Sequence[TestOutcome],
     mean_outcome: TestOutcome,
     non_inferiority: tuple[NonInferiority, ...],
+    correction: Correction,
 ) -> Comparison:
     """Return the comparison of two runs: the figures, with models, settings and what is left out."""
     lines = []
@@ -238,8 +241,7 @@ def _comparison(
         lines.append(comparison_line(dataset, pair.differences[dataset], paired.queries, outcome))
     mean = None
     if len(lines) > 1:
-        queries = (sum(line.queries[0] for line in lines), sum(line.queries[1] for line in lines))
-        mean = comparison_line(f"mean of {len(lines)} data sets", pair.difference, queries, mean_outcome)
+        mean = overall_line(pair, mean_outcome)
 
     first_name = pair.first.name
     second_name = pair.second.name
@@ -265,7 +267,23 @@ def _comparison(
         log_notes=aligned.log_notes([first_name, second_name]),
         other_metrics=aligned.other_metrics,
         scope=(*demonstration_notes([first, second]), *pair.cluster_notes),
+        over_clusters=pair.over_clusters,
+        correction=correction,
     )
+
+
+def overall_line(pair: RunPair, outcome: TestOutcome) -> DatasetComparison:
+    """Return the line of a comparison for the mean over the data sets of two runs, or for their only data set.
+
+    Args:
+        pair: The two runs.
+        outcome: The corrected test of the mean.
+    """
+    datasets = list(pair.datasets)
+    name = datasets[0] if len(datasets) == 1 else f"mean of {len(datasets)} data sets"
+    first_queries = sum(paired.queries[0] for paired in pair.datasets.values())
+    second_queries = sum(paired.queries[1] for paired in pair.datasets.values())
+    return comparison_line(name, pair.difference, (first_queries, second_queries), outcome)
 
 
 def comparison_line(

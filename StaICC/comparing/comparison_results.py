@@ -12,7 +12,7 @@ from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.interactions import Interaction
 from StaICC.comparing.setting_differences import Difference, shown_value
-from StaICC.comparing.verdicts import Tested, TestOutcome, Untested, p_text
+from StaICC.comparing.verdicts import Correction, Tested, TestOutcome, Untested, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.metrics.equivalence import is_equivalent_within_margin
@@ -24,6 +24,8 @@ COVERAGE = 0.95
 """Nominal coverage of the intervals of differences."""
 ONE_SIDED_LEVEL = (1.0 - COVERAGE) / 2.0
 """Level of one-sided tests: that of one end of such an interval."""
+CORRECTED_HEAD = "p (Holm)"
+"""Head of the column of p-values that are corrected by Holm's method."""
 MISSING_HEAD = "no score"
 """Head of the column with the number of queries of each run without a score."""
 
@@ -229,6 +231,30 @@ def line_to_dict(line: DatasetComparison | Interaction) -> dict[str, Any]:
     return plain
 
 
+def cells_of_values(line: DatasetComparison) -> dict[str, str]:
+    """Return the cells of a table with the values of two runs and their difference, by column head."""
+    first, second = line.values
+    return {
+        "first": number_cell(first, ".4f"),
+        "second": number_cell(second, ".4f"),
+        "difference": number_cell(line.difference, "+.4f"),
+    }
+
+
+def cells_of_test(line: DatasetComparison, corrected_head: str = CORRECTED_HEAD) -> dict[str, str]:
+    """Return the cells of a table with the interval and the p-values of a difference, by column head.
+
+    Args:
+        line: Two runs on a data set, on a subgroup of its rows, or in the mean.
+        corrected_head: Head of the column of the corrected p-value.
+    """
+    return {
+        f"{100 * COVERAGE:g} % interval": interval_cell(line.interval),
+        "p": number_cell(line.p_value, ".3g"),
+        corrected_head: number_cell(line.holm, ".3g"),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison(Displayed):
     """Two runs, compared by one metric."""
@@ -253,6 +279,10 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
+    over_clusters: bool
+    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+    correction: Correction
+    """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
     """How the runs are paired on data sets on which one has more queries for each test row than the other."""
     by_condition: bool = False
@@ -277,6 +307,13 @@ class Comparison(Displayed):
         if self.by_condition:
             raise ArgumentError("an experiment has no overall difference: read claims, which has its conditions")
         return self.mean or self.datasets[0]
+
+    @property
+    def corrected_head(self) -> str:
+        """The head of the column with the corrected p-values; those of conditions have a second correction."""
+        if self.by_condition:
+            return "p (corrected)"
+        return self.correction.column
 
     @property
     def claims(self) -> list[DatasetComparison]:
@@ -325,24 +362,17 @@ class Comparison(Displayed):
             line: A data set, the mean, or a condition.
             with_missing: Whether the table has the column with the numbers of missing queries.
         """
-        first, second = line.values
         name_head = "data set"
-        corrected_head = "p (Holm)"
         if self.by_condition:
             name_head = "condition"
-            corrected_head = "p (corrected)"
         cells = {
             name_head: line.dataset,
             "rows": str(line.rows),
         }
         if with_missing:
             cells[MISSING_HEAD] = f"{line.missing[0]}, {line.missing[1]}"
-        cells["first"] = number_cell(first, ".4f")
-        cells["second"] = number_cell(second, ".4f")
-        cells["difference"] = number_cell(line.difference, "+.4f")
-        cells[f"{100 * COVERAGE:g} % interval"] = interval_cell(line.interval)
-        cells["p"] = number_cell(line.p_value, ".3g")
-        cells[corrected_head] = number_cell(line.holm, ".3g")
+        cells |= cells_of_values(line)
+        cells |= cells_of_test(line, self.corrected_head)
         cells["detectable"] = number_cell(line.detectable, ".3f")
         return cells
 

@@ -13,16 +13,30 @@ from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.comparison_results import Comparison
 from StaICC.comparing.setting_differences import shown_value
-from StaICC.comparing.verdicts import Tested, Untested
+from StaICC.comparing.verdicts import Correction, Tested, Untested
 from StaICC.layout import Block, Line, TextTable
 from StaICC.results.score_names import name_of_mean
 
+_MEANING_OF_COLUMN = {
+    "p (Holm)": "paired test, corrected for pairs of runs and directions (-: untested)",
+    "p (Bonferroni)": (
+        "paired test, corrected for all pairs of runs, because the best run, with which each is compared, was chosen "
+        "by the same data (-: untested)"
+    ),
+}
 
-def meaning_of_overview() -> str:
-    """Return the meaning of the columns of an overview, and where the intervals of each data set are."""
+
+def meaning_of_overview(corrections: Sequence[Correction]) -> str:
+    """Return the meaning of the columns of overviews, and where the intervals of each data set are.
+
+    Args:
+        corrections: The correction of each overview.
+    """
+    columns = dict.fromkeys(correction.column for correction in corrections)
+    meanings = [f"{column}: {_MEANING_OF_COLUMN[column]}" for column in columns]
     other_format = in_each_syntax("format_comparisons(..., 'markdown')", "--format markdown")
     return (
-        "difference: first minus second; p: paired test, corrected for pairs of runs and directions (-: untested); "
+        f"difference: first minus second; {'; '.join(meanings)}; "
         "detectable: a true difference that the test finds with probability 0.8. For each data set: compare two runs, "
         f"or {other_format}"
     )
@@ -178,7 +192,7 @@ def _pairs_table(pairs: Sequence[Comparison]) -> TextTable:
                 number_cell(line.detectable, ".3f"),
             ]
         )
-    head = ["first", "second", "better", "difference", "95 % interval", "p (Holm)", "detectable"]
+    head = ["first", "second", "better", "difference", "95 % interval", pairs[0].corrected_head, "detectable"]
     return TextTable(head, rows, range(3))
 
 

@@ -12,15 +12,17 @@ from typing import Any, Literal, get_args
 
 from StaICC.arguments import known_name
 from StaICC.benchmark_names import class_name
+from StaICC.comparing.alignment import is_same_value
 from StaICC.comparing.benchmark_comparison import BenchmarkComparison
 from StaICC.comparing.cells import without_model_digests
 from StaICC.comparing.citing import Work, find_work
 from StaICC.comparing.comparable_scores import default_metric, metrics_of
 from StaICC.comparing.comparison import compare_runs
 from StaICC.comparing.comparison_results import Comparison, DatasetComparison
-from StaICC.comparing.verdicts import Tested, Untested, p_text
+from StaICC.comparing.verdicts import Correction, Tested, Untested, p_text
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.scores import score_record
+from StaICC.results.interval_scope import scope_notes
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.results.score_names import name_of_mean
@@ -38,6 +40,9 @@ _MOST_PAIRS = 3
 
 _MOST_COLUMNS = 2
 """Runs that a table by data set has by default."""
+
+_TEST_OVER_ROWS = "paired test"
+"""The name of the work with the paired test over test rows. The test over clusters is another one."""
 
 _BREAK = r"\textbar\allowbreak "
 """The bar between two fields of a signature, behind which a line may end."""
@@ -85,7 +90,10 @@ def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
         more_works: Works of data sets that are not in the catalogue.
     """
     method = _name_of_method(result.method)
-    names = ["StaICC", result.benchmark, *result.divided, method, "random baselines", "paired test", "Holm"]
+    names = ["StaICC", result.benchmark, *result.divided, method, "random baselines"]
+    if any(details.clusters is None for details in result.details.values()):
+        names.append(_TEST_OVER_ROWS)  # data sets in clusters have a t test
+    names.append("Holm")
     return list(dict.fromkeys(_known_works(names, more_works)))
 
 
@@ -114,6 +122,7 @@ class _Section:
     def __init__(self, runs: Mapping[str, Result], metric: str | None, more_works: Sequence[Work]) -> None:
         self._runs = runs
         self._first = next(iter(runs.values()))
+        self._shared_fields = _shared_fields(list(runs.values()))
         self._more_works = more_works
         chosen = metric or default_metric(self._first)
         if chosen is None:
@@ -155,7 +164,7 @@ class _Section:
         )
 
     def _setting(self) -> str:
-        shared = _shared_fields(list(self._runs.values()))
+        shared = self._shared_fields
         names = [self._cited(name) for name in self._datasets()]
         sentence = f"We evaluate on {_counted(len(names), 'data set')} ({', '.join(names)})"
         sentence += f" using the benchmark {latex_cell(class_name(self._first.benchmark))} of StaICC"
@@ -166,7 +175,11 @@ class _Section:
         if "k" in shared:
             parts.append(f"{_counted(int(shared['k']), 'demonstration')} per prompt")
         if "repeats" in shared:
-            parts.append(f"{_counted(int(shared['repeats']), 'list')} of demonstrations for each test row")
+            lists = _counted(int(shared["repeats"]), "list")
+            if shared.get("demonstrations") == "nested-shared":
+                parts.append(f"{lists} of demonstrations that all test rows share")
+            else:
+                parts.append(f"{lists} of demonstrations for each test row")
         if "limit" in shared:
             parts.append(f"the first {shared['limit']} test rows of each data set")
         if "method" in shared:
@@ -206,11 +219,9 @@ class _Section:
 
     def _own_settings(self, result: Result) -> str:
         """Return the settings of a run that the runs do not share, but for its prompts, as the end of a bracket."""
-        fields = result.signature.fields
-        shared = _shared_fields(list(self._runs.values()))
         texts = []
-        for name, value in fields.items():
-            if value is None or name in shared or name in _DIGESTS:
+        for name, value in result.signature.fields.items():
+            if value is None or name in self._shared_fields or name in _DIGESTS:
                 continue
             shown_value = self._cited_method(value) if name == "method" else _breakable_field(value)
             texts.append(f", {latex_cell(name)} {shown_value}")
@@ -232,19 +243,55 @@ class _Section:
         if self._comparison is None:
             if self._why_not_compared:
                 yield f"The runs are not compared: {latex_cell(self._why_not_compared)}."
+            yield from _scope_in_words(scope_notes(self._runs.values()))
             return
         pairs = self._shown_pairs(self._comparison)
         for pair in pairs:
-            yield _verdict_in_words(pair)
-        works = _citation(_known_works(["paired test"], ()))
-        holm = _citation(_known_works(["Holm"], ()))
-        count = len(self._comparison.comparisons)
-        sentence = f"The tests are paired over test rows{works}"
-        if count > 1:
-            sentence += f", and their p-values are corrected for {count} pairs of runs{holm}"
-        yield f"{sentence}."
+            yield self._verdict_in_words(pair)
+        yield from _tests_in_words(pairs, self._comparison.correction)
+        yield from _scope_in_words(note for pair in pairs for note in pair.scope)
         for reason in self._comparison.left_out:
             yield f"About the comparison: {latex_cell(reason)}."
+
+    def _verdict_in_words(self, pair: Comparison) -> str:
+        """Return the sentence about two runs, from the test of their means."""
+        line = pair.overall
+        first = latex_cell(pair.first)
+        second = latex_cell(pair.second)
+        if isinstance(line.outcome, Untested):
+            return f"{first} and {second} are not tested: {latex_cell(line.outcome.reason)}."
+        better = pair.better_run(line, line.outcome)
+        if better is None:
+            verdict = f"Neither {first} nor {second} is shown to be better"
+        else:
+            worse = second if better == pair.first else first
+            verdict = f"{latex_cell(better)} is better than {worse}"
+        facts = _facts_of_test(line, line.outcome, f"{first} minus {second}")
+        return f"{verdict}{self._compared_part(pair)} ({facts})."
+
+    def _compared_part(self, pair: Comparison) -> str:
+        """Return on what two runs are compared, with their means there; empty if these are the means of the runs.
+
+        Two runs are compared on the data sets and queries that both have. The paragraph has the means of each run on
+        all of its own.
+        """
+        compared_datasets = {line.dataset for line in pair.datasets}
+        have_same_datasets = True
+        have_same_means = True
+        texts = []
+        for run, value in zip((pair.first, pair.second), pair.overall.values, strict=True):
+            if set(self._runs[run].divided) != compared_datasets:
+                have_same_datasets = False
+            mean = self._records[run].get(None)
+            if mean is None or not is_same_value(mean["value"], value):
+                have_same_means = False
+            shown_value = "no mean" if value is None else f"${value:.3f}$"
+            texts.append(f"{latex_cell(run)} has {shown_value}")
+        if not have_same_datasets:
+            return f" on the data sets on which both are compared, where {_listed(texts)}"
+        if not have_same_means:
+            return f" on the queries on which both are compared, where {_listed(texts)}"
+        return ""
 
     def _shown_pairs(self, comparison: BenchmarkComparison) -> Sequence[Comparison]:
         """Return the pairs of the paragraph: all of three runs, of more those with the best run."""
@@ -384,19 +431,32 @@ def _citation(works: Iterable[Work]) -> str:
     return rf"~\cite{{{','.join(dict.fromkeys(keys))}}}"
 
 
-def _verdict_in_words(pair: Comparison) -> str:
-    """Return the sentence about two runs, from the test of their means."""
-    line = pair.overall
-    first = latex_cell(pair.first)
-    second = latex_cell(pair.second)
-    if isinstance(line.outcome, Untested):
-        return f"{first} and {second} are not tested: {latex_cell(line.outcome.reason)}."
-    facts = _facts_of_test(line, line.outcome, f"{first} minus {second}")
-    better = pair.better_run(line, line.outcome)
-    if better is None:
-        return f"Neither {first} nor {second} is shown to be better ({facts})."
-    worse = second if better == pair.first else first
-    return f"{latex_cell(better)} is better than {worse} ({facts})."
+def _tests_in_words(pairs: Sequence[Comparison], correction: Correction) -> Iterator[str]:
+    """Yield the sentence about the tests of pairs of runs and their correction; nothing if none is tested."""
+    units: dict[str, None] = {}
+    for pair in pairs:
+        if isinstance(pair.overall.outcome, Untested):
+            continue
+        if pair.over_clusters:
+            units["clusters of test rows"] = None
+        else:
+            units[f"test rows{_citation(_known_works([_TEST_OVER_ROWS], ()))}"] = None
+    if not units:
+        return
+    sentence = f"The tests are paired over {' or '.join(units)}"
+    if correction.method == "Bonferroni":
+        sentence += f", and their p-values are corrected for all {correction.pairs} pairs of runs by Bonferroni's"
+        sentence += " method, because the best run, with which each is compared, was chosen by the same data"
+    elif correction.pairs > 1:
+        sentence += f", and their p-values are corrected for {correction.pairs} pairs of runs"
+        sentence += _citation(_known_works(["Holm"], ()))
+    yield f"{sentence}."
+
+
+def _scope_in_words(notes: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences about what limits intervals and tests, each once."""
+    for note in dict.fromkeys(notes):
+        yield latex_cell(note)
 
 
 def _facts_of_test(line: DatasetComparison, outcome: Tested, subtraction: str) -> str:

@@ -23,12 +23,12 @@ from typing import Any
 from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import (
     MOST_RUNS,
-    TABLE_TOLERANCE,
     AlignedRuns,
     align,
     compared_pairs,
     corrected,
     corrected_for_conditions,
+    is_same_value,
 )
 from StaICC.comparing.comparable_scores import first_score_note
 from StaICC.comparing.missing_queries import difference_outcome
@@ -246,7 +246,7 @@ def standings(
             missing[run] = missing_count
     compared_runs = {run: runs[run] for run in values}
     tested, reason = _tested_ranks(compared_runs, metric, all_pairs, conditions)
-    tested = {run: rank for run, rank in tested.items() if _is_same_value(rank.value, values[run])}
+    tested = {run: rank for run, rank in tested.items() if is_same_value(rank.value, values[run])}
 
     # Without missing queries, the value at worst is the value of the table.
     at_worst: dict[str, float] = {}
@@ -291,13 +291,6 @@ def _tested_ranks(
     except StaICCError as error:
         return {}, str(error)
     return {rank.run: rank for rank in ranks}, "; ".join(aligned.left_out)
-
-
-def _is_same_value(first: float | None, second: float | None) -> bool:
-    """Return whether two values are the same up to rounding; two undefined values (``None``) are the same."""
-    if first is None or second is None:
-        return first is None and second is None
-    return abs(first - second) <= TABLE_TOLERANCE
 
 
 def ranks_of(

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from StaICC import benchmark_names
+from StaICC.benchmark_names import has_true_labels
 from StaICC.comparing.pairing import PairedScores
-from StaICC.comparing.run_records import NotComparableError, RunRecords
+from StaICC.comparing.run_records import NotComparableError
+from StaICC.datasets.subgroups import BY_LABEL
 from StaICC.metrics.statistics import Mean
-
-BY_LABEL = "label"
-"""The name of the grouping by true label."""
 
 Rows = Mapping[str, frozenset[int]]
 """Test rows by condition."""
 
-_WITHOUT_CONTENT = (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS)
-"""The benchmarks whose queries have no text of a test row, so that a true label says nothing about them."""
+_UNKNOWN_LABEL = "(label not known)"
+"""The name of the subgroup of rows whose true label is unknown."""
 
 
-@dataclass(frozen=True)
-class RowGroups:
-    """The subgroups of the compared test rows of a data set. Each row is in one subgroup of each condition."""
+def row_groups(paired: PairedScores, benchmark: str, by: str) -> dict[str, Rows]:
+    """Return the test rows that two runs share on a data set, by the name of their subgroup.
 
-    rows_by_group: Mapping[str, Rows]
-    """The test rows of each subgroup, by the name of the subgroup, in the order in which they are shown."""
-
-
-def row_groups(paired: PairedScores, benchmark: str, by: str) -> RowGroups:
-    """Return the subgroups of the test rows that two runs share on a data set.
+    Each row is in one subgroup of each condition. Subgroups are in the order in which they are shown.
 
     Args:
         paired: The two runs on the data set.
@@ -47,7 +38,7 @@ def row_groups(paired: PairedScores, benchmark: str, by: str) -> RowGroups:
     return _groups_by_label(paired)
 
 
-def _groups_by_column(paired: PairedScores, column: str) -> RowGroups:
+def _groups_by_column(paired: PairedScores, column: str) -> dict[str, Rows]:
     """Return the test rows of each value of a column, in alphabetical order.
 
     The value of a row is a fact about the row. So if one run records it, the other need not.
@@ -70,7 +61,7 @@ def _groups_by_column(paired: PairedScores, column: str) -> RowGroups:
             rows_of_group[condition] = frozenset(row for row in rows if known[column][row] == group)
         if any(rows_of_group.values()):  # the group may be in rows that are not compared only
             rows_by_group[group] = rows_of_group
-    return RowGroups(rows_by_group)
+    return rows_by_group
 
 
 def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
@@ -78,7 +69,7 @@ def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
     metric = paired.first.metric
     statistic = paired.first.statistic
     records = paired.first.records
-    if benchmark in _WITHOUT_CONTENT:
+    if not has_true_labels(benchmark):
         return f"the queries of {benchmark} have no text of a test row, and so no true label"
     if records.samples is not None:
         return "logs of other harnesses have no true labels"
@@ -87,12 +78,12 @@ def _why_no_labels(paired: PairedScores, benchmark: str) -> str | None:
     if not isinstance(statistic, Mean):
         return (
             f"{metric} is no mean over queries, and compares labels with each other: on rows of one label it has "
-            "another meaning. Use accuracy, which is the recall of the label there, or another mean"
+            "another meaning. Use a mean over queries, such as accuracy"
         )
     return None
 
 
-def _groups_by_label(paired: PairedScores) -> RowGroups:
+def _groups_by_label(paired: PairedScores) -> dict[str, Rows]:
     """Return the test rows of each true label, in the order of the labels."""
     first, second = paired.first, paired.second
     groups_of_label: dict[int | None, dict[str, set[int]]] = {}
@@ -105,11 +96,12 @@ def _groups_by_label(paired: PairedScores) -> RowGroups:
             rows_by_condition = groups_of_label.setdefault(truth, {name: set() for name in first.rows_by_condition})
             rows_by_condition[condition].add(row)
 
+    names = _names_of_labels(first.records.labels)
     rows_by_group: dict[str, Rows] = {}
     for truth in sorted(groups_of_label, key=_label_order):
-        name = _label_name(first.records, truth)
+        name = _group_of_label(truth, names)
         rows_by_group[name] = {condition: frozenset(rows) for condition, rows in groups_of_label[truth].items()}
-    return RowGroups(rows_by_group)
+    return rows_by_group
 
 
 def _label_order(truth: int | None) -> tuple[bool, int]:
@@ -119,16 +111,25 @@ def _label_order(truth: int | None) -> tuple[bool, int]:
     return (False, truth)
 
 
-def _label_name(records: RunRecords, truth: int | None) -> str:
-    """Return the name of a subgroup by label. Two labels with the same name differ by their index."""
+def _names_of_labels(labels: Sequence[str]) -> list[str]:
+    """Return names of subgroups by label that all differ: with the index of the label, if labels have the same name."""
+    if len({*labels, _UNKNOWN_LABEL}) == len(labels) + 1:
+        return list(labels)
+    return [f"{name} (label {index})" for index, name in enumerate(labels)]
+
+
+def _group_of_label(truth: int | None, names: Sequence[str]) -> str:
+    """Return the name of the subgroup of a true label.
+
+    Args:
+        truth: The index of the label; ``None`` if it is not known.
+        names: The names of all labels; empty if they are not known.
+    """
     if truth is None:
-        return "(label not known)"
-    if truth >= len(records.labels):
+        return _UNKNOWN_LABEL
+    if truth >= len(names):
         return f"label {truth}"
-    name = records.labels[truth]
-    if records.labels.count(name) > 1:
-        return f"{name} (label {truth})"
-    return name
+    return names[truth]
 
 
 def share_of_queries(paired: PairedScores, rows: Rows) -> float | None:

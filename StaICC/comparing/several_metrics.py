@@ -10,10 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corrected
-from StaICC.comparing.cells import interval_cell, number_cell
-from StaICC.comparing.comparison import comparison_line
-from StaICC.comparing.comparison_results import COVERAGE, DatasetComparison, better_run, line_to_dict
+from StaICC.comparing.comparison import overall_line
+from StaICC.comparing.comparison_results import (
+    DatasetComparison,
+    better_run,
+    cells_of_test,
+    cells_of_values,
+    line_to_dict,
+)
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.run_pairs import RunPair
 from StaICC.comparing.verdicts import TestOutcome, Untested, p_text
@@ -21,12 +27,14 @@ from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.results.interval_scope import demonstration_notes
 from StaICC.results.result import Result
+from StaICC.results.score_names import name_of_mean
 
 
 @dataclass(frozen=True, slots=True)
 class MetricComparison:
     """Two runs, compared by one of several metrics in the mean over the data sets."""
 
+    benchmark: str
     metric: str
     higher_is_better: bool
     first: str
@@ -36,10 +44,15 @@ class MetricComparison:
     """Values, difference, interval and test. The p-value is corrected for all metrics and pairs of runs."""
 
     @property
+    def score_name(self) -> str:
+        """The name of the score in tables and sentences."""
+        return name_of_mean(self.metric, self.benchmark)
+
+    @property
     def conclusion(self) -> str:
         """The sentence that says which run is better, or that none is shown to be, or why it is untested."""
         outcome = self.line.outcome
-        runs = f"{self.metric}, {self.first} and {self.second}"
+        runs = f"{self.score_name}, {self.first} and {self.second}"
         if isinstance(outcome, Untested):
             return f"untested: {runs} ({outcome.reason})"
         better = better_run(self.line, outcome, self.first, self.second, self.higher_is_better)
@@ -64,11 +77,11 @@ class SeveralMetrics(Displayed):
 
     def display_blocks(self) -> list[Block]:
         """Return the title, the table, the conclusions, and the meaning of the columns."""
-        head = ["metric", "first run", "second run", "rows", "first", "second", "difference"]
-        head += [f"{100 * COVERAGE:g} % interval", "p", "p (Holm)"]
-        rows = [_cells(comparison) for comparison in self.comparisons]
+        cells_by_head = [_cells(comparison) for comparison in self.comparisons]
+        head = list(cells_by_head[0])
+        rows = [list(cells.values()) for cells in cells_by_head]
         return [
-            Line(f"{self.benchmark}: several metrics", "title"),
+            Line(f"{class_name(self.benchmark)}: several metrics", "title"),
             *[Line(f"left out: {reason}") for reason in self.left_out],
             TextTable(head, rows, texts=(0, 1, 2)),
             *[Line(comparison.conclusion) for comparison in self.comparisons],
@@ -90,34 +103,26 @@ class SeveralMetrics(Displayed):
         }
 
 
-def _cells(comparison: MetricComparison) -> list[str]:
-    """Return the cells of a line of the table."""
-    line = comparison.line
-    first, second = line.values
-    return [
-        comparison.metric,
-        comparison.first,
-        comparison.second,
-        str(line.rows),
-        number_cell(first, ".4f"),
-        number_cell(second, ".4f"),
-        number_cell(line.difference, "+.4f"),
-        interval_cell(line.interval),
-        number_cell(line.p_value, ".3g"),
-        number_cell(line.holm, ".3g"),
-    ]
+def _cells(comparison: MetricComparison) -> dict[str, str]:
+    """Return the cells of a line of the table, by column head."""
+    return {
+        "metric": comparison.score_name,
+        "first run": comparison.first,
+        "second run": comparison.second,
+        "rows": str(comparison.line.rows),
+        **cells_of_values(comparison.line),
+        **cells_of_test(comparison.line),
+    }
 
 
 def _to_dict(comparison: MetricComparison) -> dict[str, Any]:
     """Return a comparison by one metric as plain values for JSON."""
-    values = line_to_dict(comparison.line)
-    del values["dataset"]  # the mean over the data sets
     return {
         "metric": comparison.metric,
         "higher_is_better": comparison.higher_is_better,
         "first": comparison.first,
         "second": comparison.second,
-        **values,
+        **line_to_dict(comparison.line),
         "conclusion": comparison.conclusion,
     }
 
@@ -141,14 +146,13 @@ class _MetricPair:
         Args:
             outcome: The corrected test.
         """
-        datasets = self.pair.datasets.values()
-        queries = (sum(paired.queries[0] for paired in datasets), sum(paired.queries[1] for paired in datasets))
         return MetricComparison(
+            benchmark=self.aligned.benchmark,
             metric=self.aligned.metric,
             higher_is_better=self.aligned.higher_is_better,
             first=self.pair.first.name,
             second=self.pair.second.name,
-            line=comparison_line(f"mean of {len(datasets)} data sets", self.pair.difference, queries, outcome),
+            line=overall_line(self.pair, outcome),
         )
 
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from StaICC.comparing.cells import interval_cell, number_cell
-from StaICC.comparing.comparison_results import COVERAGE, DatasetComparison, better_run, line_to_dict
+from StaICC.benchmark_names import class_name
+from StaICC.comparing.cells import number_cell
+from StaICC.comparing.comparison_results import (
+    CORRECTED_HEAD,
+    DatasetComparison,
+    better_run,
+    cells_of_test,
+    cells_of_values,
+    line_to_dict,
+)
 from StaICC.comparing.verdicts import Tested, Untested, p_text
 from StaICC.layout import Block, Displayed, Line, TextTable
+from StaICC.results.score_names import name_of_mean
 
 ALL_ROWS = "all rows"
 """The name of the line with all compared rows of a data set."""
@@ -63,15 +72,29 @@ class SubgroupComparison(Displayed):
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the column heads and the table rows: for each data set its subgroups, then all rows."""
-        rows = []
+        cells_by_head = []
         for whole in self.all_rows:
             for subgroup in self.subgroups:
                 if subgroup.line.dataset == whole.line.dataset:
-                    rows.append(_cells(subgroup, is_subgroup=True))
-            rows.append(_cells(whole, is_subgroup=False))
-        head = [f"data set, {self.by}", "rows", "share", "first", "second", "difference", "contribution"]
-        head += [f"{100 * COVERAGE:g} % interval", "p", "p (Holm)"]
-        return head, rows
+                    cells_by_head.append(self._cells_of_subgroup(subgroup))
+            cells_by_head.append(self._cells_of_all_rows(whole))
+        head = list(cells_by_head[0])
+        return head, [list(cells.values()) for cells in cells_by_head]
+
+    def _cells_of_subgroup(self, subgroup: SubgroupDifference) -> dict[str, str]:
+        """Return the cells of the line of a subgroup, by column head."""
+        return {f"data set, {self.by}": _place(subgroup), **_cells(subgroup)}
+
+    def _cells_of_all_rows(self, whole: SubgroupDifference) -> dict[str, str]:
+        """Return the cells of the line of all rows of a data set, by column head. Its p-value is not corrected.
+
+        The brackets distinguish the line from a subgroup whose name is "all rows".
+        """
+        return {
+            f"data set, {self.by}": f"{whole.line.dataset} ({ALL_ROWS})",
+            **_cells(whole),
+            CORRECTED_HEAD: "-",
+        }
 
     def conclusion(self) -> list[str]:
         """Return the sentences below the table: where a run is better, and what is untested."""
@@ -81,8 +104,9 @@ class SubgroupComparison(Displayed):
             better = better_run(subgroup.line, outcome, self.first, self.second, self.higher_is_better)
             if better is not None and isinstance(outcome, Tested):
                 texts.append(f"{_place(subgroup)}: {better} is better ({p_text(outcome.corrected_p_value)})")
-        if not texts:
-            texts.append("no subgroup has a significant difference")
+        has_tests = any(isinstance(subgroup.line.outcome, Tested) for subgroup in self.subgroups)
+        if has_tests and not texts:
+            texts.append("no tested subgroup has a significant difference")
         for subgroup in self.subgroups:
             outcome = subgroup.line.outcome
             if isinstance(outcome, Untested):
@@ -93,8 +117,8 @@ class SubgroupComparison(Displayed):
         """Return the sentences about the columns, and about what must not be concluded."""
         texts = [
             f"p (Holm): corrected for {self.tests} tests, one for each subgroup of each data set and pair of runs, "
-            f"untested ones included; {ALL_ROWS} are not corrected (compare without subgroups does it)",
-            "A significant difference in one subgroup and none in another are no evidence that the subgroups differ: "
+            f"untested ones included; lines with ({ALL_ROWS}) are not corrected (compare without subgroups does it)",
+            "A significant difference in one subgroup and none in another is no evidence that the subgroups differ: "
             "compare their intervals",
         ]
         if all(subgroup.contribution is not None for subgroup in self.subgroups):
@@ -110,8 +134,8 @@ class SubgroupComparison(Displayed):
         """Return the title, what is compared, the table, the conclusion, and the meaning of the columns."""
         direction = "higher" if self.higher_is_better else "lower"
         return [
-            Line(f"{self.benchmark} by {self.by}: first {self.first}, second {self.second}", "title"),
-            Line(f"metric: {self.metric} ({direction} is better)"),
+            Line(f"{class_name(self.benchmark)} by {self.by}: first {self.first}, second {self.second}", "title"),
+            Line(f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)"),
             Line(f"first: {self.models[0]}"),
             Line(f"second: {self.models[1]}"),
             *[Line(f"left out: {reason}") for reason in self.left_out],
@@ -144,24 +168,13 @@ def _place(subgroup: SubgroupDifference) -> str:
     return f"{subgroup.line.dataset}, {subgroup.group}"
 
 
-def _cells(subgroup: SubgroupDifference, is_subgroup: bool) -> list[str]:
-    """Return the cells of a line of the table.
-
-    Args:
-        subgroup: A subgroup, or all rows of a data set.
-        is_subgroup: Whether it is a subgroup, whose p-value is corrected.
-    """
+def _cells(subgroup: SubgroupDifference) -> dict[str, str]:
+    """Return the cells behind the name of a line of the table, by column head."""
     line = subgroup.line
-    first, second = line.values
-    return [
-        _place(subgroup),
-        str(line.rows),
-        number_cell(subgroup.share, ".3f"),
-        number_cell(first, ".4f"),
-        number_cell(second, ".4f"),
-        number_cell(line.difference, "+.4f"),
-        number_cell(subgroup.contribution, "+.4f"),
-        interval_cell(line.interval),
-        number_cell(line.p_value, ".3g"),
-        number_cell(line.holm, ".3g") if is_subgroup else "-",
-    ]
+    return {
+        "rows": str(line.rows),
+        "share": number_cell(subgroup.share, ".3f"),
+        **cells_of_values(line),
+        "contribution": number_cell(subgroup.contribution, "+.4f"),
+        **cells_of_test(line),
+    }

@@ -14,11 +14,12 @@ from StaICC.comparing.alignment import AlignedRuns, align, compared_pairs, corre
 from StaICC.comparing.comparison import comparison_line
 from StaICC.comparing.missing_queries import RunDifference, difference_outcome
 from StaICC.comparing.pairing import PairedScores
-from StaICC.comparing.row_groups import BY_LABEL, Rows, adds_up, row_groups, share_of_queries
+from StaICC.comparing.row_groups import Rows, adds_up, row_groups, share_of_queries
 from StaICC.comparing.run_pairs import RunPair
 from StaICC.comparing.run_records import NotComparableError
 from StaICC.comparing.subgroup_results import ALL_ROWS, SubgroupComparison, SubgroupDifference
 from StaICC.comparing.verdicts import TestOutcome
+from StaICC.datasets.subgroups import BY_LABEL
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics import paired_tests
 from StaICC.results.interval_scope import demonstration_notes
@@ -34,8 +35,8 @@ def compare_subgroups(
         results: The results, by the names of their runs; two at least.
         by: What the rows of a subgroup share: ``"label"`` for the true label, or the name of a column that a data set
             of your own was read with (``subgroups`` of :meth:`~StaICC.datasets.dataset.Dataset.from_file`).
-        metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries: the
-            accuracy on the rows of a label is the recall of this label.
+        metric: As for :func:`~StaICC.comparing.comparison.compare`. By label, it must be a mean over queries. The
+            accuracy of Normal on the rows of a label is the recall of this label.
 
     Returns:
         The comparison of each pair, with one correction for all of them.
@@ -116,7 +117,7 @@ def _divided_pair(pair: RunPair, benchmark: str, by: str) -> _DividedPair:
         except NotComparableError as error:
             left_out.append(f"{dataset} ({error})")
             continue
-        for group, rows in groups.rows_by_group.items():
+        for group, rows in groups.items():
             subgroups.append(_subgroup(dataset, group, paired, rows))
         all_rows.append(
             _Subgroup(dataset, ALL_ROWS, 1.0, pair.differences[dataset], paired.queries, adds_up=adds_up(paired))

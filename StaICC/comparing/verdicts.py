@@ -7,6 +7,7 @@ missing value is never a verdict.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 
@@ -39,6 +40,21 @@ class Untested:
 
 TestOutcome = Tested | Untested
 """The outcome of a test of a difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """How the p-values of several pairs of runs are corrected."""
+
+    method: Literal["Holm", "Bonferroni"]
+    """Holm's method for all compared pairs; Bonferroni's if these pairs were chosen by the values of the runs."""
+    pairs: int
+    """Number of pairs of runs for which the p-values of the means are corrected."""
+
+    @property
+    def column(self) -> str:
+        """The head of the column with the corrected p-values."""
+        return f"p ({self.method})"
 
 
 @dataclass(frozen=True)

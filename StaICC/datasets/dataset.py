@@ -354,7 +354,7 @@ class Dataset(Displayed):
             quoting=facts.get("quoting"),
             header=header,
         )
-        records = with_further_columns(records, text_columns, further)
+        records = with_further_columns(records, text_columns, label_column, further)
         if not facts.get("name"):
             facts["name"] = _name_of_file(file)
         return cls.from_rows(records, **_arguments(facts))
@@ -379,7 +379,7 @@ class Dataset(Displayed):
         further = _further_columns(facts, label_column, where)
         wanted = columns_to_read(text_columns, label_column, further)
         records = records_module.pandas_records(frame, wanted)
-        records = with_further_columns(records, text_columns, further)
+        records = with_further_columns(records, text_columns, label_column, further)
         return cls.from_rows(records, **_arguments({"name": name, **facts}))
 
     @classmethod
@@ -401,7 +401,7 @@ class Dataset(Displayed):
         further = _further_columns(facts, label_column, where)
         wanted = columns_to_read(text_columns, label_column, further)
         records, label_names = records_module.huggingface_records(data, wanted)
-        records = with_further_columns(records, text_columns, further)
+        records = with_further_columns(records, text_columns, label_column, further)
         return cls.from_rows(records, **_arguments({"name": name, "labels": label_names, **facts}))
 
     def strata(self) -> tuple[int, ...]:
@@ -542,11 +542,12 @@ def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[s
         ArgumentError: The arguments are no names, or name the label column.
     """
     of_subgroups = subgroup_columns(facts.get("subgroups"))
-    refuse_label("subgroups", of_subgroups, label, where)
+    refuse_label("subgroups", of_subgroups, label, where, advice="Subgroups by label need no column")
     of_clusters = column_of(facts.get("cluster"))
     if of_clusters is None:
         return of_subgroups
-    refuse_label("cluster", [of_clusters], label, where)
+    advice = "Name the column that says which rows belong together, such as a document: rows of the same label need not"
+    refuse_label("cluster", [of_clusters], label, where, advice)
     return [*of_subgroups, of_clusters]
 
 

@@ -11,7 +11,7 @@ from StaICC.datasets.records import Records
 from StaICC.errors import ArgumentError
 
 
-def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: str) -> None:
+def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: str, advice: str) -> None:
     """Raise an ArgumentError if the label column is among the further columns of an argument.
 
     Args:
@@ -19,15 +19,10 @@ def refuse_label(argument_name: str, columns: Sequence[str], label: str, where: 
         columns: The columns that it names.
         label: The name of the label column.
         where: The file or the object, for the message.
+        advice: What to do instead, for the message.
     """
     if label not in columns:
         return
-    if argument_name == "subgroups":
-        advice = "Subgroups by label need no column"
-    else:
-        advice = (
-            "Name the column that says which rows belong together, such as a document: rows of the same label need not"
-        )
     raise ArgumentError(f"{where}: {argument(argument_name)}: got the label column {label!r}. {advice}")
 
 
@@ -43,7 +38,7 @@ def columns_to_read(texts: Sequence[str], label: str, further: Sequence[str]) ->
     return [*texts, *other_columns, label]
 
 
-def with_further_columns(records: Records, texts: Sequence[str], further: Sequence[str]) -> Records:
+def with_further_columns(records: Records, texts: Sequence[str], label: str, further: Sequence[str]) -> Records:
     """Return records with the values of the further columns, which are taken out of the texts.
 
     Columns are read as texts and label (:func:`columns_to_read`), so the values are behind the texts first.
@@ -51,11 +46,12 @@ def with_further_columns(records: Records, texts: Sequence[str], further: Sequen
     Args:
         records: The records as they were read.
         texts: The names of the text columns.
+        label: The name of the label column.
         further: The names of the further columns.
     """
     if not further:
         return records
-    names_read = [*texts, *[name for name in dict.fromkeys(further) if name not in texts]]
+    names_read = columns_to_read(texts, label, further)[:-1]
     values_by_column = {}
     for name in dict.fromkeys(further):
         position = names_read.index(name)

@@ -23,7 +23,7 @@ Subgroups = Mapping[str, tuple[str, ...]]
 
 MOST_SUBGROUPS = 100
 """The largest number of subgroups of a column. A column with more values, such as an id, has too few rows of each."""
-_BY_LABEL = "label"
+BY_LABEL = "label"
 """The name of the subgroups by true label, which need no column."""
 
 
@@ -91,7 +91,7 @@ def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, 
         ArgumentError: A value is missing, or is no text and no number; or there are too many values; or the name is
             that of the subgroups by label.
     """
-    if name == _BY_LABEL:
+    if name == BY_LABEL:
         raise ArgumentError(
             f"{argument('subgroups')}: got {name!r}, which is the name of the subgroups by true label. Rename "
             "the column"

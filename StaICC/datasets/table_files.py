@@ -145,7 +145,7 @@ def labelled_records(source: TableFile, labels: Sequence[str]) -> tuple[Records,
         quoting=source.quoting,
         header=source.columns,
     )
-    records = with_further_columns(records, source.texts, source.further_columns)
+    records = with_further_columns(records, source.texts, source.label, source.further_columns)
     digest = records.file.sha256 if records.file else None
     if digest != source.sha256:
         raise SchemaError(f"{source.path} has changed: its SHA-256 is {digest}, expected {source.sha256}")

@@ -18,7 +18,7 @@ from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 
 from StaICC import errors
-from StaICC.argument_syntax import argument
+from StaICC.argument_syntax import argument_and_option
 from StaICC.inference.contract import (
     Answer,
     BatchForm,
@@ -216,9 +216,12 @@ def unparsed_reason(rule: str, reply: str) -> str:
 
 
 def continue_without_labels() -> str:
-    """Return the sentence that says which settings continue a run after a reply without a label."""
-    wrong = argument("unparsed", "wrong")
-    excluded = argument("unparsed", "excluded")
+    """Return the sentence that says which settings continue a run after a reply without a label.
+
+    It is part of the reasons of failed queries, which are saved.
+    """
+    wrong = argument_and_option("unparsed", "wrong")
+    excluded = argument_and_option("unparsed", "excluded")
     return f"To continue, {wrong} counts such replies as wrong, and {excluded} leaves them out"
 
 

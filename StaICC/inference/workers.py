@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from StaICC.argument_syntax import is_on_command_line, set_syntax
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError, IdentityError, RunEndingError, StaICCError
 from StaICC.inference.contract import Answer, Usage, batch_form, queries_at_once, stop_requests, usage
@@ -584,14 +585,16 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _begin(begun: Any, devices: tuple[str, ...], threads: int) -> None:
+def _begin(begun: Any, devices: tuple[str, ...], threads: int, on_command_line: bool) -> None:
     """Prepare a worker process, before its first chunk.
 
     Args:
         begun: Number of worker processes that began before, in shared memory.
         devices: The devices that are dealt to the workers in turn.
         threads: Number of threads of a worker without a device.
+        on_command_line: Whether the messages of the parent name options of the command line.
     """
+    set_syntax(on_command_line)
     # The parent gets Ctrl-C, too, and decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with begun.get_lock():
@@ -649,6 +652,7 @@ def worker_processes(workers: int, devices: Sequence[str | int] | None = None) -
         # multiprocessing starts the process here that keeps track of shared memory.
         with _interrupts_held_back():
             begun = context.Value("i", 0)
-            return ProcessPoolExecutor(workers, context, _begin, (begun, names, threads))
+            arguments = (begun, names, threads, is_on_command_line())
+            return ProcessPoolExecutor(workers, context, _begin, arguments)
 
     return make

@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from StaICC.argument_syntax import in_each_syntax
+from StaICC.argument_syntax import in_both_syntaxes
 from StaICC.errors import ArgumentError, MissingDependencyError, OutputError, StaICCError, unknown_name
 from StaICC.inference.contract import Text, ending
 from StaICC.inference.identity import Identity
@@ -165,7 +165,7 @@ class VLLMKernel(EngineKernel):
         if self.options.guided:
             raise ArgumentError(
                 f"guided: got {self.options.guided!r} for scores of labels. Use "
-                f"{in_each_syntax('text_inference(kernel)', '--answers text')}, or leave it out"
+                f"{in_both_syntaxes('text_inference(kernel)', '--answers text')}, or leave it out"
             )
         return super().score(prompts, label_space)
 

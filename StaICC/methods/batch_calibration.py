@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from StaICC.arguments import validate_integer
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, TooFewRowsError
 from StaICC.methods.batches import in_batches
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.label_scores import divided, label_rows, mean_row, read_probabilities
 from StaICC.methods.present_rows import apply_present
+
+_OF_ONE_PREDICTION = (
+    "batch calibration over batches of 1 makes every prediction uniform; it needs two predictions at least, and better "
+    "a hundred"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,9 @@ def batch_calibrated(rows: Sequence[Any], batch_size: int = 128) -> list[list[fl
         batch_size: Predictions in a batch.
 
     Raises:
-        ArgumentError: The batch size is no integer of at least 1, or there is a single prediction or a batch size of 1:
-            divided by itself it would be uniform, whatever it was.
+        ArgumentError: The batch size is no integer of at least 1, or it is 1: a prediction that is divided by itself
+            is uniform, whatever it was.
+        TooFewRowsError: There is a single prediction.
         OutputError: A row cannot be read.
 
     Example:
@@ -50,12 +56,11 @@ def batch_calibrated(rows: Sequence[Any], batch_size: int = 128) -> list[list[fl
     scores = label_rows(rows, None, "prediction")
     if not scores:
         return []
-    smallest_batch = min(size, len(scores))
-    if smallest_batch < 2 and len(scores[0]) > 1:
-        raise ArgumentError(
-            f"batch calibration over batches of {smallest_batch} makes every prediction uniform; it needs two "
-            "predictions at least, and better a hundred"
-        )
+    has_several_labels = len(scores[0]) > 1
+    if has_several_labels and size == 1:
+        raise ArgumentError(_OF_ONE_PREDICTION)
+    if has_several_labels and len(scores) == 1:
+        raise TooFewRowsError(_OF_ONE_PREDICTION)
     probabilities, _ = read_probabilities(scores, "auto")
 
     calibrated = []

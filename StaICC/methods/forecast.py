@@ -27,7 +27,7 @@ from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import read_options
 from StaICC.methods.packed_features import packed_row
 from StaICC.methods.requests import VECTORS, Feature
-from StaICC.methods.run import Method, check_benchmark, chosen_methods
+from StaICC.methods.run import Method, check_benchmark, chosen_methods, log_skipped
 from StaICC.methods.shared_features import SharedFeatures
 from StaICC.prompting.prompt_writer import Query
 
@@ -85,7 +85,8 @@ def forecast_method(
         8
     """
     chosen, given = ForecastOptions(**how), read_options(options)
-    methods, _ = chosen_methods(kernel, None if name == "all" else [name], given, variant, calibration_number)
+    methods, skipped = chosen_methods(kernel, None if name == "all" else [name], given, variant, calibration_number)
+    log_skipped(skipped)
     for benchmark in benchmarks:
         check_benchmark(benchmark)
     if len(methods) > 1 < len(benchmarks):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, TooFewRowsError
 from StaICC.inference.contract import Inference, tokens_used
 from StaICC.inference.replies import Failure, output_error
 from StaICC.inference.runner import Part
@@ -90,8 +90,8 @@ class RunningSteps:
     def _requests_after(self, rows: list[list[Any]] | None) -> Sequence[Request]:
         """Return what the method asks when it has some rows.
 
-        A method that refuses what is left of its rows, such as training prompts of which none has some label, cannot
-        finish because of the missing ones. Its arguments are not wrong.
+        A method to which too few rows are left, such as training prompts of which none has some label, cannot finish
+        because of the missing ones. Its arguments are not wrong.
 
         Raises:
             StopIteration: The method returned.
@@ -99,7 +99,7 @@ class RunningSteps:
         """
         try:
             return self._steps.send(rows)  # type: ignore[arg-type]  # a generator begins with None
-        except ArgumentError as error:
+        except TooFewRowsError as error:
             if not self._missing_rows:
                 raise
             count = len(self._missing_rows)

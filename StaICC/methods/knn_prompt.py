@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from StaICC.arguments import validate_integer
-from StaICC.errors import ArgumentError
+from StaICC.errors import TooFewRowsError
 from StaICC.kernels.protocol import Capability
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.hidden_calibration import SampleOptions, write_labelled
@@ -74,7 +74,7 @@ class AnchorState:
 def check_anchor_number(number: int, voters: int) -> None:
     """Refuse fewer anchors than voters."""
     if number < voters:
-        raise ArgumentError(
+        raise TooFewRowsError(
             f"{number} calibration samples have no {voters} nearest; lower knn_k or raise calibration_number"
         )
 

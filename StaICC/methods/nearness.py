@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from StaICC.errors import ArgumentError, OutputError
+from StaICC.errors import ArgumentError, OutputError, TooFewRowsError
 from StaICC.methods.packed_features import numpy
 
 
@@ -131,12 +131,12 @@ def centroids(rows: Any, labels: Sequence[int], label_space: Sequence[str]) -> A
         Array (labels, d).
 
     Raises:
-        ArgumentError: A label has no row, so it has no centroid.
+        TooFewRowsError: A label has no row, so it has no centroid.
     """
     missing = labels_without_rows(labels, label_space)
     if missing:
         names = ", ".join(map(repr, missing))
-        raise ArgumentError(
+        raise TooFewRowsError(
             f"none of the {len(labels)} calibration samples has the label {names}; use a larger calibration_number, or "
             "a calibration set that has every label"
         )

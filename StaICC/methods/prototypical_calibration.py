@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from StaICC.arguments import validate_integer
-from StaICC.errors import ArgumentError
+from StaICC.errors import TooFewRowsError
 from StaICC.methods.assignment import assignment
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.gaussian_mixture import fit_mixture, log_densities, shares_of_nearest
@@ -58,12 +58,12 @@ def learn(rows: Sequence[Any], label_space: Sequence[str], restarts: int) -> Mix
         restarts: How many fits, from different starts.
 
     Raises:
-        ArgumentError: There are no more rows than labels.
+        TooFewRowsError: There are no more rows than labels.
     """
     width = len(label_space)
     probabilities, read_as = training_probabilities(rows, width)
     if len(probabilities) <= width:
-        raise ArgumentError(
+        raise TooFewRowsError(
             f"got {len(probabilities)} calibration samples, expected more than the {width} components that are fitted "
             "to them. Raise calibration_number"
         )

@@ -624,10 +624,15 @@ def chosen_methods(
             made.append(Method(spec, kernel, variant, number, **settings))
         except CapabilityError as error:
             skipped[spec.name] = str(error)
-            _log.warning("left out: %s", error)
     if not made:
         raise ArgumentError(f"none of the methods {listed} could be run: {'; '.join(skipped.values())}")
     return made, skipped
+
+
+def log_skipped(skipped: Mapping[str, str]) -> None:
+    """Log why methods are left out of a run."""
+    for reason in skipped.values():
+        _log.warning("left out: %s", reason)
 
 
 def run_all(
@@ -666,6 +671,7 @@ def run_all(
     check_benchmark(benchmark)
     methods = [methods] if isinstance(methods, str) else methods
     made, skipped = chosen_methods(kernel, methods, options or {}, variant, calibration_number)
+    log_skipped(skipped)
     table = MethodTable(OF_METHODS.name, {}, {method.spec.name: method.spec.title for method in made}, skipped)
     runs = {method.spec.name: MethodRun(method.spec.title, method, benchmark) for method in made}
     return run_each(table, runs, finished, **run)

@@ -191,7 +191,7 @@ class _ChartPanel:
         """The points of each series, which a line connects."""
 
     def drawn(self, title: str, points: Sequence[Point], background: Sequence[Shape]) -> Panel:
-        """Return the panel.
+        """Return the panel, with the shapes of the points, which are kept here.
 
         Args:
             title: Its title.
@@ -199,19 +199,29 @@ class _ChartPanel:
             background: Lines behind them.
         """
         self.shapes += background
-        rows = list(dict.fromkeys(point.place for point in points))
+        places = list(dict.fromkeys(point.place for point in points))
         for point in points:
             number = self.series[point.series]
-            place = float(rows.index(point.place)) if self.across is None else point.x
+            place = float(places.index(point.place)) if self.across is None else point.x
             is_drawn = number is None or number < SERIES
             if point.score.value is not None and place is not None and is_drawn:
                 self._add_point(point, number, place, point.score.value)
 
         values = self.values or self._axis_of_shapes()
-        if self.across is not None:
-            lines = [Shape(curve, number) for number, curve in self.curves.items() if number is not None]
-            return Panel(title, self.across, values, [*self.shapes, *lines, *self.marks], self.width)
-        names = rows if self.width >= _NARROWEST_WITH_NAMES else [""] * len(rows)
+        if self.across is None:
+            return self._with_rows(title, values, places)
+        return self._with_curves(title, self.across, values)
+
+    def _with_curves(self, title: str, across: Axis, values: Axis) -> Panel:
+        """Return the panel with a line through the points of each series."""
+        lines = [Shape(curve, number) for number, curve in self.curves.items() if number is not None]
+        return Panel(title, across, values, [*self.shapes, *lines, *self.marks], self.width)
+
+    def _with_rows(self, title: str, values: Axis, places: Sequence[str]) -> Panel:
+        """Return the panel with a row for each place; a narrow one has no room for their names."""
+        names = list(places)
+        if self.width < _NARROWEST_WITH_NAMES:
+            names = [""] * len(places)
         longest_name = fitting_characters(_SHARE_OF_NAMES * self.width)
         return Panel(title, values, row_axis(names, longest_name), [*self.shapes, *self.marks], self.width)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from StaICC.metrics.scores import COLUMNS, Column, score_record
@@ -71,7 +72,7 @@ def _shades(rows: Sequence[Sequence[ChartScore]], higher_is_better: bool) -> lis
         higher_is_better: Whether larger values are better.
     """
     sign = 1.0 if higher_is_better else -1.0
-    values = [[None if score.value is None else sign * score.value for score in scores] for scores in rows]
+    values = [[_finite(score.value, sign) for score in scores] for scores in rows]
     if len(values) == 1:
         worst_of_columns = [_worst(values[0])] * len(values[0])
     else:
@@ -83,6 +84,13 @@ def _shades(rows: Sequence[Sequence[ChartScore]], higher_is_better: bool) -> lis
         )
     largest = max(max(row) for row in leads) or 1.0
     return [[round((_SHADES - 1) * lead / largest) for lead in row] for row in leads]
+
+
+def _finite(value: float | None, sign: float) -> float | None:
+    """Return a value with a sign; ``None`` for no value, and for one without bound, which has no place on a scale."""
+    if value is None or not math.isfinite(value):
+        return None
+    return sign * value
 
 
 def _worst(values: Sequence[float | None]) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from StaICC import benchmark_names
+from StaICC.benchmark_names import has_true_labels
 from StaICC.errors import SchemaError
 from StaICC.report.comparable_groups import each_result, run_names
 from StaICC.report.html import Markup, element, join
@@ -31,8 +31,6 @@ _NO_LABEL = -1
 """In the place of a true label: the query has none."""
 _NO_PROMPT = -1
 """In the place of a prompt: it is not known."""
-_WITHOUT_TRUE_LABELS = (benchmark_names.CONTEXTUAL_BIAS, benchmark_names.DOMAIN_BIAS)
-"""Benchmarks of empty and random queries. They are recorded with the label of a test row, which is not theirs."""
 _INTRODUCTION = (
     "Every query of the runs, with its predictions. Prompts are written again from the data, and shown only if they "
     "have the digests of the run. Some data sets contain offensive texts, so all texts are hidden until you choose to "
@@ -137,7 +135,7 @@ class _QueryData:
             without_label[query.condition, query.query] = (_UNPARSED, query.reason)
         for record in details.conditions:
             truths = record.truth
-            if benchmark in _WITHOUT_TRUE_LABELS:
+            if not has_true_labels(benchmark):
                 truths = (_NO_LABEL,) * len(record.truth)
             records = zip(
                 query_positions(record.rows),
@@ -157,12 +155,12 @@ class _QueryData:
         """Return the entry of a data set; a new one has the number of those with the same name."""
         key = (benchmark, dataset, labels, data)
         if key not in self._sets:
-            copy = sum(other[:2] == (benchmark, dataset) for other in self._sets)
+            same_name = [known for known in self._sets if known[:2] == (benchmark, dataset)]
             self._sets[key] = {
                 "benchmark": benchmark,
                 "dataset": dataset,
                 "labels": labels,
-                "copy": copy,
+                "copy": len(same_name),
                 "queries": _numbers(),
                 "runs": {},
             }

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from StaICC import benchmark_names
+from StaICC.benchmark_names import has_true_labels
 from StaICC.results.details import DatasetDetails
 from StaICC.results.protocol import ResultLike, ResultsLike
 from StaICC.results.query_records import QueryRecord, records_of_queries
 
-_DRAW, _TEMPLATE = "draw", "template"
 _SHARED_LISTS = "nested-shared"
 """The sampler with which all test rows of a repeat share a list of demonstrations."""
 
@@ -35,8 +35,10 @@ def row_scores(results: ResultsLike, subgroups: Sequence[str] | None = None) -> 
     Yields:
         The columns ``benchmark``, ``model``, ``method``, ``dataset``, ``condition``; ``row`` (the test row: an item),
         ``cluster`` and ``label`` of the row; ``demonstrations``, which is equal for queries of a data set with the same
-        list of demonstrations (``None`` if it is not known which share one); ``template``; ``repeat``; ``accuracy``
+        texts of demonstrations (``None`` if it is not known which share them); ``template``, which is equal for queries
+        of a data set with the same template (``None`` of benchmarks with one template); ``repeat``; ``accuracy``
         (0 or 1) and ``likelihood`` (the probability of the true label). A score is ``None`` for a query without one.
+        Queries of contextual and of domain bias have no true label, so ``label`` and both scores are ``None``.
         Then the columns of subgroups, if there are any; ``None`` where a result has no such column.
 
     Example:
@@ -71,9 +73,15 @@ def _scores_of_query(result: ResultLike, query: QueryRecord, subgroup_names: Seq
         subgroup_names: The columns of subgroups of the table.
     """
     details = result.details[query.dataset]
+    label = None
+    accuracy = None
     likelihood = None
-    if query.probabilities is not None:
-        likelihood = query.probabilities[query.ground_truth]
+    if has_true_labels(query.benchmark):
+        label = query.ground_truth_label
+        if query.correct is not None:
+            accuracy = int(query.correct)
+        if query.probabilities is not None:
+            likelihood = query.probabilities[query.ground_truth]
     scores = {
         "benchmark": query.benchmark,
         "model": query.model,
@@ -82,11 +90,11 @@ def _scores_of_query(result: ResultLike, query: QueryRecord, subgroup_names: Seq
         "condition": query.condition,
         "row": query.row,
         "cluster": None if details.clusters is None else details.clusters[query.row],
-        "label": query.ground_truth_label,
+        "label": label,
         "demonstrations": _list_of_demonstrations(result, query),
-        "template": _factors_of_condition(result, query.condition).get(_TEMPLATE),
+        "template": _template(query),
         "repeat": query.repeat,
-        "accuracy": None if query.correct is None else int(query.correct),
+        "accuracy": accuracy,
         "likelihood": likelihood,
     }
     for name in subgroup_names:
@@ -102,16 +110,26 @@ def _subgroup_of(details: DatasetDetails, name: str, row: int) -> str | None:
     return groups[row]
 
 
-def _factors_of_condition(result: ResultLike, condition: str) -> dict[str, str]:
-    """Return the draw and the template of a condition of Generalisation, such as ``draw1-template2``; else nothing."""
-    if result.benchmark != benchmark_names.GENERALISATION:
-        return {}
-    draw, _, template = condition.partition("-")
-    return {_DRAW: draw, _TEMPLATE: template}
+def _template(query: QueryRecord) -> str | None:
+    """Return a name of the template of a query; ``None`` if the benchmark has one template only."""
+    if query.benchmark == benchmark_names.GENERALISATION:
+        _, template = _draw_and_template(query)
+        return template
+    if query.benchmark == benchmark_names.TEMPLATE_SENSITIVITY:
+        return f"condition{query.condition}"
+    return None
+
+
+def _draw_and_template(query: QueryRecord) -> tuple[str, str]:
+    """Return the two parts of a condition of Generalisation, such as ``draw1-template2``."""
+    draw, _, template = query.condition.partition("-")
+    return draw, template
 
 
 def _list_of_demonstrations(result: ResultLike, query: QueryRecord) -> str | None:
     """Return a name of the demonstrations of a query: queries of a data set with one name have the same texts.
+
+    Their labels are the same, too, but for GLER, which replaces labels in each query and condition anew.
 
     Which queries share a list depends on benchmark and sampler. A method may choose other demonstrations, lists that
     were set by hand may be shared in any way, and so may those of a benchmark of the user's own: then it is not known.
@@ -124,7 +142,8 @@ def _list_of_demonstrations(result: ResultLike, query: QueryRecord) -> str | Non
     if fields["k"] == "0":
         return "none"
     if result.benchmark == benchmark_names.GENERALISATION:
-        return _factors_of_condition(result, query.condition)[_DRAW]
+        draw, _ = _draw_and_template(query)
+        return draw
     if result.benchmark == benchmark_names.DEMONSTRATION_SENSITIVITY:
         name = f"condition{query.condition}"
     else:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import StaICC
-from StaICC import Normal, compat
-from StaICC.benchmarks.benchmark import Benchmark
+from StaICC import Generalisation, Normal, compat
+from StaICC.benchmark_names import has_true_labels
+from StaICC.benchmarks.benchmark import Benchmark, TaskBenchmark
 from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.tasks.normal import NormalTask
 from StaICC.benchmarks.verify import verify_file
@@ -36,6 +37,12 @@ def first_label(prompt: str, label_space: list[str]) -> int:
 def by_length(prompt: str, label_space: list[str]) -> list[float]:
     """A function of a module, so that other processes can import it."""
     return [float(len(prompt) * (place + 1) % 11) for place in range(len(label_space))]
+
+
+@pytest.mark.parametrize("kind", [*StaICC.Diagnosis.kinds, Normal, Generalisation], ids=lambda kind: kind.__name__)
+def test_a_saved_name_says_whether_queries_have_true_labels(kind: type[TaskBenchmark]) -> None:
+    (experimentor,) = kind(datasets=["mini"])
+    assert has_true_labels(kind.task_name) is not experimentor.task.content_free
 
 
 def test_a_cut_of_prompts_is_a_setting(three: Benchmark) -> None:

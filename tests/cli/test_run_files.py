@@ -303,16 +303,35 @@ def test_a_sweep_is_checked_before_its_first_run(staicc: Run) -> None:
         'records = ["a.jsonl", "missing/a.jsonl"]',
         'json = ["a.json", "missing/a.json"]',
         'k = ["1", "1,1"]',
+        'k = ["1", "1,2"]\nbenchmark = ["suite"]',
+        "chunk_size = [4, 0]",
+        "workers = [1, -1]",
+        "precision = [0.4, -1.0]",
     ],
 )
 def test_a_mistake_in_the_last_run_of_a_sweep_ends_it_before_the_first(staicc: Run, sweep: str) -> None:
-    key = sweep.partition(" ")[0]
-    lines = ['benchmark = "normal"', 'datasets = ["mini"]', "limit = 2", "no_save = true"]
-    kept = [line for line in lines if not line.startswith(key)]
+    check_that_last_run_is_refused(staicc, sweep)
+
+
+def test_a_mistake_in_an_option_of_all_methods_ends_a_sweep_before_its_first_run(staicc: Run) -> None:
+    check_that_last_run_is_refused(staicc, "method_option = [{}, {nosuch = 3}]", 'method = "all"')
+
+
+def test_a_mistake_in_the_last_forecast_of_a_sweep_ends_it_before_the_first(staicc: Run) -> None:
+    for sweep in ("probe_seconds = [0.0, -1.0]", "chunk_size = [4, 0]"):
+        check_that_last_run_is_refused(staicc, sweep, "dry_run = true")
+
+
+def check_that_last_run_is_refused(staicc: Run, sweep: str, *further_lines: str) -> None:
+    """Check that the sweep of a run file ends before its first run."""
+    swept = {line.partition(" ")[0] for line in sweep.splitlines()}
+    lines = ['benchmark = "normal"', 'datasets = ["mini"]', "limit = 2", "no_save = true", *further_lines]
+    kept = [line for line in lines if line.partition(" ")[0] not in swept]
     Path("run.toml").write_text("\n".join([*kept, "[sweep]", sweep, ""]), "utf-8")
     status, stdout, stderr = staicc("run", "--config", "run.toml", "--quiet")
     assert (status, stdout) == (2, "")
     assert "run 1 of 2" not in stderr
+    assert "left out" not in stderr
 
 
 def test_an_option_of_the_command_line_ends_the_sweep_over_it(staicc: Run) -> None:

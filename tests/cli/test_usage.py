@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import Executor
+from pathlib import Path
+
 import pytest
 
+import StaICC
 from StaICC.argument_syntax import argument, command_line_syntax
 from StaICC.cli import _COMMANDS, main
+from StaICC.inference.workers import worker_processes
+from StaICC.kernels.server.endpoint import NoMatch, next_token_scores, next_tokens, other_scoring
+from StaICC.kernels.server.transport import EndpointError
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
@@ -32,8 +40,9 @@ def test_the_usage_names_the_arguments_that_are_needed(capsys: pytest.CaptureFix
     ("name", "value", "in_python", "on_the_command_line"),
     [
         ("unparsed", "wrong", "unparsed='wrong'", "--unparsed wrong"),
-        ("texts", ["a", "b c"], "texts=['a', 'b c']", "--text a 'b c'"),
+        ("texts", ["a", "b c"], "texts=['a', 'b c']", "--texts a 'b c'"),
         ("recheck", True, "recheck=True", "--recheck"),
+        ("intervals", False, "intervals=False", "--no-intervals"),
         ("limit", 5, "limit=5", "--limit 5"),
         ("label_separator", None, "label_separator", "--label-separator"),
     ],
@@ -51,3 +60,52 @@ def test_the_syntax_of_commands_ends_with_the_command(capsys: pytest.CaptureFixt
     assert main(["run", "normal", "--datasets", "all", "--no-save"]) == 2
     assert "leave --datasets out" in capsys.readouterr().err
     assert argument("datasets") == "datasets"
+
+
+def test_a_saved_reason_is_the_same_from_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("undecided.py").write_text("def reply(prompt, label_space):\n    return 'I cannot tell.'\n", "utf-8")
+    monkeypatch.syspath_prepend(Path.cwd())
+    model = StaICC.load_kernel("undecided:reply")
+    StaICC.Normal(datasets=["mini"], limit=2)(model, on_error="collect").save("python.json")
+    line = ["run", "normal", "--datasets", "mini", "--limit", "2", "--model", "undecided:reply", "--no-save"]
+    assert main([*line, "--on-error", "collect", "--json", "command.json"]) == 1
+    reasons = [json.loads(Path(name).read_text("utf-8"))["details"]["mini"]["failures"] for name in RESULTS]
+    assert reasons[0] == reasons[1]
+    assert "unparsed='wrong' (--unparsed wrong) counts such replies as wrong" in str(reasons[0])
+
+
+RESULTS = ("python.json", "command.json")
+
+
+def test_the_reasons_of_a_server_are_the_same_from_both() -> None:
+    in_python = reasons_of_a_server()
+    with command_line_syntax():
+        on_the_command_line = reasons_of_a_server()
+    assert in_python == on_the_command_line
+    assert in_python[0].startswith("use scoring='top-logprobs' (--scoring top-logprobs), or ")
+
+
+def reasons_of_a_server() -> list[str]:
+    """Return why queries of a server fail, where the remedy is an argument."""
+    reasons = [other_scoring()]
+    with pytest.raises(EndpointError) as unlisted:
+        next_tokens({"choices": [{"logprobs": None}]}, 5)
+    reasons.append(str(unlisted.value))
+    for tokens, labels in (({"n": -0.1, "x": -3.0}, ["no", "never"]), ({"yes": -0.1, "x": -3.0}, ["yes", "no"])):
+        with pytest.raises(NoMatch) as unmatched:
+            next_token_scores(tokens, labels, "refuse")
+        reasons.append(str(unmatched.value))
+    return reasons
+
+
+def test_a_worker_process_writes_messages_as_its_parent_does() -> None:
+    with command_line_syntax():
+        command_pool = worker_processes(1)()
+    assert message_of(command_pool) == "--limit 5"
+    assert message_of(worker_processes(1)()) == "limit=5"
+
+
+def message_of(pool: Executor) -> str:
+    """Return how a worker writes an argument, and end the pool."""
+    with pool:
+        return pool.submit(argument, "limit", 5).result(timeout=120)

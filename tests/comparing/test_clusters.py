@@ -15,10 +15,20 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from StaICC import Dataset, Generalisation, Normal, compare, compare_runs, race, rank
+from StaICC import (
+    Dataset,
+    Generalisation,
+    Normal,
+    compare,
+    compare_metrics,
+    compare_runs,
+    compare_subgroups,
+    race,
+    rank,
+)
 from StaICC.comparing.generalisation import compare_generalising, effects_of, variance_components
 from StaICC.comparing.planning import Components, components_of, plan
-from StaICC.comparing.verdicts import Tested, Untested
+from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
 from StaICC.errors import ArgumentError, UndefinedMetricError
 from StaICC.metrics.clusters import variance_of_sum
 from StaICC.report.page import report_html
@@ -105,6 +115,27 @@ def test_dependent_rows_make_intervals_wider_and_are_named(runs: dict[str, Resul
 def test_a_run_without_clusters_is_compared_over_those_of_the_other(runs: dict[str, Result]) -> None:
     without = run(0.2, 1, cluster=None)
     assert compare(without, runs["strong"]).overall.p_value == compare(runs["weak"], runs["strong"]).overall.p_value
+
+
+def test_clusters_of_one_run_are_those_of_subgroups_and_of_each_metric(runs: dict[str, Result]) -> None:
+    without = run(0.2, 1, cluster=None)
+    strong = runs["strong"]
+    independent = run(3.0, 3, cluster=None)
+    metrics = ["accuracy", "averaged_truelabel_likelihood"]
+
+    def tests_of(first: Result, second: Result) -> list[TestOutcome]:
+        pair = {"first": first, "second": second}
+        (by_label,) = compare_subgroups(pair, "label")
+        by_metric = compare_metrics(pair, metrics)
+        lines = [subgroup.line for subgroup in by_label.subgroups]
+        lines += [comparison.line for comparison in by_metric.comparisons]
+        return [line.outcome for line in lines]
+
+    of_both = tests_of(runs["weak"], strong)
+    assert len(of_both) == 4
+    assert any(isinstance(outcome, Tested) for outcome in of_both)
+    assert tests_of(without, strong) == of_both
+    assert tests_of(without, independent) != of_both
 
 
 def test_the_sentence_about_clusters_counts_the_compared_rows(runs: dict[str, Result]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import subprocess
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from StaICC import GLER, Method, Normal, Statistics, load_kernel
+from StaICC import GLER, Dataset, Method, Normal, Statistics, load_kernel
 from StaICC.cli import main
 from StaICC.comparing.citing import entries
-from StaICC.comparing.comparison import compare
+from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.paper import paper_text, works_of
+from StaICC.comparing.verdicts import Tested, p_text
 from StaICC.results.result import Result
 
 HOSTILE = r"50% of $a_b & {c}~^\d#"
@@ -157,6 +159,119 @@ def test_a_line_may_end_between_the_settings_of_a_model(runs: dict[str, Result])
     text = paper_text({"one": runs["one"]})
     assert "escape=C;order=12" in str(runs["one"].signature)
     assert r"escape=C;\allowbreak order=12" in text
+
+
+# The sentences about the tests: each figure is that of the pair, and belongs to the means that are stated.
+
+
+def dataset(name: str, cluster: Any = None) -> Dataset:
+    rows = [(f"{name} {number}", number % 2) for number in range(400)]
+    return Dataset.from_rows(rows, name=name, label_space=["no", "yes"], cluster=cluster)
+
+
+def run_that_errs(wrong_rate: float, *names: str, cluster: Any = None, **settings: Any) -> Result:
+    """Return a run that is wrong on a share of the rows."""
+
+    def predict(prompt: str, label_space: list[str]) -> int:
+        name, digits = re.findall(r"\b([AB]) (\d+)\b", prompt)[-1]
+        is_wrong = random.Random(f"{wrong_rate} {name} {digits}").random() < wrong_rate
+        return 1 - int(digits) % 2 if is_wrong else int(digits) % 2
+
+    datasets = [dataset(name, cluster) for name in names]
+    result = Normal(**{"k": 0, **settings}, datasets=datasets, limit=120)(predict)
+    assert isinstance(result, Result)
+    return result
+
+
+def cluster_of(row: Any) -> str:
+    """Return the cluster of a row: 20 clusters, by the last digits of its number."""
+    return str(int(row.texts[0].split()[-1]) // 2 % 20)
+
+
+def sentence_about(text: str, first: str, second: str) -> str:
+    """Return the sentence about the test of two runs."""
+    (sentence,) = [line for line in text.splitlines() if f"({first} minus {second}: " in line]
+    return sentence
+
+
+def test_each_pair_of_three_runs_has_its_own_figures() -> None:
+    runs = {"a": run_that_errs(0.1, "A"), "b": run_that_errs(0.13, "A"), "c": run_that_errs(0.5, "A")}
+    text = paper_text(runs)
+    compared = compare_runs(runs)
+    p_values = set()
+    for pair in compared.comparisons:
+        line = pair.overall
+        assert isinstance(line.outcome, Tested)
+        p_values.add(line.holm)
+        sentence = sentence_about(text, pair.first, pair.second)
+        assert f"{pair.first} minus {pair.second}: ${line.difference:+.3f}$" in sentence
+        assert f"interval ${line.interval.low:+.3f}$ to ${line.interval.high:+.3f}$" in sentence
+        assert f"${p_text(line.outcome.corrected_p_value)}$" in sentence
+        assert "where" not in sentence  # these are the means that the paragraph has
+    assert len(p_values) == 3
+    assert "a is better than c (" in text
+    assert "Neither a nor b is shown to be better (" in text
+    assert r"paired over test rows~\cite{gaffke2005three}" in text
+    assert r"their p-values are corrected for 3 pairs of runs~\cite{holm1979simple}." in text
+
+
+def test_of_many_runs_the_correction_is_that_for_all_pairs() -> None:
+    runs = {f"run {number}": run_that_errs(0.05 + 0.03 * number, "A") for number in range(22)}
+    text = paper_text(runs)
+    assert "corrected for all 231 pairs of runs by Bonferroni's method" in text
+    assert "holm" not in text.lower()
+    for pair in compare_runs(runs).comparisons:
+        if isinstance(pair.overall.outcome, Tested):
+            sentence = sentence_about(text, pair.first, pair.second)
+            assert f"${p_text(pair.overall.outcome.corrected_p_value)}$" in sentence
+
+
+def test_a_difference_on_some_of_the_data_sets_has_its_own_means() -> None:
+    runs = {"a": run_that_errs(0.1, "A"), "ab": run_that_errs(0.5, "A", "B")}
+    line = compare_runs(runs).comparisons[0].overall
+    first, second = line.values
+    assert runs["ab"]["Averaged results"]["accuracy"] != second
+    sentence = sentence_about(paper_text(runs), "a", "ab")
+    stated = f"on the data sets on which both are compared, where a has ${first:.3f}$ and ab has ${second:.3f}$ ("
+    assert stated in sentence
+    assert line.difference == pytest.approx(first - second)
+
+
+def test_a_difference_on_some_of_the_queries_has_its_own_means() -> None:
+    """A run with fewer test rows: the other one has another mean on these."""
+    few = Normal(k=0, datasets=[dataset("A")], limit=60)(lambda prompt, label_space: 0)
+    runs = {"few": few, "a": run_that_errs(0.1, "A")}
+    line = compare_runs(runs).comparisons[0].overall
+    sentence = sentence_about(paper_text(runs), "few", "a")
+    first, second = line.values
+    assert runs["a"]["Averaged results"]["accuracy"] != second
+    stated = f"on the queries on which both are compared, where few has ${first:.3f}$ and a has ${second:.3f}$ ("
+    assert stated in sentence
+
+
+def test_a_test_over_clusters_is_named_and_has_no_citation_of_another_test() -> None:
+    runs = {"a": run_that_errs(0.1, "A", cluster=cluster_of), "b": run_that_errs(0.5, "A", cluster=cluster_of)}
+    text = paper_text(runs)
+    (pair,) = compare_runs(runs).comparisons
+    assert isinstance(pair.overall.outcome, Tested)
+    assert "The tests are paired over clusters of test rows." in text
+    assert "gaffke" not in text
+    assert "gaffke" not in "\n".join(entries(works_of(runs["a"])))
+    (note,) = pair.scope
+    assert note.startswith("A: intervals and tests are over 20 clusters of")
+    assert note in text.splitlines()
+    assert note in paper_text({"a": runs["a"]}).splitlines()  # its interval is over clusters, too
+
+
+def test_shared_demonstrations_limit_what_is_said() -> None:
+    runs = {
+        "a": run_that_errs(0.1, "A", k=1, sampler="nested-shared"),
+        "b": run_that_errs(0.3, "A", k=1, sampler="nested-shared"),
+    }
+    for text in (paper_text(runs), paper_text({"a": runs["a"]})):
+        assert text.count("hold for these 2 lists only") == 1
+        assert "2 lists of demonstrations that all test rows share and" in text
+    assert "lists only" not in paper_text({"a": run_that_errs(0.1, "A"), "b": run_that_errs(0.3, "A")})
 
 
 def measured(statistics: Statistics) -> Result:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from StaICC import Normal, compare, compare_metrics
+from StaICC import GLER, Dataset, Normal, PosteriorBias, compare, compare_metrics
 from StaICC.comparing.formats import format_tables
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.paired_tests import directional_holm
@@ -41,6 +42,43 @@ def test_p_values_are_those_of_each_metric_corrected_for_all(runs: dict[str, Res
         p_values.append(alone.p_value)
     assert [comparison.line.holm for comparison in found.comparisons] == directional_holm(p_values)
     assert "corrected for 9 tests" in str(found)
+
+
+def test_the_line_of_a_single_data_set_is_that_of_compare(runs: dict[str, Result]) -> None:
+    for comparison in compare_metrics(runs, METRICS).comparisons:
+        alone = compare(runs[comparison.first], runs[comparison.second], comparison.metric).overall
+        assert comparison.line.dataset == "mini"
+        assert replace(comparison.line, outcome=alone.outcome) == alone
+
+
+def test_the_line_of_two_data_sets_is_their_mean() -> None:
+    from tests.results.conftest import model
+
+    pairs = [(f"text {number}", ("no", "yes", "maybe")[number % 3]) for number in range(100)]
+    benchmark = Normal(datasets=["mini", Dataset.from_rows(pairs, name="own")], limit=20)
+    runs = {"a": benchmark(model), "b": benchmark(lambda prompt, label_space: model(prompt + "x", label_space))}
+    for comparison in compare_metrics(runs, METRICS).comparisons:
+        mean = compare(runs["a"], runs["b"], comparison.metric).mean
+        assert mean is not None
+        assert comparison.line.dataset == "mean of 2 data sets"
+        assert replace(comparison.line, outcome=mean.outcome) == mean
+
+
+def test_scores_and_benchmarks_have_the_names_of_other_tables() -> None:
+    from tests.results.conftest import model
+
+    benchmark = GLER(datasets=["mini"], limit=20)
+    runs = {"a": benchmark(model), "b": benchmark(lambda prompt, label_space: model(prompt + "x", label_space))}
+    found = compare_metrics(runs, ["accuracy", "macro_F1"])
+    assert [line.split()[:3] for line in str(found).splitlines()[3:5]] == [
+        ["slope", "of", "accuracy"],
+        ["slope", "of", "macro_F1"],
+    ]
+    assert all("slope of" in comparison.conclusion for comparison in found.comparisons)
+    assert [comparison["metric"] for comparison in found.to_dict()["comparisons"]] == ["accuracy", "macro_F1"]
+    sensitivity = PosteriorBias(datasets=["mini"], limit=20)
+    runs = {"a": sensitivity(model), "b": sensitivity(lambda prompt, label_space: model(prompt + "x", label_space))}
+    assert str(compare_metrics(runs, ["DL div.", "empirical_bias"])).startswith("PosteriorBias: several metrics\n")
 
 
 def test_a_metric_that_cannot_be_compared_is_counted(runs: dict[str, Result]) -> None:

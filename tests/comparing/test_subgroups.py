@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -175,6 +176,18 @@ def test_a_subgroup_that_is_too_small_is_untested_with_the_reason() -> None:
     assert found.to_dict()["subgroups"][0]["outcome"] in ("tested", "untested")
 
 
+def test_without_a_tested_subgroup_nothing_is_said_about_significance() -> None:
+    always_right = dict.fromkeys(("no", "yes", "maybe", "rare"), 1.0)
+    always_wrong = dict.fromkeys(always_right, 0.0)
+    runs = {"a": run(strengths=always_right, limit=6), "b": run(strengths=always_wrong, limit=6)}
+    (untested,) = compare_subgroups(runs)
+    assert all(isinstance(subgroup.line.outcome, Untested) for subgroup in untested.subgroups)
+    assert all(text.startswith("untested: ") for text in untested.conclusion())
+    (tested,) = compare_subgroups({"a": run(limit=60), "b": run(seed=2, limit=60)})
+    assert any(isinstance(subgroup.line.outcome, Tested) for subgroup in tested.subgroups)
+    assert tested.conclusion()[0] == "no tested subgroup has a significant difference"
+
+
 def test_the_sentence_names_the_better_run(runs: dict[str, Result]) -> None:
     (found,) = compare_subgroups(runs)
     outcome = subgroup_of(found, "no").line.outcome
@@ -238,3 +251,45 @@ def test_labels_with_one_name_are_told_apart() -> None:
     runs = {name: replace(first, details={"texts": renamed}) for name in ("x", "y")}
     (found,) = compare_subgroups(runs)
     assert [subgroup.group for subgroup in found.subgroups[:2]] == ["a (label 0)", "a (label 1)"]
+
+
+@pytest.mark.parametrize("labels", [("a", "a", "a (label 0)", "b"), ("a (label 1)", "a", "a", "b")])
+def test_no_rows_are_lost_if_a_label_is_named_like_one_with_its_index(labels: tuple[str, ...]) -> None:
+    first = run(limit=60)
+    details = replace(first.details["texts"], labels=labels)
+    runs = {name: replace(first, details={"texts": details}) for name in ("x", "y")}
+    (found,) = compare_subgroups(runs)
+    assert len({subgroup.group for subgroup in found.subgroups}) == len(labels)
+    assert sum(subgroup.line.rows for subgroup in found.subgroups) == found.all_rows[0].line.rows == 60
+
+
+def test_the_line_of_all_rows_differs_from_a_value_with_its_name() -> None:
+    values = {"part": lambda row: "all rows" if row.texts[0].endswith("0") else "other"}
+    data = Dataset.from_rows(ROWS, name="texts", subgroups=values)
+    runs = {}
+    for seed in (1, 2):
+        runs[str(seed)] = Normal(datasets=[data], limit=60)(model({}, seed))
+    (found,) = compare_subgroups(runs, by="part")
+    assert [subgroup.group for subgroup in found.subgroups] == ["all rows", "other"]
+    _, rows = found.table()
+    assert [cells[0] for cells in rows] == ["texts, all rows", "texts, other", "texts (all rows)"]
+
+
+def test_the_slope_of_gler_is_named_and_is_that_of_the_recall() -> None:
+    runs = {"a": run(GLER, {"no": 0.2}, limit=40), "b": run(GLER, {"no": 0.9}, seed=2, limit=40)}
+    (found,) = compare_subgroups(runs, metric="accuracy")
+    assert "metric: slope of accuracy (lower is better)" in str(found)
+    details = runs["a"].details["texts"]
+    recalls = []
+    for record in details.conditions:
+        hits = [guess == truth for guess, truth in zip(record.predictions, record.truth, strict=True) if truth == 1]
+        recalls.append(sum(hits) / len(hits))
+    shares_of_correct_labels = [1.0, 0.75, 0.5, 0.25, 0.0]
+    slope = statistics.linear_regression(shares_of_correct_labels, recalls).slope
+    assert subgroup_of(found, details.labels[1]).line.values[0] == pytest.approx(slope, abs=1e-12)
+
+
+def test_the_title_has_the_name_of_the_class() -> None:
+    runs = {"a": run(TemplateSensitivity, limit=8), "b": run(TemplateSensitivity, seed=2, limit=8)}
+    (found,) = compare_subgroups(runs)
+    assert str(found).startswith("TemplateSensitivity by label: first a, second b\n")

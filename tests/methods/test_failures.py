@@ -54,6 +54,23 @@ def test_a_label_whose_training_prompts_all_failed_is_the_reason_of_the_failures
     assert "gone" in reason
 
 
+def test_a_wrong_option_that_is_found_late_ends_a_run_that_collects_failures() -> None:
+    """The number of layers is known when the first rows are there; rows that are missing do not make it right."""
+    method = Method("task_vectors", fails_on_other_prompts(2, 1), calibration_number=8, layer=99)
+    with pytest.raises(ArgumentError, match="layer must be an integer from 0 to 2, not 99"):
+        method.run(mini(), on_error="collect")
+
+
+def test_a_single_prediction_that_is_left_is_too_few_for_a_batch() -> None:
+    first_prompt = next(iter(mini()[0].prompt_set()))
+    kernel = Kernel(fails=lambda feature, prompt: None if prompt == first_prompt else OutputError("gone"))
+    result: Any = Method("batch_calibration", kernel).run(mini(), on_error="collect")
+    assert "batches of 1 makes every prediction uniform" in result.details["mini"].failures[0].reason
+
+    with pytest.raises(ArgumentError, match="batches of 1"):
+        Method("batch_calibration", kernel, batch_size=1).run(mini(), on_error="collect")
+
+
 def test_a_method_that_refuses_complete_rows_ends_a_run_that_collects_failures() -> None:
     """It is the method that is wrong, not the model."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +25,9 @@ from StaICC.comparing.verdicts import p_text
 from StaICC.datasets.catalogue import SplitSizes
 from StaICC.datasets.dataset import Dataset
 from StaICC.errors import StaICCError
+from StaICC.report.chart_scores import ChartScore
 from StaICC.report.figures.accuracy_plot import accuracy_by_dataset
+from StaICC.report.heat_maps import _shades
 from StaICC.report.html import Missing, escape, resource
 from StaICC.report.latex_tables import latex_scores
 from StaICC.report.page import report_html
@@ -707,3 +710,8 @@ def test_a_run_that_stopped_early_is_marked_where_it_is_exported_with_its_interv
         assert all(metric["name"].endswith(" (stopped early)") for metric in evaluation["metrics"])
         assert all(metric["args"]["stopped_early"] for metric in evaluation["metrics"])
     assert f"{value:.4f} (stopped early)" in unescape(report_html({"early": early}))
+
+
+def test_a_score_without_bound_has_no_shade() -> None:
+    shades = _shades([[ChartScore(1.0)], [ChartScore(math.inf)], [ChartScore(3.0)]], higher_is_better=True)
+    assert shades == [[0], [0], [10]]

@@ -14,11 +14,13 @@ import pytest
 
 from StaICC import (
     GLER,
+    ContextualBias,
     Dataset,
     DemonstrationSensitivity,
     DomainBias,
     Generalisation,
     Normal,
+    TemplateSensitivity,
     row_scores,
     written_prompts,
 )
@@ -54,7 +56,16 @@ def test_the_means_of_the_columns_are_the_scores() -> None:
 
 @pytest.mark.parametrize(
     ("benchmark", "sampler"),
-    [(Normal, None), (Normal, "nested-shared"), (GLER, None), (DemonstrationSensitivity, None), (Generalisation, None)],
+    [
+        (Normal, None),
+        (Normal, "nested-shared"),
+        (GLER, None),
+        (GLER, "nested-shared"),
+        (TemplateSensitivity, None),
+        (TemplateSensitivity, "nested-shared"),
+        (DemonstrationSensitivity, None),
+        (Generalisation, None),
+    ],
 )
 def test_queries_with_one_name_have_the_same_demonstrations(benchmark: Any, sampler: str | None) -> None:
     settings = {} if sampler is None else {"sampler": sampler}
@@ -63,15 +74,44 @@ def test_queries_with_one_name_have_the_same_demonstrations(benchmark: Any, samp
     names_by_texts: dict[Any, set[str]] = {}
     for row, query in zip(row_scores(result), result.queries(written_prompts), strict=True):
         assert row["demonstrations"] is not None
-        texts = tuple(re.sub(r"^\w+: | (topic|label|class|category)\b.*", "", text) for text in query.demonstrations)
+        texts = query.demonstrations
+        if benchmark is GLER:  # it replaces labels in each query
+            texts = tuple(text.partition(" topic:")[0] for text in texts)
         key = (row["template"], texts)
         texts_by_name.setdefault((row["demonstrations"], row["template"]), set()).add(texts)
         names_by_texts.setdefault(key, set()).add(row["demonstrations"])
-    if benchmark is not GLER:  # its labels are part of the text
-        assert all(len(texts) == 1 for texts in texts_by_name.values())
+    assert all(len(texts) == 1 for texts in texts_by_name.values())
     if sampler == "nested-shared" or benchmark is Generalisation:
         assert all(len(names) == 1 for names in names_by_texts.values())
         assert len(names_by_texts) < len(result.queries())
+
+
+def test_the_labels_of_gler_differ_between_queries_with_one_name_of_demonstrations() -> None:
+    result = GLER(datasets=["mini"], limit=5, sampler="nested-shared")(probabilities)
+    lists: dict[tuple[str, str], set[Any]] = {}
+    for row, query in zip(row_scores(result), result.queries(written_prompts), strict=True):
+        lists.setdefault((row["demonstrations"], row["condition"]), set()).add(query.demonstrations)
+    assert {name for name, _ in lists} == {"repeat0", "repeat1"}
+    assert len(lists["repeat0", "0"]) == 1  # all labels are right
+    assert len(lists["repeat0", "1"]) > 1
+
+
+def test_each_template_has_a_name() -> None:
+    result = TemplateSensitivity(datasets=["mini"], limit=4, k=0)(probabilities)
+    instructions_by_template: dict[str, set[str]] = {}
+    for row, query in zip(row_scores(result), result.queries(written_prompts), strict=True):
+        if row["row"] == 0:
+            instructions_by_template.setdefault(row["template"], set()).add(query.prompt)
+    assert len(instructions_by_template) == 9
+    assert all(len(prompts) == 1 for prompts in instructions_by_template.values())
+
+
+@pytest.mark.parametrize("benchmark", [ContextualBias, DomainBias])
+def test_queries_without_a_text_have_no_label_and_no_score(benchmark: Any) -> None:
+    rows = list(row_scores(benchmark(datasets=["mini"], limit=4)(probabilities)))
+    assert rows
+    for row in rows:
+        assert row["label"] is row["accuracy"] is row["likelihood"] is None
 
 
 def test_what_is_not_known_is_none() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from StaICC.cli.output import STDOUT
 from StaICC.cli.parser import Parser
-from StaICC.cli.run import check_arguments, check_before_sweep, run
+from StaICC.cli.run import check_arguments, prepare, run
 from StaICC.cli.run_files.keys import SWEEP, RunFileKey, run_file_keys
 from StaICC.cli.run_files.reading import RunFile, read_run_file
 from StaICC.errors import ArgumentError
@@ -50,7 +50,7 @@ def run_of_file(words: Sequence[str], make_parser: Callable[[], Parser]) -> int:
     runs = plan_runs(words, make_parser)
     if len(runs) > 1:
         for planned in runs:
-            check_before_sweep(planned.args)
+            prepare(planned.args)
     status = 0
     for number, planned in enumerate(runs, start=1):
         if len(runs) > 1:

@@ -323,19 +323,16 @@ class BatchRunner:
             shared_by_all = min(shared_inside, default=len(members[0]))
             prefix_length = len(current.prefix)
 
-            # The positions of one row with all members, each distinct position once.
-            row_size = sum(len(member) - prefix_length for member in members)
-            row_size -= sum(shared - prefix_length for shared in shared_inside)
+            row_size = _positions_after(current.prefix, members, shared_inside)
             fits_in_row = row_size <= row_tokens or len(members) == 1
-
             longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
-            # What the cache holds already costs nothing, so it is used even where all members fit in one row.
-            longer_prefix = min(shared_length(self.held, members[0]), longest_prefix)
-            if not fits_in_row and longest_prefix - prefix_length >= cache_from:
-                longer_prefix = longest_prefix
+            cached_length = min(shared_length(self.held, members[0]), longest_prefix)
 
-            if longer_prefix - prefix_length >= cache_from:
-                waiting.append(_Neighbours(current.first, current.end, prefix=members[0][:longer_prefix]))
+            if not fits_in_row and longest_prefix - prefix_length >= cache_from:
+                waiting.append(_Neighbours(current.first, current.end, prefix=members[0][:longest_prefix]))
+            elif cached_length - prefix_length >= cache_from:
+                # What is in the cache already costs nothing, so it is used even where all members fit in one row.
+                waiting.append(_Neighbours(current.first, current.end, prefix=members[0][:cached_length]))
             elif fits_in_row or cache_from == math.inf:
                 sequences_by_prefix.setdefault(current.prefix, []).extend(members)
             else:
@@ -532,6 +529,19 @@ def _number_to_compare(sequences: Sequence[Tokens]) -> int:
     shortest_length = min(len(sequence) for sequence in sequences)
     shortest = [number for number, sequence in enumerate(sequences) if len(sequence) == shortest_length]
     return max(shortest, key=lambda number: sequences[number])
+
+
+def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence[int]) -> int:
+    """Return how many positions one row with several sequences has after a prefix.
+
+    Args:
+        prefix: What all of them begin with.
+        members: The sequences, sorted.
+        shared: For each but the first, how many tokens it shares with the one before.
+    """
+    all_positions = sum(len(sequence) - len(prefix) for sequence in members)
+    shared_positions = sum(length - len(prefix) for length in shared)
+    return all_positions - shared_positions
 
 
 def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:

@@ -151,8 +151,8 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> OpenedC
             size = _write_record(passing_folder, source.name, sha256)
             os.replace(passing_folder, folder)
     except OSError as error:
-        another_process_was_faster = folder.is_dir() and _damage_of(folder, sha256) is None
-        if another_process_was_faster:
+        is_complete = folder.is_dir() and _damage_of(folder, sha256) is None
+        if is_complete:  # another process wrote it first
             return OpenedCopy(folder, load_tokenizer(folder))
         reason = error.strerror or str(error)
         _log.warning("%s is read anew for each process: no converted copy in %s (%s)", source.name, folder, reason)

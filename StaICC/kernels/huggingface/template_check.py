@@ -188,22 +188,22 @@ def _change_of_content(content: str, after: str, text: str, name: str) -> str:
         name: The name of the message.
     """
     content = content.strip()
+    text_as_written = text
     text = text.lstrip()
     got = f"got {_excerpt(text)} for the content {_excerpt(content)}"
     if text.startswith(content):
         rest = text[len(content) :]
-        if content and content in rest:
+        is_repeated = content != "" and content in rest
+        if is_repeated:
             return f"repeats {name}: {got}"
         return f"writes {_excerpt(rest)} after {name} of this prompt, and {_excerpt(after)} after those of others"
     if text[: len(content)].casefold() == content.casefold():
         return f"changes the case of {name}: {got}"
 
-    shared = _shared_length(content, text)
-    # The text that the template writes after a content may follow the shared characters.
-    ends_after_shared = text[shared:].lstrip().startswith(after.lstrip())
-    if ends_after_shared and shared == 0:
+    if _goes_on_with(text_as_written, after):
         return f"drops {name}: {got}"
-    if ends_after_shared:
+    shared = _shared_length(content, text)
+    if _goes_on_with(text[shared:], after):
         return f"cuts {len(content) - shared} of {len(content)} characters at the end of {name}: {got}"
     if after:
         written_content, _, _ = text.partition(after)
@@ -212,6 +212,16 @@ def _change_of_content(content: str, after: str, text: str, name: str) -> str:
     if content in text:
         return f"adds text before {name}: {got}"
     return f"changes {name} from character {shared + 1} on: {got}"
+
+
+def _goes_on_with(text: str, after: str) -> bool:
+    """Return whether a text begins with what a template writes after a content; white space before it may differ."""
+    if after.strip():
+        return text.lstrip().startswith(after.lstrip())
+    if after:
+        return text.startswith(after)
+    # Every text begins with nothing, so it must be nothing.
+    return text == ""
 
 
 def _shared_length(first: str, second: str) -> int:

@@ -64,7 +64,7 @@ from os.path import commonprefix
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from StaICC.argument_syntax import argument
+from StaICC.argument_syntax import argument_and_option
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import ScoredLabels, Text, is_unmeasured
 from StaICC.inference.identity import Identity
@@ -113,7 +113,7 @@ _SLACK = 1e-3
 
 def other_scoring() -> str:
     """Return what to use with a server that returns no log-probabilities of the prompt."""
-    other = argument("scoring", "top-logprobs")
+    other = argument_and_option("scoring", "top-logprobs")
     return f"use {other}, or {for_a_chat_server()}"
 
 
@@ -204,7 +204,8 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     """Return the tokens of a completion with ``echo``, and the log-probability that the server sent for each.
 
     Raises:
-        EchoError: They are missing, their numbers differ, or all log-probabilities are the same.
+        EchoError: They are missing, their numbers differ, a token is no text, or four and more log-probabilities are
+            the same.
     """
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, Mapping):
@@ -213,8 +214,10 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     values = logprobs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
         raise EchoError(f"no log-probabilities of the prompt's tokens; {other_scoring()}")
-    if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
+    if len(tokens) != len(values):
         raise EchoError(f"{len(values)} log-probabilities for {len(tokens)} tokens of the server are cut short")
+    if not all(isinstance(token, str) for token in tokens):
+        raise EchoError("the server lists tokens that are no texts")
     # The first token of a text has no log-probability, so servers send null for it.
     present_values = [value for value in values if value is not None]
     if len(values) >= 4 and present_values and all(value == present_values[0] for value in present_values):
@@ -321,7 +324,7 @@ def next_tokens(body: Mapping[str, Any], most: int) -> dict[str, float]:
     entries = _listed_next_tokens(only_choice(body))
     if not entries:
         raise EndpointError(
-            f"the server gave no list of the most probable next tokens; use {argument('scoring', 'text')}"
+            f"the server gave no list of the most probable next tokens; use {argument_and_option('scoring', 'text')}"
         )
 
     # Several tokens may have the same text: their probabilities add up.
@@ -418,8 +421,8 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         if is_doubtful:
             raise NoMatch(
                 f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
-                f"(listed: {_first_tokens(tokens)}); use {argument('scoring', 'prompt-logprobs')} or "
-                f"{argument('scoring', 'text')} for these labels"
+                f"(listed: {_first_tokens(tokens)}); use {argument_and_option('scoring', 'prompt-logprobs')} or "
+                f"{argument_and_option('scoring', 'text')} for these labels"
             )
 
     missing = [label for label, own_values in zip(label_space, own, strict=True) if not own_values]
@@ -428,7 +431,8 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         if math.exp(mass_without_text(tokens)) > _MOSTLY:
             advice = "; most of the probability is of tokens without visible text, such as a blank or a line break"
         elif len(missing) < len(label_space):
-            advice = "; raise top_n, or take the bound with unlisted='bound'"
+            bound_setting = argument_and_option("unlisted", "bound")
+            advice = f"; raise {argument_and_option('top_n')}, or take the bound with {bound_setting}"
         raise NoMatch(
             f"{', '.join(map(repr, missing))} not among the {len(tokens)} most probable next tokens "
             f"({_first_tokens(tokens)}){advice}"

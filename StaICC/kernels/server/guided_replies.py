@@ -33,11 +33,16 @@ def allows_reply(guided: str, reply: Text, label_space: Sequence[str]) -> bool:
     """
     if reply.finish_reason == "length":
         return True
+    # A server may leave out white space at the ends of a label.
+    labels = [label.strip() for label in label_space]
     text = reply_text(reply).strip()
     if guided == "choice":
-        return text in [label.strip() for label in label_space]
+        return text in labels
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(document, dict) and document.get("label") in label_space
+    if not isinstance(document, dict):
+        return False
+    label = document.get("label")
+    return isinstance(label, str) and label.strip() in labels

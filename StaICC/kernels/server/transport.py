@@ -40,7 +40,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from StaICC.argument_syntax import in_each_syntax
+from StaICC.argument_syntax import in_both_syntaxes
 from StaICC.errors import (
     ArgumentError,
     EditionError,
@@ -167,7 +167,7 @@ _LOG = logger(__name__)
 def for_a_chat_server() -> str:
     """Return the settings for a server that chats and does not complete texts, as the end of a message."""
     in_python = "scoring='text', prompt_format='chat-labels'"
-    return f"for a model that only chats: {in_each_syntax(in_python, '--answers text --prompt-format chat-labels')}"
+    return f"for a model that only chats: {in_both_syntaxes(in_python, '--answers text --prompt-format chat-labels')}"
 
 
 class EndpointError(OutputError):

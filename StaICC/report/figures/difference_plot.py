@@ -53,8 +53,8 @@ def differences(compared: Sequence[Comparison]) -> Figure:
     no_difference = Shape([(0, -0.5), (0, len(points) - 0.5)])
     return chart(
         title,
-        "First minus second run, with intervals. Grey differences are not significant (Holm).",
-        ["", "", row_kind, "difference", "p (Holm)"],
+        f"First minus second run, with intervals. Grey differences are not significant ({first.correction.method}).",
+        ["", "", row_kind, "difference", first.corrected_head],
         points,
         _COLOURS,
         lines={title: [no_difference]},

@@ -15,7 +15,7 @@ pytest.importorskip("tokenizers")
 from StaICC.errors import RunEndingError, StaICCError
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat
-from StaICC.kernels.huggingface.template_check import find_layout
+from StaICC.kernels.huggingface.template_check import _difference, find_layout
 from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
 
 REPLY = "{% if add_generation_prompt %}[assistant]{% endif %}"
@@ -153,6 +153,20 @@ def test_a_command_in_the_system_text_is_shown_where_the_prompts_begin_to_differ
     template = begin + thinks + turns("m.content")
     with pytest.raises(RunEndingError, match=rf"from character {len(begin) + 1} on: got 'Think.*expected 'Reply"):
         rendered(tokenizer, template, system="/think")
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("bad film", "changes turn 1"),
+        ("XXa good film", "adds text before turn 1"),
+        ("a good", "cuts 5 of 11 characters at the end of turn 1"),
+        ("", "drops turn 1"),
+    ],
+)
+@pytest.mark.parametrize("after", ["", "\n"])
+def test_a_content_that_nothing_but_a_line_end_follows_is_described(written: str, message: str, after: str) -> None:
+    assert _difference("a good film", after, written + after, "turn 1").startswith(message)
 
 
 def test_blanks_at_the_ends_of_contents_may_be_missing_one_by_one() -> None:

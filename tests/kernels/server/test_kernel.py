@@ -18,8 +18,10 @@ pytest.importorskip("openai")
 import endpoint_server as wrong
 
 from StaICC.errors import RunEndingError
+from StaICC.inference.contract import Text
 from StaICC.kernels.registry import load_kernel
 from StaICC.kernels.server.endpoint import NoMatch
+from StaICC.kernels.server.guided_replies import allows_reply
 from StaICC.kernels.server.transport import EndpointError, retry_after
 
 KEY = "sk-test-0123456789abcdef"
@@ -141,6 +143,12 @@ GUIDED = {
     "json": ('{"label": "positive"}', '{"label": "fine"}', {"api": "chat"}),
 }
 """For each value of ``guided``: a reply that it allows, one that it does not, and the options that it needs."""
+
+
+@pytest.mark.parametrize(("guided", "reply"), [("choice", "good"), ("json", '{"label": "good"}')])
+def test_white_space_at_the_ends_of_a_label_may_be_missing(guided, reply):
+    assert allows_reply(guided, Text(reply, "stop"), [" good", "bad"])
+    assert not allows_reply(guided, Text(reply.replace("good", "goo"), "stop"), [" good", "bad"])
 
 
 @pytest.mark.parametrize("guided", GUIDED)

@@ -146,7 +146,7 @@ def listed(body):
         (without_log_probabilities, "no log-probabilities of the prompt's tokens"),
         (without_tokens, "no log-probabilities"),
         (with_a_missing_value, "4 log-probabilities for 5 tokens.*cut short"),
-        (with_a_number_as_token, "cut short"),
+        (with_a_number_as_token, "tokens that are no texts"),
         (without_the_last_token, "cut short or shifted"),
         (with_the_first_tokens_only, "do not spell the text"),
         (with_one_value_for_all_tokens, "the same log-probability, -1.5, for every"),
@@ -254,9 +254,8 @@ def test_a_token_that_goes_beyond_the_label_is_not_the_label():
 
 def test_an_unlisted_label_is_no_match_or_gets_the_most_it_can_have():
     tokens = logs(positive=0.5, the=0.3, a=0.15)
-    with pytest.raises(
-        NoMatch, match=r"'negative' not among the 3 .* raise top_n, or take the bound with unlisted='bound'"
-    ):
+    advice = r"raise top_n \(--top-n\), or take the bound with unlisted='bound' \(--unlisted bound\)"
+    with pytest.raises(NoMatch, match=rf"'negative' not among the 3 .* {advice}"):
         next_token_scores(tokens, ["negative", "positive"], "refuse")
     low, high = next_token_scores(tokens, ["negative", "positive"], "bound")
     assert math.isclose(math.exp(high), 0.5)
