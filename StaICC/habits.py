@@ -10,11 +10,12 @@ from collections.abc import Mapping
 CALL_IT = "Call the benchmark itself: benchmark(my_inference)"
 """The advice for methods such as ``run``."""
 
+NEW_BENCHMARK_FOR_K = "k is an argument of the benchmark: make a new one, such as StaICC.Normal(k=8)"
+"""The advice for methods that would change ``k``."""
+
 OF_BENCHMARKS: Mapping[str, str] = {
     **dict.fromkeys(("run", "evaluate", "eval", "predict", "fit", "test"), CALL_IT),
-    **dict.fromkeys(
-        ("change_k", "set_k"), "k is an argument of the benchmark: make a new one, such as StaICC.Normal(k=8)"
-    ),
+    **dict.fromkeys(("change_k", "set_k"), NEW_BENCHMARK_FOR_K),
     "change_template": "Change the prompts of a data set: benchmark[0].prompt_former.change_instruction(...)",
     "prompts": "The prompts of a data set are benchmark[0].prompt_set()",
 }
@@ -29,9 +30,7 @@ ARGUMENTS_OF_BENCHMARKS: Mapping[str, str] = {
 """Advice for arguments that benchmarks do not have."""
 
 OF_PROMPT_WRITERS: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("change_k", "set_k"), "k is an argument of the benchmark: make a new one, such as StaICC.Normal(k=8)"
-    ),
+    **dict.fromkeys(("change_k", "set_k"), NEW_BENCHMARK_FOR_K),
     **dict.fromkeys(
         ("change_template", "set_template", "change_prompt"),
         "Change its parts with change_instruction, change_input_text_prefixes, change_query_prefix and "

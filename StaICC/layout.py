@@ -41,6 +41,9 @@ class Line:
     text: str
     kind: Literal["text", "title", "warning", "code"] = "text"
     """Code, such as a signature, is never wrapped."""
+    caption: str | None = None
+    """The text in the caption of a table in LaTeX, without digests; empty if nothing remains. ``None``: the text
+    itself."""
 
 
 Block = TextTable | Line
@@ -283,7 +286,8 @@ def _shared_form(line: Line, groups_with_line: Sequence[int], group_count: int, 
     if not names:
         return None
     names_of_groups = ", ".join(names[index] for index in groups_with_line)
-    return replace(line, text=f"{names_of_groups}: {line.text}")
+    caption = f"{names_of_groups}: {line.caption}" if line.caption else line.caption
+    return replace(line, text=f"{names_of_groups}: {line.text}", caption=caption)
 
 
 def shared_lines(groups: Sequence[Iterable[Block]], names: Sequence[str] = ()) -> tuple[list[list[Block]], list[Line]]:

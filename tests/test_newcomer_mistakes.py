@@ -174,7 +174,10 @@ LINES: dict[str, tuple[str, str]] = {
     "show kernel": ("there is no kind 'kernel'", "did you mean 'kernels'"),
     "run norml": ("there is no benchmark 'norml'", "did you mean 'normal'"),
     "run normal --datasets tickets.csv": ("no data set 'tickets.csv'", "For a file: --data FILE"),
-    "run normal --data titled.csv": ("name the columns, as --text text --label label", "There are: text, title, label"),
+    "run normal --data titled.csv": (
+        "name the columns, as --texts text --label label",
+        "There are: text, title, label",
+    ),
     "run normal --datasets SST2,TREC": ("no data set 'SST2,TREC'", "one by one: 'SST2', 'TREC'"),
     "run normal --datasets all": ("no data set 'all'. There are", "leave --datasets out"),
     "run MINI --device cuda": ("no option of ppm 'device'", "as in --model hf:NAME"),

@@ -537,7 +537,9 @@ def _predict(
     if conditions_apart or options.batched:
         return [_predict_condition_by_condition(function, run, part, options) for run in prepared]
 
-    all_queries = [query for run in prepared for query in run.queries]
+    all_queries: list[Query] = []
+    for run in prepared:
+        all_queries += run.queries
     answers = predict_queries(function, all_queries, part, options)
     predicted = []
     start = 0
@@ -622,7 +624,8 @@ def _score_in_turn(
 
     runs = []
     for prepared_run, predictions in zip(prepared, predicted, strict=True):
-        experimentor, answers = prepared_run.experimentor, predictions.answers
+        experimentor = prepared_run.experimentor
+        answers = predictions.answers
         run = experimentor.assemble(prepared_run.conditions, answers, prepared_run.name)
         run = with_model_warnings(run, function, prepared_run.queries, answers)
         log_dataset_warnings(experimentor.name, run, function, prepared_run.queries, answers, options.log)

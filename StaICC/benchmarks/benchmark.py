@@ -186,15 +186,16 @@ class Benchmark(BaseBenchmark[Experimentor]):
 
         result = super().collect(runs, *arguments, **settings)
         metric_set = self.metrics.metric_set
-        user_metrics = [metric for metric in metric_set.metrics if not metric.of_library]
-        result.higher_is_better = {metric.name: metric.higher_is_better for metric in user_metrics}
-        if metric_set.as_released:
-            return result
-        for metric in user_metrics:
-            if isinstance(metric.statistic, Mean):
+        higher_is_better = {}
+        for metric in metric_set.metrics:
+            if metric.of_library:
+                continue
+            higher_is_better[metric.name] = metric.higher_is_better
+            if isinstance(metric.statistic, Mean) and not metric_set.as_released:
                 low, high = metric.statistic.range(0)  # That of a mean does not depend on the number of labels.
                 scores = _query_scores(runs, metric.statistic)
                 result.query_scores[metric.name] = QueryScores(low, high, scores)
+        result.higher_is_better = higher_is_better
         return result
 
     def arguments(self) -> dict[str, Any]:
@@ -205,23 +206,35 @@ class Benchmark(BaseBenchmark[Experimentor]):
         ``changed`` lists the names of these settings.
         """
         by_dataset = [experimentor.arguments() for experimentor in self.experimentor]
-        first = by_dataset[0]
-        changed = [name for arguments in by_dataset for name in arguments["changed"]]
-        if any(experimentor.task != self.task for experimentor in self.experimentor):
-            changed.append("task")
-        for key in sorted(first.keys() - {"changed"}):
-            if any(arguments[key] != first[key] for arguments in by_dataset):
-                changed.append(key)
-
         options = {}
         for key, value in self.task.options().items():
             options[key] = value if isinstance(value, (int, str)) else str(value)
         return {
             "datasets": self.dataset_names,
-            **first,
+            **by_dataset[0],
             "options": options,
-            "changed": list(dict.fromkeys(changed)),
+            "changed": self._changed_settings(by_dataset),
         }
+
+    def _changed_settings(self, by_dataset: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the names of the settings that arguments cannot describe, each once.
+
+        Args:
+            by_dataset: The arguments of each data set. Their ``changed`` names what the user changed by hand.
+        """
+        names = []
+        for arguments in by_dataset:
+            names += arguments["changed"]
+        if any(experimentor.task != self.task for experimentor in self.experimentor):
+            names.append("task")
+        first = by_dataset[0]
+        for name in sorted(first):
+            if name == "changed":
+                continue
+            differs_between_datasets = any(arguments[name] != first[name] for arguments in by_dataset)
+            if differs_between_datasets:
+                names.append(name)
+        return list(dict.fromkeys(names))
 
     def signature(self, runs: RunsByDataset | None = None, predictions: Predictions | None = None) -> Signature:
         """Return the signature: every setting that can change a score of this benchmark.
@@ -232,34 +245,40 @@ class Benchmark(BaseBenchmark[Experimentor]):
             predictions: The provenance of the predictions. ``None`` before a run: the signature then has no
                 ``scoring``.
         """
-        from StaICC.results.signature import Signature, common, escaped, short_digest
+        from StaICC.results.signature import Signature, common, short_digest
 
         settings_by_dataset = [experimentor.settings_for_signature() for experimentor in self.experimentor]
-        fields = {}
+        fields: dict[str, str | None] = {}
         for key in settings_by_dataset[0]:
             fields[key] = common([settings[key] for settings in settings_by_dataset])
         # A data set with fewer rows than the limit has the limit None. All other data sets have the same limit.
-        limits = [settings["limit"] for settings in settings_by_dataset if settings["limit"] is not None]
-        fields["limit"] = limits[0] if limits else None
+        fields["limit"] = None
+        for settings in settings_by_dataset:
+            if settings["limit"] is not None:
+                fields["limit"] = settings["limit"]
 
         data = []
-        dataset_labels = []
         for experimentor in self.experimentor:
             data.append([experimentor.dataset.table.digest, list(experimentor.card.label_space)])
-            dataset_labels.append(labelled(escaped(experimentor.name), experimentor.dataset.origin))
-        is_default = tuple(self.dataset_names) == names()
-        options = ",".join(f"{key}={value}" for key, value in self.task.options().items())
-        return Signature(
-            {
-                **fields,
-                "benchmark": labelled(self.task.name, self._origin()),
-                "datasets": None if is_default else "+".join(dataset_labels),
-                "data": short_digest(data),
-                "sampler": SAMPLER_VERSION,
-                "options": options or None,
-                **self.common_fields(runs, predictions),
-            }
-        )
+        options = [f"{key}={value}" for key, value in self.task.options().items()]
+        fields["benchmark"] = labelled(self.task.name, self._origin())
+        fields["datasets"] = self._datasets_field()
+        fields["data"] = short_digest(data)
+        fields["sampler"] = SAMPLER_VERSION
+        fields["options"] = ",".join(options) or None
+        fields.update(self.common_fields(runs, predictions))
+        return Signature(fields)
+
+    def _datasets_field(self) -> str | None:
+        """Return the names of the data sets for the signature, with those of their plug-ins; ``None`` for the ten."""
+        from StaICC.results.signature import escaped
+
+        if tuple(self.dataset_names) == names():
+            return None
+        labels = []
+        for experimentor in self.experimentor:
+            labels.append(labelled(escaped(experimentor.name), experimentor.dataset.origin))
+        return "+".join(labels)
 
     def _origin(self) -> str:
         """Return the origin of the code of the benchmark, for the signature.
@@ -321,7 +340,10 @@ def _query_scores(runs: RunsByDataset, mean: Mean) -> dict[str, dict[str, tuple[
     """
     scores = {}
     for name, run in runs.items():
-        scores[name] = {outcome.condition.name: outcome.query_scores(mean) for outcome in run.outcomes}
+        scores_by_condition = {}
+        for outcome in run.outcomes:
+            scores_by_condition[outcome.condition.name] = outcome.query_scores(mean)
+        scores[name] = scores_by_condition
     return scores
 
 

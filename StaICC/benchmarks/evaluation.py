@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import eq
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from StaICC.benchmarks.prompt_digests import digest_prompts
@@ -99,12 +98,15 @@ def evaluate(
         bounds = _bounds_of_scores(reader, scores)
 
     interval_keys = _interval_keys(scores)
-    intervals, missing_intervals = _intervals(task, scoring, outcomes, list(interval_keys.values()), scores.missing)
-    missing = {**scores.missing, **missing_intervals}
+    intervals = _intervals(task, scoring, outcomes, list(interval_keys.values()), scores.missing)
+    missing = {**scores.missing, **intervals.missing}
 
-    written: list[Written] = []
+    written: list[Written] = []  # gets a record of each query, whose prompt is in memory only once
     queries = chain.from_iterable(condition.queries for condition in conditions)
     digests = digest_prompts(queries, written)
+    records = []
+    for outcome, written_of_condition in zip(outcomes, _by_condition(written, conditions), strict=True):
+        records.append(condition_record(outcome, written_of_condition))
 
     outcomes_of_model = outcomes  # without the predictions that are assumed for unparsed replies
     if unparsed == "wrong" and unparsed_replies:
@@ -117,7 +119,6 @@ def evaluate(
     failed_count = len(failures)
     if unparsed == "error":
         failed_count += len(unparsed_replies)
-    written_by_condition = _by_condition(written, conditions)
     details = DatasetDetails(
         asked=len(written),
         distinct=count_distinct(written),
@@ -125,10 +126,10 @@ def evaluate(
         failed=failed_count,
         prompts=digests.of_all,
         query_digests=digests.marks,
-        conditions=tuple(map(condition_record, outcomes, written_by_condition)),
+        conditions=tuple(records),
         missing=missing,
         notes=warnings,
-        intervals=_reported_intervals(intervals, missing),
+        intervals=_reported_intervals(intervals.by_key, missing),
         baselines=_baselines_by_condition(outcomes, n_tried_settings=settings_tried(task, scoring)),
         failures=failures,
         unparsed=unparsed_replies,
@@ -140,8 +141,8 @@ def evaluate(
     )
     intervals_of_averaged = {}
     for key, interval_key in interval_keys.items():
-        if interval_key in intervals:
-            intervals_of_averaged[key] = intervals[interval_key]
+        if interval_key in intervals.by_key:
+            intervals_of_averaged[key] = intervals.by_key[interval_key]
     return DatasetRun(
         values=scores.values,
         averaged=scores.averaged,
@@ -347,42 +348,49 @@ def _interval_keys(scores: Scores) -> dict[str, str]:
     return interval_keys
 
 
-def _intervals(
-    task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], keys: Sequence[str], missing: Mapping[str, str]
-) -> tuple[Intervals, dict[str, str]]:
-    """Return the confidence intervals of the scores of a data set, and the reasons why other scores have none.
+@dataclass(frozen=True, slots=True)
+class _ScoreIntervals:
+    """The confidence intervals of the scores of a data set; nothing if none are computed."""
 
-    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none. Both
-    are empty then.
+    by_key: Mapping[str, Interval | NoInterval] = field(default_factory=dict)
+    """For each score its interval, or a :class:`NoInterval` with the reason why it has none."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """The reasons why defined scores have no interval, by the key under which the data set records them."""
+
+
+def _intervals(
+    task: Scorer, scoring: Scoring, outcomes: Sequence[Outcome], keys: Sequence[str], undefined: Mapping[str, str]
+) -> _ScoreIntervals:
+    """Return the confidence intervals of the scores of a data set.
+
+    No intervals are computed if the options turn them off, or for the metrics of StaICC 0.1.1, which have none.
 
     Args:
         task: The task.
         scoring: How it scores.
         outcomes: The outcome of each condition.
         keys: The key of the interval of each averaged score.
-        missing: The reason for each undefined score. It explains its missing interval as well.
-
-    Returns:
-        The intervals by key, and the reasons by the key under which the data set records them.
+        undefined: The reason for each undefined score. It explains its missing interval as well.
     """
     if not scoring.statistics.intervals or scoring.metric_set.as_released:
-        return {}, {}
+        return _ScoreIntervals()
     intervals: dict[str, Interval | NoInterval] = {}
-    if task.free_text or all(outcome.queries for outcome in outcomes):
+    all_have_predictions = all(outcome.queries for outcome in outcomes)
+    if task.free_text or all_have_predictions:
         try:
             intervals.update(task.intervals(outcomes, scoring))
         except UndefinedMetricError as error:
-            return {}, {_EACH_INTERVAL: str(error)}
+            return _ScoreIntervals(missing={_EACH_INTERVAL: str(error)})
     if not task.free_text:
         for key in keys:
-            if key not in intervals and key not in missing:
+            if key not in intervals and key not in undefined:
                 intervals[key] = NoInterval("no confidence interval is known for this score", None)
 
-    reasons = {}
+    missing = {}
     for key, interval in intervals.items():
-        if isinstance(interval, NoInterval) and key not in missing:
-            reasons[f"interval of {key}"] = interval.reason
-    return intervals, reasons
+        if isinstance(interval, NoInterval) and key not in undefined:
+            missing[f"interval of {key}"] = interval.reason
+    return _ScoreIntervals(intervals, missing)
 
 
 def _reported_intervals(intervals: Intervals, missing: Mapping[str, str]) -> dict[str, Interval]:
@@ -460,24 +468,20 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
     from StaICC.metrics.fixed_baselines import p_value_against_labels  # only runs need them
     from StaICC.metrics.random_baselines import expected_best, guessing_p_value
 
-    samples = [outcome.sample_of_all for outcome in outcomes]
-    correct_by_dataset = []
-    for outcome, sample in zip(outcomes, samples, strict=True):
-        correct_by_dataset.append(_correct(outcome.scored_predictions, sample.truth))
-    accuracy = _mean_accuracy(correct_by_dataset)
-
+    datasets = [_DatasetAccuracy.of(outcome) for outcome in outcomes]
+    samples = [dataset.sample for dataset in datasets]
+    accuracy = _mean([dataset.accuracy for dataset in datasets])
     one_guess_per_query = _guesses_of_queries(samples)
     one_guess_per_row = _guesses_of_rows(samples)
-    majority_labels = [[_most_frequent(sample.truth)] * len(sample.truth) for sample in samples]
-    against_majority = _against_labels(samples, correct_by_dataset, majority_labels)
+    against_majority = [dataset.against(_majority_labels(dataset.sample)) for dataset in datasets]
     n_labels = 0  # Several data sets have no common number of labels.
     if len(samples) == 1:
         n_labels = samples[0].n_labels
     baselines = Baselines(
         queries=sum(len(sample.truth) for sample in samples),
         labels=n_labels,
-        uniform=math.fsum(1 / sample.n_labels for sample in samples) / len(samples),
-        majority=_mean_accuracy([dataset.of_baseline for dataset in against_majority]),
+        uniform=_mean([1 / sample.n_labels for sample in samples]),
+        majority=_mean_baseline_accuracy(against_majority),
         tried=tried,
         max_random=expected_best(one_guess_per_query, tried),
         p_value=guessing_p_value(one_guess_per_query, accuracy, tried),
@@ -487,16 +491,53 @@ def baselines_of(outcomes: Sequence[Outcome], tried: int) -> Baselines:
         p_value_last_demonstration=None,
     )
 
-    last_labels = [[query.last_label for query in outcome.condition.queries] for outcome in outcomes]
-    if any(None in labels_of_dataset for labels_of_dataset in last_labels):
+    if any(None in dataset.last_labels for dataset in datasets):
         # Some queries have no last demonstration with its true label, so this baseline does not exist.
         return baselines
-    against_last = _against_labels(samples, correct_by_dataset, last_labels)
+    against_last = [dataset.against(dataset.last_labels) for dataset in datasets]
     return replace(
         baselines,
-        last_demonstration=_mean_accuracy([dataset.of_baseline for dataset in against_last]),
+        last_demonstration=_mean_baseline_accuracy(against_last),
         p_value_last_demonstration=p_value_against_labels(against_last, tried),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _DatasetAccuracy:
+    """All queries of a data set, and which of them the run predicts correctly."""
+
+    sample: Sample
+    """All queries, also those without a prediction."""
+    is_correct: list[bool]
+    """For each query whether its prediction is the true label."""
+    last_labels: Sequence[int | None]
+    """The label of the last demonstration of each query; ``None`` if it is not known."""
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> _DatasetAccuracy:
+        """Return the queries of an outcome, which is that of one data set."""
+        sample = outcome.sample_of_all
+        return cls(
+            sample,
+            is_correct=_correct(outcome.scored_predictions, sample.truth),
+            last_labels=[query.last_label for query in outcome.condition.queries],
+        )
+
+    @property
+    def accuracy(self) -> float:
+        """The share of the queries that are predicted correctly."""
+        return _share(self.is_correct)
+
+    def against(self, labels: Sequence[int | None]) -> CorrectPredictions:
+        """Return which queries the run predicts correctly, and which a baseline that predicts fixed labels does.
+
+        Args:
+            labels: The label that the baseline predicts for each query.
+        """
+        from StaICC.metrics.fixed_baselines import CorrectPredictions
+
+        baseline_is_correct = _correct(labels, self.sample.truth)
+        return CorrectPredictions(self.sample, of_run=self.is_correct, of_baseline=baseline_is_correct)
 
 
 _Guesses = tuple[tuple[float, int, int], ...]
@@ -538,45 +579,42 @@ def _guesses_of_rows(samples: Sequence[Sample]) -> _Guesses:
     return tuple(guesses)
 
 
-def _against_labels(
-    samples: Sequence[Sample], correct_by_dataset: Sequence[list[bool]], labels: Sequence[Sequence[int | None]]
-) -> list[CorrectPredictions]:
-    """Return for each data set which queries the run predicts correctly, and which queries a baseline does.
-
-    The baseline predicts fixed labels, such as the most frequent one.
-
-    Args:
-        samples: All queries of each data set.
-        correct_by_dataset: For each data set, whether the run is right on each query.
-        labels: For each data set, the label that the baseline predicts for each query.
-    """
-    from StaICC.metrics.fixed_baselines import CorrectPredictions
-
-    datasets = []
-    for sample, run_is_correct, baseline_labels in zip(samples, correct_by_dataset, labels, strict=True):
-        baseline_is_correct = _correct(baseline_labels, sample.truth)
-        datasets.append(CorrectPredictions(sample, of_run=run_is_correct, of_baseline=baseline_is_correct))
-    return datasets
+def _majority_labels(sample: Sample) -> list[int]:
+    """Return the most frequent true label of a sample, once for each query; of several, the smallest index."""
+    counts = Counter(sample.truth)
+    most_frequent = max(sorted(counts), key=counts.__getitem__)
+    return [most_frequent] * len(sample.truth)
 
 
 def _correct(predictions: Sequence[int | None], truth: Sequence[int]) -> list[bool]:
     """Return for each query whether its prediction is the true label."""
-    return list(map(eq, predictions, truth))
+    return [predicted == true_label for predicted, true_label in zip(predictions, truth, strict=True)]
 
 
-def _mean_accuracy(correct_by_dataset: Sequence[Sequence[bool]]) -> float:
-    """Return the mean over data sets of the share of correct predictions."""
-    accuracies = [sum(correct) / len(correct) for correct in correct_by_dataset]
-    return math.fsum(accuracies) / len(accuracies)
+def _mean_baseline_accuracy(datasets: Sequence[CorrectPredictions]) -> float:
+    """Return the mean over data sets of the accuracy of a baseline."""
+    return _mean([_share(dataset.of_baseline) for dataset in datasets])
 
 
-def _most_frequent(labels: Sequence[int]) -> int:
-    """Return the most frequent label; of several equally frequent ones, the smallest index."""
-    counts = Counter(labels)
-    return max(sorted(counts), key=counts.__getitem__)
+def _share(is_correct: Sequence[bool]) -> float:
+    """Return the share of correct predictions."""
+    return sum(is_correct) / len(is_correct)
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of one or more numbers."""
+    return math.fsum(values) / len(values)
 
 
 # -- means over data sets
+
+
+def averaged_keys(runs: RunsByDataset) -> list[str]:
+    """Return the keys of the scores that enter the means over data sets, each once, in the order of the runs."""
+    keys: dict[str, None] = {}
+    for run in runs.values():
+        keys |= dict.fromkeys(run.averaged)
+    return list(keys)
 
 
 def means_of(runs: RunsByDataset) -> MeanDetails:
@@ -585,30 +623,36 @@ def means_of(runs: RunsByDataset) -> MeanDetails:
     Args:
         runs: The run over each data set, by name.
     """
-    averaged_keys = dict.fromkeys(key for run in runs.values() for key in run.averaged)
     intervals: dict[str, Interval] = {}
     missing: dict[str, str] = {}
-    for key in averaged_keys:
-        values = []
-        for run in runs.values():
-            value = run.averaged.get(key)
-            if value is not None:
-                values.append(value)
-        if len(values) < len(runs):
+    for key in averaged_keys(runs):
+        all_values = [run.averaged.get(key) for run in runs.values()]
+        values = [value for value in all_values if value is not None]
+        if len(values) < len(all_values):
             continue  # The mean is undefined, and has a reason of its own.
 
-        intervals_of_datasets, reasons = _intervals_for_mean(key, runs)
-        if not reasons:
-            intervals[key] = interval_of_mean(key, values, intervals_of_datasets, runs)
+        of_datasets = _intervals_for_mean(key, runs)
+        if not of_datasets.reasons:
+            intervals[key] = interval_of_mean(key, values, of_datasets.intervals, runs)
             continue
-        stated_reasons = [reason for reason in reasons.values() if reason]
+        stated_reasons = [reason for reason in of_datasets.reasons.values() if reason]
         if stated_reasons:
-            missing[key] = f"no interval on {', '.join(reasons)}: {stated_reasons[0]}"
+            missing[key] = f"no interval on {', '.join(of_datasets.reasons)}: {stated_reasons[0]}"
     return MeanDetails(intervals, missing, _baselines_of_means(runs))
 
 
-def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], dict[str, str]]:
-    """Return the intervals of a score on the single data sets, from which the interval of its mean is computed.
+@dataclass(frozen=True, slots=True)
+class _IntervalsOfDatasets:
+    """The intervals of a score on the single data sets, from which the interval of its mean is computed."""
+
+    intervals: list[Interval]
+    """In the order of the data sets, without those that have none."""
+    reasons: dict[str, str]
+    """The reason for each data set without an interval, by its name; an empty text if none is recorded."""
+
+
+def _intervals_for_mean(key: str, runs: RunsByDataset) -> _IntervalsOfDatasets:
+    """Return the intervals of a score on the single data sets.
 
     The interval of a data set may be too unreliable to be reported. It is used for the mean over several data sets
     nevertheless, where such errors average out.
@@ -616,9 +660,6 @@ def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], 
     Args:
         key: The score.
         runs: The run over each data set, by name.
-
-    Returns:
-        The intervals, and for each data set without one the reason, by its name; an empty text if none is recorded.
     """
     intervals: list[Interval] = []
     reasons: dict[str, str] = {}
@@ -632,7 +673,7 @@ def _intervals_for_mean(key: str, runs: RunsByDataset) -> tuple[list[Interval], 
             intervals.append(interval.approximate)
         else:
             reasons[name] = interval.reason
-    return intervals, reasons
+    return _IntervalsOfDatasets(intervals, reasons)
 
 
 def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Interval], runs: RunsByDataset) -> Interval:
@@ -651,7 +692,9 @@ def interval_of_mean(key: str, values: Sequence[float], intervals: Sequence[Inte
     if isinstance(statistic, Mean):
         low, high = statistic.range(0)  # That of a mean does not depend on the number of labels.
         return mean_interval_in_range(values, intervals, low=low, high=high)
-    highest = 1.0 if len(intervals) == 1 else _highest_mean(key, runs)
+    highest = 1.0
+    if len(intervals) > 1:
+        highest = _highest_mean(key, runs)
     return mean_interval_in_range(values, intervals, low=0.0, high=1.0, highest=highest)
 
 
@@ -676,14 +719,15 @@ def _baselines_of_means(runs: RunsByDataset) -> dict[str, Baselines]:
 
     A condition is left out if it has no baselines on one of the data sets.
     """
-    first_run = next(iter(runs.values()))
+    all_runs = list(runs.values())
+    first_run = all_runs[0]
     baselines = {}
     for number, outcome in enumerate(first_run.outcomes):
         if not outcome.queries:
             continue  # a condition of free texts: its task has baselines of its own
         name = outcome.condition.name
-        if all(name in run.details.baselines for run in runs.values()):
-            n_tried_settings = first_run.details.baselines[name].tried
-            outcomes = [run.outcomes[number] for run in runs.values()]
-            baselines[name] = baselines_of(outcomes, n_tried_settings)
+        all_have_baselines = all(name in run.details.baselines for run in all_runs)
+        if all_have_baselines:
+            outcomes = [run.outcomes[number] for run in all_runs]
+            baselines[name] = baselines_of(outcomes, tried=first_run.details.baselines[name].tried)
     return baselines

@@ -124,7 +124,7 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         file cannot describe.
     """
     library_names = []
-    other_names = []
+    own_names = []
     for metric in metrics.metrics:
         # Verification reads a name alone as the standard metric. So a metric of StaICC 0.1.1 is one of the library
         # only if the record names the metric set of 0.1.1 as well.
@@ -132,15 +132,17 @@ def metrics_record(metrics: MetricSet) -> dict[str, Any]:
         if metric.of_library and not is_read_as_standard:
             library_names.append(metric.name)
         else:
-            other_names.append(metric.name)
+            own_names.append(metric.name)
+
+    # The parts of the argument are names of metric sets, of metrics of the library, or of the user's own metrics.
+    library_parts = []
     labels = [metric.label for metric in metrics.metrics]
-    known_parts = []
     for part in metrics.parts:
         if part in METRIC_SETS or part in library_names:
-            known_parts.append(part)
+            library_parts.append(part)
         elif part not in labels:
-            other_names.append(part)
-    return {"set": "+".join(known_parts), "names": library_names, "own": list(dict.fromkeys(other_names))}
+            own_names.append(part)
+    return {"set": "+".join(library_parts), "names": library_names, "own": list(dict.fromkeys(own_names))}
 
 
 def _metric_name(metric: Metric) -> str:
@@ -466,14 +468,11 @@ class Experimentor(BaseExperimentor):
         Args:
             mode: ``"in-domain"`` or ``"out-of-domain"``.
         """
-        demonstration_set = self.triplet_dataset.demonstration
-        test = self.triplet_dataset.test
-        demonstration_labels = tuple(demonstration_set.label(position) for position in range(len(demonstration_set)))
-        test_labels = tuple(test.label(row) for row in range(len(test)))
+        split = self.triplet_dataset
         self._domain_lists = restrict_to_domain(
-            demonstration_labels,
+            _labels_of(split.demonstration),
             self._k,
-            query_labels=test_labels * self.task.repeats,
+            query_labels=_labels_of(split.test) * self.task.repeats,
             inside=mode == "in-domain",
             where=self.name,
             prompts=self.task.repeats * self._sizes_of_draw().test_rows,
@@ -517,12 +516,12 @@ class Experimentor(BaseExperimentor):
         drawn_row_count = self._sizes_of_draw().demonstrations
         if row_count >= drawn_row_count:
             return lists  # No row is missing, so the many positions need no check.
-        largest_position = max((position for positions in lists for position in positions), default=-1)
-        if largest_position >= row_count:
-            raise ArgumentError(
-                f"{self.name}: the demonstration set was cut to {row_count} rows, and demonstrations were drawn from "
-                f"{drawn_row_count}; set_k({self._k}) draws from those that are left"
-            )
+        for positions in lists:
+            if any(position >= row_count for position in positions):
+                raise ArgumentError(
+                    f"{self.name}: the demonstration set was cut to {row_count} rows, and demonstrations were drawn "
+                    f"from {drawn_row_count}; set_k({self._k}) draws from those that are left"
+                )
         return lists
 
     def _drawn_lists(self) -> DemonstrationLists:
@@ -741,11 +740,12 @@ class Experimentor(BaseExperimentor):
 
         A task whose queries do not show the texts of the test rows has none.
         """
-        subgroups = self.dataset.subgroups
-        if not subgroups or self.task.content_free:
+        if not self.dataset.subgroups or self.task.content_free:
             return None
-        test_rows = self.triplet_dataset.test.indexes
-        return {name: tuple([groups[row] for row in test_rows]) for name, groups in subgroups.items()}
+        subgroups = {}
+        for column, group_of_row in self.dataset.subgroups.items():
+            subgroups[column] = tuple([group_of_row[row] for row in self.triplet_dataset.test.indexes])
+        return subgroups
 
     def _clusters_field(self) -> str | None:
         """Return the clusters as a field of the signature: what rows share, and a digest of the numbers."""
@@ -940,6 +940,11 @@ class Experimentor(BaseExperimentor):
             "unparsed": None if self.unparsed == "error" else self.unparsed,
             "statistics": self.statistics.for_signature(intervals=has_intervals, baselines=has_baselines),
         }
+
+
+def _labels_of(rows: SubsetView) -> tuple[int, ...]:
+    """Return the label index of each row of a set."""
+    return tuple([rows.label(position) for position in range(len(rows))])
 
 
 @dataclass(frozen=True, slots=True)

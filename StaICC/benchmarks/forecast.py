@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from StaICC.argument_syntax import argument_and_option, in_each_syntax
+from StaICC.argument_syntax import argument_and_option, in_both_syntaxes
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.errors import ArgumentError, OutputError
 from StaICC.inference.contract import Answer, Inference, planned_checks, planned_requests, tokens_used
@@ -452,7 +452,7 @@ def _with_cost(forecast: Forecast, prices: Prices, currency: str) -> Forecast:
     if forecast.cached_tokens == 0:
         return forecast
     if prices.cached is None:
-        third_price = in_each_syntax("the third price", "--cached-price")
+        third_price = in_both_syntaxes("the third price", "--cached-price")
         return _with_remark(
             forecast,
             f"Nothing is known about the price of cached tokens: {forecast.cached_tokens:,} tokens with which a prompt "

@@ -96,7 +96,8 @@ def rebuild(
         SchemaError: The records are not those of the arguments. Arguments that no run writes raise other errors, too.
     """
     parts = list(result.results())
-    if not parts or not all(part.arguments for part in parts):
+    has_arguments = len(parts) > 0 and all(part.arguments for part in parts)
+    if not has_arguments:
         raise UnknownBenchmarkError("the file does not record the arguments of the benchmark")
     benchmark_class = _class_of(result)
     _refuse_changes_by_hand(parts)
@@ -105,20 +106,36 @@ def rebuild(
         return benchmark_class.remade(result, data_dir, own_datasets)
     if isinstance(result, ResultGroup) and any(part.arguments["metrics"]["own"] for part in parts):
         raise UnknownBenchmarkError("the group has metrics of the user's own")
-    datasets = [_dataset(parts[0], name, data_files) for name in parts[0].details]
+
+    first_part = parts[0]
+    datasets = [_dataset(first_part, name, data_files) for name in first_part.details]
     arguments = _constructor_arguments(parts, benchmark_class)
     refuse_unknown_arguments(benchmark_class, arguments)
     benchmark: Benchmark | BenchmarkGroup = benchmark_class(datasets=datasets, **arguments)
+    _restore_settings(benchmark, result)
+    if isinstance(benchmark, Benchmark) and first_part.stopping is not None:
+        return first_rows(benchmark, first_part.stopping.rounds)
+    return benchmark
 
+
+def _restore_settings(benchmark: Benchmark | BenchmarkGroup, result: Results) -> None:
+    """Restore the settings of the run that no constructor takes, in each data set of a benchmark or of its members.
+
+    Args:
+        benchmark: The rebuilt benchmark, which is changed.
+        result: The result.
+
+    Raises:
+        SchemaError: A data set has more queries than the file has records.
+    """
     for name, member in members(benchmark).items():
-        part = result.get(name) if isinstance(result, ResultGroup) else result
+        part: Any = result
+        if isinstance(result, ResultGroup):
+            part = result.get(name)
         # A part may be missing, or a group itself. Verification reports that, so it is no error here.
         if isinstance(part, Result):
             for experimentor in member:
-                _restore_settings(part, experimentor)
-    if isinstance(benchmark, Benchmark) and parts[0].stopping is not None:
-        return first_rows(benchmark, parts[0].stopping.rounds)
-    return benchmark
+                _restore_demonstrations(part, experimentor)
 
 
 def _refuse_changes_by_hand(parts: Sequence[Result]) -> None:
@@ -222,14 +239,17 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
         make: The class of their benchmark, or of the group.
     """
     recorded_options: dict[str, Any] = {}
-    for part in reversed(parts):  # The first part is last, so that its values remain.
+    for part in parts:
         for name, value in part.arguments["options"].items():
-            recorded_options[name] = value
+            if name not in recorded_options:
+                recorded_options[name] = value
     options = {name: _checked_option(name, value) for name, value in recorded_options.items()}
 
     recorded = parts[0].arguments
-    metrics = _metrics(recorded["metrics"])
-    is_metric_set = any(metrics == metric_set(name) for name in METRIC_SETS)
+    metrics: MetricSet | str = _metrics(recorded["metrics"])
+    for name in METRIC_SETS:
+        if metrics == metric_set(name):
+            metrics = name  # a group takes the name of a metric set only
     arguments = {
         "k": validate_integer("k", recorded["k"], 0, _LARGEST_OPTION),
         "noisy_channel": recorded["noisy_channel"],
@@ -237,7 +257,7 @@ def _constructor_arguments(parts: Sequence[Result], make: Callable[..., Any]) ->
         "outputs": recorded["outputs"],
         "unparsed": recorded["unparsed"],
         "sampler": recorded["sampler"],
-        "metrics": metrics.name if is_metric_set else metrics,
+        "metrics": metrics,
         "statistics": Statistics(**recorded["statistics"]),
     }
     parameters = inspect.signature(make).parameters
@@ -275,7 +295,7 @@ def _metrics(recorded: Mapping[str, Any]) -> MetricSet:
     return replace(metrics, metrics=recorded_metrics)
 
 
-def _restore_settings(result: Result, experimentor: Experimentor) -> None:
+def _restore_demonstrations(result: Result, experimentor: Experimentor) -> None:
     """Choose the demonstrations of a data set as in the run: in-domain or out-of-domain, which no constructor takes.
 
     Args:

@@ -158,18 +158,11 @@ def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return one record for each query: condition, number, test row, repeat, true label, prediction and reply."""
     records: list[dict[str, Any]] = []
     for outcome in outcomes:
-        returned_rows = outcome.by_query(outcome.rows)
-        normalised_rows: Sequence[Sequence[float] | None] = [None] * len(outcome.answers)
+        returned_rows = _rows_of_model(outcome, outcome.rows)
+        normalised_rows: list[list[float] | None] = [None] * len(outcome.answers)
         if outcome.queries and outcome.normalised.probabilities is not None:
-            normalised_rows = outcome.by_query(outcome.normalised.probabilities)
+            normalised_rows = _rows_of_model(outcome, outcome.normalised.probabilities)
         for number, query in enumerate(outcome.condition.queries):
-            answer = outcome.answers[number]
-            returned = returned_rows[number]
-            normalised = normalised_rows[number]
-            if isinstance(answer, Failure):
-                # An assumed row of an unparsed reply is not recorded, because the model did not return it.
-                returned = None
-                normalised = None
             records.append(
                 {
                     "condition": outcome.condition.name,
@@ -178,12 +171,30 @@ def records_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
                     "repeat": query.repeat,
                     "ground_truth": query.label,
                     "prediction": outcome.predictions[number],
-                    "predicted_probabilities": list(returned) if returned else None,
-                    "normalised_probabilities": list(normalised) if normalised else None,
-                    **reply_record(answer),
+                    "predicted_probabilities": returned_rows[number],
+                    "normalised_probabilities": normalised_rows[number],
+                    **reply_record(outcome.answers[number]),
                 }
             )
     return records
+
+
+def _rows_of_model(outcome: Outcome, scored_rows: Sequence[Sequence[float]]) -> list[list[float] | None]:
+    """Return the row of numbers of each query of a condition; ``None`` for a query without a prediction of the model.
+
+    An assumed row of an unparsed reply is scored, but is none that the model returned.
+
+    Args:
+        outcome: The condition with its predictions.
+        scored_rows: The row of each scored query.
+    """
+    rows: list[list[float] | None] = []
+    for answer, row in zip(outcome.answers, outcome.by_query(scored_rows), strict=True):
+        if isinstance(answer, Failure) or not row:
+            rows.append(None)
+        else:
+            rows.append(list(row))
+    return rows
 
 
 def outputs_of(outcomes: Sequence[Outcome]) -> Outputs:

@@ -33,7 +33,12 @@ def dataset_warnings(name: str, run: DatasetRun) -> list[str]:
         name: The name of the data set.
         run: The run over the data set.
     """
-    return [f"{name}: {warning}" for warning in (*run.warnings, *run.model_warnings)]
+    return _with_name(name, [*run.warnings, *run.model_warnings])
+
+
+def _with_name(name: str, warnings: Sequence[str]) -> list[str]:
+    """Return warnings about a data set with its name in front."""
+    return [f"{name}: {warning}" for warning in warnings]
 
 
 def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_run: Sequence[str]) -> tuple[str, ...]:
@@ -48,9 +53,13 @@ def all_warnings(of_data: Sequence[str], runs: Mapping[str, DatasetRun], of_the_
         of_the_run: The warnings of what went wrong in the run. If a saved result is computed again, they are all
             warnings of the saved result.
     """
-    of_predictions = [f"{name}: {warning}" for name, run in runs.items() for warning in run.warnings]
-    of_model = [f"{name}: {warning}" for name, run in runs.items() for warning in run.model_warnings]
-    return tuple(dict.fromkeys([*of_data, *of_predictions, *of_model, *of_the_run]))
+    warnings = list(of_data)
+    for name, run in runs.items():
+        warnings += _with_name(name, run.warnings)
+    for name, run in runs.items():
+        warnings += _with_name(name, run.model_warnings)
+    warnings += of_the_run
+    return tuple(dict.fromkeys(warnings))
 
 
 def with_model_warnings(

@@ -452,9 +452,10 @@ def _means(runs: RunsByDataset) -> dict[str, float | None]:
 
     The mean is ``None`` if the score is undefined on a data set.
     """
-    averaged_keys = dict.fromkeys(key for run in runs.values() for key in run.averaged)
+    from StaICC.benchmarks.evaluation import averaged_keys
+
     means = {}
-    for key in averaged_keys:
+    for key in averaged_keys(runs):
         means[key] = mean([run.averaged.get(key) for run in runs.values()])
     return means
 

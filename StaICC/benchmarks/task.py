@@ -140,24 +140,24 @@ class Outcome:
             self._fix_reading_of_rows()
             self.given = self._with_assumed(assume)
 
-        scored_queries: list[Query] = []
-        scored_answers: list[Answer] = []
+        queries: list[Query] = []
+        rows: list[list[float]] = []
+        count_of_labels = 0
         for query, answer in zip(condition.queries, self.given, strict=True):
-            if not isinstance(answer, Failure):
-                scored_queries.append(query)
-                scored_answers.append(answer)
-        label_count = sum(isinstance(answer, int) for answer in scored_answers)
-        if 0 < label_count < len(scored_answers):
-            raise _mixed_kinds(answers)
-        self.hard = label_count > 0
-        """Whether the predictions are bare labels."""
-        self.queries: Sequence[Query] = scored_queries
-        """The scored queries."""
-        self.truth = [query.label for query in scored_queries]
-        """The true label index of each scored query."""
-        rows = []
-        for query, answer in zip(scored_queries, scored_answers, strict=True):
+            if isinstance(answer, Failure):
+                continue
+            queries.append(query)
             rows.append(_row(answer, len(query.label_space)))
+            if isinstance(answer, int):
+                count_of_labels += 1
+        if 0 < count_of_labels < len(queries):
+            raise _mixed_kinds(answers)
+        self.hard = count_of_labels > 0
+        """Whether the predictions are bare labels."""
+        self.queries: Sequence[Query] = queries
+        """The scored queries."""
+        self.truth = [query.label for query in queries]
+        """The true label index of each scored query."""
         self.rows: Sequence[list[float]] = rows
         """The row of numbers of each scored query; for a label a one-hot row."""
 
@@ -311,8 +311,14 @@ class Outcome:
         Args:
             values: One value for each scored query, in order.
         """
-        remaining = iter(values)
-        return [None if isinstance(answer, Failure) else next(remaining) for answer in self.given]
+        by_query: list[_T | None] = []
+        values_of_scored = iter(values)
+        for answer in self.given:
+            if isinstance(answer, Failure):
+                by_query.append(None)
+            else:
+                by_query.append(next(values_of_scored))
+        return by_query
 
     @property
     def scored(self) -> int:
@@ -347,10 +353,12 @@ class Outcome:
 
         ``None`` for a failed query or an unparsed reply, also if a label is assumed for the reply in the scores.
         """
-        predictions = []
-        for answer, predicted in zip(self.answers, self.scored_predictions, strict=True):
-            # An assumed prediction is scored, but the model did not make it.
-            predictions.append(None if isinstance(answer, Failure) else predicted)
+        predictions: list[int | None] = []
+        for answer, scored_label in zip(self.answers, self.scored_predictions, strict=True):
+            if isinstance(answer, Failure):  # A label may be assumed for it, but the model did not predict it.
+                predictions.append(None)
+            else:
+                predictions.append(scored_label)
         return predictions
 
 
@@ -485,27 +493,38 @@ class TaskInput:
         settings = settings or self.settings
         renderer = PromptRenderer(self.split, settings)
         generator = noise or StableRandom()
-        noisy_labels = bool(settings.label_wrong_rate)
+        has_label_noise = settings.label_wrong_rate > 0
         test_rows = [self.split.test.row(position) for position in range(len(self.split.test))]
         queries = []
         for number, demonstrations in enumerate(self.demonstration_lists):
             repeat, row = divmod(number, len(test_rows))
-            beyond_limit = self.limit is not None and row >= self.limit
-            if beyond_limit and not noisy_labels:
-                # A limit must not change the other queries, so the text of this one is skipped.
+            is_beyond_limit = self.limit is not None and row >= self.limit
+            # A limit must not change the queries within it. So a pseudo-query beyond it is skipped, and a prompt with
+            # label noise is written: all pseudo-queries, and the noise of all prompts, are drawn one after the other.
+            if is_beyond_limit and not has_label_noise:
                 if pseudo is not None:
                     skip_query(pseudo)
                 continue
-            texts = test_rows[row].texts if pseudo is None else next(pseudo)
-            # For the same reason, a prompt beyond the limit is written if it has label noise: all prompts draw their
-            # noise from the same generator.
+            texts = test_rows[row].texts
+            if pseudo is not None:
+                texts = next(pseudo)
             prompt = renderer.render(demonstrations, texts, generator)
-            if beyond_limit:
+            if is_beyond_limit:
                 continue
+
             last_label = None
-            if demonstrations and not noisy_labels:
+            if demonstrations and not has_label_noise:
                 last_label = self.split.demonstration.label(demonstrations[-1])
-            queries.append(Query(prompt, settings.label_space, test_rows[row].label, row, repeat, last_label))
+            queries.append(
+                Query(
+                    prompt,
+                    settings.label_space,
+                    label=test_rows[row].label,
+                    row=row,
+                    repeat=repeat,
+                    last_label=last_label,
+                )
+            )
         return tuple(queries)
 
 

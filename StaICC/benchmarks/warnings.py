@@ -18,7 +18,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import eq
 from typing import NamedTuple
 
 from StaICC.benchmarks.task import Outcome
@@ -168,14 +167,15 @@ def _same(outcome: Outcome) -> Finding | None:
     """
     if not _equal_scores(outcome):
         return None
-    prompts = {query.prompt for query in outcome.queries}
-    if len(prompts) < 2:
+    different_prompts = {query.prompt for query in outcome.queries}
+    different_rows = {query.row for query in outcome.queries}
+    if len(different_prompts) < 2:
         return None
     if _rounded_to_two_decimals(outcome.rows[0]):
-        has_enough_rows = _count_rows_with_other_label(outcome) >= _LEAST_OTHER_ROWS
+        is_suspicious = _count_rows_with_other_label(outcome) >= _LEAST_OTHER_ROWS
     else:
-        has_enough_rows = len({query.row for query in outcome.queries}) > 1
-    if not has_enough_rows:
+        is_suspicious = len(different_rows) > 1
+    if not is_suspicious:
         return None
     return Finding(len(outcome.rows), "all {count} predictions are the same: they do not depend on the query")
 
@@ -287,11 +287,19 @@ def _ordered(outcome: Outcome) -> Finding | None:
         return None
     if _equal_scores(outcome):
         return None
-    falling = all(score > next_score for row in rows for score, next_score in pairwise(row))
-    rising = all(score < next_score for row in rows for score, next_score in pairwise(row))
-    if not falling and not rising:
+    if not all(map(_rises, rows)) and not all(map(_falls, rows)):
         return None
     return Finding(len(rows), "the scores of all {count} predictions follow the order of the labels")
+
+
+def _rises(scores: Sequence[float]) -> bool:
+    """Return whether each score of a query is larger than the one before it."""
+    return all(score < next_score for score, next_score in pairwise(scores))
+
+
+def _falls(scores: Sequence[float]) -> bool:
+    """Return whether each score of a query is smaller than the one before it."""
+    return all(score > next_score for score, next_score in pairwise(scores))
 
 
 def _saturated(outcome: Outcome) -> Finding | None:
@@ -359,9 +367,12 @@ def _exchanged_labels(outcome: Outcome) -> Finding | None:
     if renaming == list(range(len(label_space))):
         return None  # Predictions and true labels agree most if each label keeps its name.
 
-    units = _units(testing_rows)
-    renamed_units = [_renamed_unit(unit, renaming) for unit in units]
-    gains = [_gain(unit, renamed_unit) for unit, renamed_unit in zip(units, renamed_units, strict=True)]
+    renamed_units = []
+    gains = []
+    for unit in _units(testing_rows):
+        renamed_unit = _renamed_unit(unit, renaming)
+        renamed_units.append(renamed_unit)
+        gains.append(_gain(unit, renamed_unit))
     gain = _association(gains)
     after_renaming = _association(renamed_units)
     if gain.standard_errors <= _LEAST_STANDARD_ERRORS or after_renaming.standard_errors <= _LEAST_STANDARD_ERRORS:
@@ -429,18 +440,20 @@ def _echo(outcome: Outcome) -> Finding | None:
     last_labels = [query.last_label for query in outcome.queries if query.last_label is not None]
     if not last_labels or len(last_labels) < len(outcome.queries):
         return None
-    agreeing_count = sum(map(eq, outcome.answered, last_labels))
-    if agreeing_count < _LEAST_AGREEMENT * len(last_labels):
-        return None
-
+    agreeing_count = 0
     # Where the last demonstration has the true label, a right prediction agrees with it, too. So the others decide.
     wrong_count = 0
     wrong_and_agreeing_count = 0
     for last_label, predicted, true_label in zip(last_labels, outcome.answered, outcome.truth, strict=True):
+        agrees = predicted == last_label
+        if agrees:
+            agreeing_count += 1
         if last_label != true_label:
             wrong_count += 1
-            if predicted == last_label:
+            if agrees:
                 wrong_and_agreeing_count += 1
+    if agreeing_count < _LEAST_AGREEMENT * len(last_labels):
+        return None
     if wrong_count < _LEAST_WRONG_LAST_LABELS or wrong_and_agreeing_count < _LEAST_AGREEMENT * wrong_count:
         return None
 
@@ -503,6 +516,16 @@ class _Unit:
     """The label with which the predictions are compared, such as the true label."""
     count: int
     """How many equal units there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LabelStatistics:
+    """How frequent a label is among the units, and how often predictions match it."""
+
+    share: float
+    """The share of the units that have this label."""
+    mean_matches: float
+    """The mean, over all units, of their matches with this label."""
 
 
 class _Association(NamedTuple):
@@ -602,47 +625,66 @@ def _association(units: Sequence[_Unit]) -> _Association:
         The association. Excess and standard errors are 0 if all predictions, or all labels, are the same.
     """
     n = sum(unit.count for unit in units)
-    label_share, label_mean = _shares_and_means_of_labels(units)
-    chance = math.fsum(share * label_mean[label] for label, share in label_share.items())
-    label_variance = math.fsum(share * (label_mean[label] - chance) ** 2 for label, share in label_share.items())
+    labels = _statistics_of_labels(units)
+    chance = math.fsum(label.share * label.mean_matches for label in labels.values())
+    label_variance = math.fsum(label.share * (label.mean_matches - chance) ** 2 for label in labels.values())
 
-    observed_residuals = []
-    square_sums = []
+    weighted_residuals = []
+    residuals = []
+    permuted_squares = []
     for unit in units:
-        matches = {label: number for label, number in unit.matches.items() if label in label_share}
-        unit_mean = math.fsum(label_share[label] * number for label, number in matches.items())
-        observed_residual = unit.matches.get(unit.label, 0.0) - unit_mean - label_mean[unit.label] + chance
-        observed_residuals.append(observed_residual)
-        # Without any match, r[u, l] would be chance - unit_mean - label_mean[l], and the mean of its squares over the
-        # labels is unit_mean ** 2 + label_variance. The squares of the labels that the unit does match are then
-        # replaced, so labels without a match are not visited.
-        terms = [unit_mean**2, label_variance]
-        for label, number in matches.items():
-            residual_without_match = chance - unit_mean - label_mean[label]
-            residual = number + residual_without_match
-            change_of_square = residual**2 - residual_without_match**2
-            terms.append(label_share[label] * change_of_square)
-        mean_square = math.fsum(terms)
-        square_sums.append(mean_square * unit.count)
-
-    permuted_squares = math.fsum(square_sums)
-    counts = [unit.count for unit in units]
-    excess = math.fsum(residual * count for residual, count in zip(observed_residuals, counts, strict=True)) / n
-    if permuted_squares < _SMALLEST_SUM_OF_SQUARES:
+        unit_mean = _mean_over_labels(unit, labels)
+        residual = unit.matches.get(unit.label, 0.0) - unit_mean - labels[unit.label].mean_matches + chance
+        residuals.append(residual)
+        weighted_residuals.append(residual * unit.count)
+        permuted_squares.append(_mean_square(unit, unit_mean, labels, chance, label_variance) * unit.count)
+    excess = math.fsum(weighted_residuals) / n
+    permuted_sum = math.fsum(permuted_squares)
+    if permuted_sum < _SMALLEST_SUM_OF_SQUARES:
         return _Association(chance, 0.0, 0.0)
-    sample_squares = math.fsum(
-        (residual - excess) ** 2 * count for residual, count in zip(observed_residuals, counts, strict=True)
-    )
-    standard_error = math.sqrt(max(permuted_squares, sample_squares) / (n * (n - 1)))
+
+    observed_squares = []
+    for unit, residual in zip(units, residuals, strict=True):
+        observed_squares.append((residual - excess) ** 2 * unit.count)
+    sum_of_squares = max(permuted_sum, math.fsum(observed_squares))
+    standard_error = math.sqrt(sum_of_squares / (n * (n - 1)))
     return _Association(chance, excess, excess / standard_error)
 
 
-def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float], dict[int, float]]:
-    """Return two numbers for each true label, each as a dictionary by label.
+def _mean_over_labels(unit: _Unit, labels: Mapping[int, _LabelStatistics]) -> float:
+    """Return the mean of the matches of a unit over the labels, weighted by their shares: the mean of ``m[u, .]``."""
+    return math.fsum(labels[label].share * number for label, number in unit.matches.items() if label in labels)
 
-    The first is the share of the units that have this true label. The second is the mean, over all units, of their
-    matches with this label. Labels that no unit has as its true label are left out.
+
+def _mean_square(
+    unit: _Unit, unit_mean: float, labels: Mapping[int, _LabelStatistics], chance: float, label_variance: float
+) -> float:
+    """Return the mean of the squared residuals of a unit over the labels: the mean of ``r[u, .] ** 2``.
+
+    Without any match, ``r[u, l]`` would be ``chance - unit_mean - mean_matches of l``, and the mean of its squares is
+    ``unit_mean ** 2 + label_variance``. The squares of the labels that the unit does match are then replaced, so labels
+    without a match are not visited.
+
+    Args:
+        unit: The unit.
+        unit_mean: The mean of its matches over the labels.
+        labels: The statistics of each label.
+        chance: The mean of the matches over all units and labels.
+        label_variance: The variance of the mean matches of the labels.
     """
+    terms = [unit_mean**2, label_variance]
+    for label, number in unit.matches.items():
+        if label not in labels:
+            continue
+        residual_without_match = chance - unit_mean - labels[label].mean_matches
+        residual = number + residual_without_match
+        change_of_square = residual**2 - residual_without_match**2
+        terms.append(labels[label].share * change_of_square)
+    return math.fsum(terms)
+
+
+def _statistics_of_labels(units: Sequence[_Unit]) -> dict[int, _LabelStatistics]:
+    """Return the statistics of each label that a unit has as its label."""
     n = sum(unit.count for unit in units)
     unit_count = Counter[int]()
     match_sum = defaultdict[int, float](float)
@@ -650,9 +692,10 @@ def _shares_and_means_of_labels(units: Sequence[_Unit]) -> tuple[dict[int, float
         unit_count[unit.label] += unit.count
         for label, number in unit.matches.items():
             match_sum[label] += number * unit.count
-    shares = {label: count / n for label, count in unit_count.items()}
-    means = {label: match_sum[label] / n for label in unit_count}
-    return shares, means
+    statistics = {}
+    for label, count in unit_count.items():
+        statistics[label] = _LabelStatistics(share=count / n, mean_matches=match_sum[label] / n)
+    return statistics
 
 
 # -- the renaming of labels under which predictions and true labels agree most
@@ -732,32 +775,13 @@ def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
         rows: The test rows. Each has the same weight, however many predictions it has.
         label_count: The number of labels.
     """
-    # A row counts as row_weight in total, a multiple of each row's number of predictions. So frequencies are integers,
-    # and equal excesses are equal without rounding.
-    row_weight = math.lcm(*{len(row.predictions) for row in rows})
-    predicted_frequencies = [0] * label_count
-    true_frequencies = [0] * label_count
-    pair_frequencies = Counter[tuple[int, int]]()
-    for row in rows:
-        true_frequencies[row.label] += 1
-        weight = row_weight // len(row.predictions)
-        for predicted in row.predictions:
-            predicted_frequencies[predicted] += weight
-            pair_frequencies[predicted, row.label] += weight
-
-    def rank(pair: tuple[int, int]) -> tuple[int, bool, int, int]:
-        """Return the sort key of a pair of predicted and true label. The best pair has the smallest key."""
-        predicted, true = pair
-        expected = predicted_frequencies[predicted] * true_frequencies[true]
-        excess = pair_frequencies[pair] * len(rows) - expected
-        return -excess, predicted != true, predicted, true
-
+    frequencies = _Frequencies.of(rows, label_count)
     # A pair that never occurs has minus its expected frequency as excess. Of these many pairs, only the best one is
     # computed: the one with the smallest expected frequency.
     same_label_pairs = {(label, label) for label in range(label_count)}
-    pairs = deque(sorted(same_label_pairs.union(pair_frequencies), key=rank))
-    free_predicted = _FreeLabels(predicted_frequencies)
-    free_true = _FreeLabels(true_frequencies)
+    pairs = deque(sorted(same_label_pairs.union(frequencies.of_pair), key=frequencies.rank))
+    free_predicted = _FreeLabels(frequencies.of_predicted)
+    free_true = _FreeLabels(frequencies.of_true)
     renaming = [0] * label_count
     for _ in range(label_count):
         while pairs:
@@ -767,9 +791,46 @@ def _best_renaming(rows: Sequence[_LabelledRow], label_count: int) -> list[int]:
             pairs.popleft()
         best_pair = _rarest_pair(free_predicted, free_true)
         if pairs:
-            best_pair = min(best_pair, pairs[0], key=rank)
+            best_pair = min(best_pair, pairs[0], key=frequencies.rank)
         predicted, true = best_pair
         renaming[predicted] = true
         free_predicted.take(predicted)
         free_true.take(true)
     return renaming
+
+
+@dataclass(frozen=True, slots=True)
+class _Frequencies:
+    """How often labels are predicted, are true, and are predicted for a true label, in test rows of equal weight.
+
+    They are integers, so that equal excesses are equal without rounding. A row counts 1 among the true labels. Among
+    the predictions, a row counts as the same multiple of the number of its predictions in total.
+    """
+
+    row_count: int
+    of_predicted: Sequence[int]
+    of_true: Sequence[int]
+    of_pair: Counter[tuple[int, int]]
+    """By predicted and true label."""
+
+    @classmethod
+    def of(cls, rows: Sequence[_LabelledRow], label_count: int) -> _Frequencies:
+        """Return the frequencies in test rows."""
+        row_weight = math.lcm(*{len(row.predictions) for row in rows})
+        of_predicted = [0] * label_count
+        of_true = [0] * label_count
+        of_pair = Counter[tuple[int, int]]()
+        for row in rows:
+            of_true[row.label] += 1
+            weight = row_weight // len(row.predictions)
+            for predicted in row.predictions:
+                of_predicted[predicted] += weight
+                of_pair[predicted, row.label] += weight
+        return cls(len(rows), of_predicted, of_true, of_pair)
+
+    def rank(self, pair: tuple[int, int]) -> tuple[int, bool, int, int]:
+        """Return the sort key of a pair of predicted and true label. The best pair has the smallest key."""
+        predicted, true = pair
+        expected = self.of_predicted[predicted] * self.of_true[true]
+        excess = self.of_pair[pair] * self.row_count - expected
+        return -excess, predicted != true, predicted, true

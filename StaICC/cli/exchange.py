@@ -69,10 +69,9 @@ def _rendered(kernel: Any, prompt: str | list[str], label_space: Sequence[str]) 
     if render is None:
         return prompt
     if isinstance(prompt, str):
-        shows_labels = getattr(kernel, "label_list", False)
-        texts = render([prompt], label_space) if shows_labels else render([prompt])
-        return str(texts[0])
-    return list(render(prompt))
+        (text,) = render([prompt], label_space)
+        return str(text)
+    return list(render(prompt))  # each text has its label, and no label follows it
 
 
 def add_score(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from StaICC.arguments import known_name
 from StaICC.comparing.comparable_scores import default_metric, metrics_of, scores_not_chosen
 from StaICC.comparing.missing_queries import RunDifference
 from StaICC.comparing.run_pairs import RunPair, ScoredRun, pair_runs, read_run
-from StaICC.comparing.verdicts import Tested, TestOutcome
+from StaICC.comparing.verdicts import CorrectionMethod, Tested, TestOutcome
 from StaICC.errors import ArgumentError
 from StaICC.metrics.paired_tests import bonferroni, directional_holm
 from StaICC.metrics.scores import score_record
@@ -370,25 +370,49 @@ def is_same_value(first: float | None, second: float | None) -> bool:
 # -- which pairs are tested, and how their p-values are corrected
 
 
-def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> tuple[list[tuple[str, str]], int]:
-    """Return the pairs of runs that are compared, and the number of pairs from which they were chosen by their values.
+@dataclass(frozen=True)
+class ComparedPairs:
+    """The pairs of runs that are compared, by the names of the runs."""
 
-    - With a reference: the pairs of the reference and each other run. They do not depend on the values of the runs, so
-      the number is 0.
-    - Of up to :data:`MOST_RUNS` runs: all pairs. The number is 0.
-    - Of more runs: the pairs of the best run and each other run. Which run is best depends on the values, so the number
-      is that of all pairs.
+    pairs: Sequence[tuple[str, str]]
+    """All these pairs, with those that share no data set."""
+    comparable: Sequence[tuple[str, str]]
+    """The pairs that share a data set. P-values are corrected for these: a pair without a common data set is no test.
+    """
+    chosen_from: int
+    """Number of pairs from which the pairs were chosen by the values of the runs; 0 if they were not chosen so."""
+
+    @property
+    def method(self) -> CorrectionMethod:
+        """The method by which :func:`corrected` corrects their p-values."""
+        if self.chosen_from > 0:
+            return "Bonferroni"
+        return "Holm"
+
+
+def compared_pairs(aligned: AlignedRuns, reference: str | None = None) -> ComparedPairs:
+    """Return the pairs of runs that are compared.
+
+    - With a reference: the pairs of the reference and each other run. They do not depend on the values of the runs.
+    - Of up to :data:`MOST_RUNS` runs: all pairs.
+    - Of more runs: the pairs of the best run and each other run. Which run is best depends on the values, so they are
+      chosen from all pairs.
 
     Args:
         aligned: The runs.
         reference: Name of the reference; ``None`` without one.
     """
     runs = list(aligned.runs)
+    chosen_from = 0
     if reference is not None:
-        return _pairs_with([reference], runs), 0
-    if len(runs) <= MOST_RUNS:
-        return _pairs_with(runs, runs), 0
-    return _pairs_with(aligned.leaders, runs), math.comb(len(runs), 2)
+        pairs = _pairs_with([reference], runs)
+    elif len(runs) <= MOST_RUNS:
+        pairs = _pairs_with(runs, runs)
+    else:
+        pairs = _pairs_with(aligned.leaders, runs)
+        chosen_from = math.comb(len(runs), 2)
+    comparable = [(first, second) for first, second in pairs if aligned.is_comparable(first, second)]
+    return ComparedPairs(pairs, comparable, chosen_from)
 
 
 def _pairs_with(hubs: Sequence[str], runs: Sequence[str]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from StaICC.benchmark_names import class_name
 from StaICC.comparing.comparison_results import MISSING_HEAD, Comparison, forest_plot
 from StaICC.comparing.overview import meaning_of_overview, overview_blocks
 from StaICC.comparing.ranking import MISSING_NOTE, Rank, rank_table
-from StaICC.comparing.verdicts import Best, Correction, Untested
+from StaICC.comparing.verdicts import Best, Correction, CorrectionMethod, Untested
 from StaICC.layout import Block, Displayed, Line, shared_lines
 from StaICC.metrics.paired_tests import SIGNIFICANCE_LEVEL
 
@@ -54,14 +54,24 @@ class BenchmarkComparison(Displayed):
         return forest_plot([pair for pair in self.comparisons if best in (pair.first, pair.second)])
 
 
-_MEANING_OF_COLUMN = {
-    "p (Holm)": (
-        "of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions"
-    ),
-    "p (Bonferroni)": (
+_CORRECTED_FOR: Mapping[CorrectionMethod, str] = {
+    "Holm": "of a data set, corrected for data sets and pairs of runs, of the mean, for pairs of runs and directions",
+    "Bonferroni": (
         "of a data set, corrected for data sets and all pairs of runs, of the mean, for all pairs of runs, because "
         "the best run, with which each is compared, was chosen by the same data"
     ),
+}
+"""The meaning of corrected p-values, by the method of their correction."""
+_CONDITIONS_CORRECTED_FOR: Mapping[CorrectionMethod, str] = {
+    "Holm": "corrected for pairs of runs and directions (Holm), and for the conditions (Bonferroni)",
+    "Bonferroni": (
+        "corrected for all pairs of runs and for the conditions (Bonferroni), because the best run, with which each is "
+        "compared, was chosen by the same data"
+    ),
+}
+_INTERACTIONS_CORRECTED_FOR: Mapping[CorrectionMethod, str] = {
+    "Holm": "for all interactions and directions (Holm)",
+    "Bonferroni": "for the interactions of all pairs of runs (Bonferroni)",
 }
 _MEANING_BEFORE = (
     "difference: first minus second, with its interval over test rows; p: paired test over test rows (-: untested); "
@@ -76,14 +86,7 @@ _MEANING_OF_MISSING = (
     "are those of the other queries (-: a data set has none); in intervals and p, missing queries count at their worst "
     "for each direction"
 )
-_MEANING_OF_CONDITIONS = (
-    "p (corrected): for pairs of runs and directions (Holm), and for the conditions (Bonferroni); the conditions of an "
-    "experiment have no common mean"
-)
-_MEANING_OF_INTERACTIONS = (
-    "interaction: the change of the score from one condition to the other of the first run, minus that of the second "
-    "run, with its interval over test rows; p (corrected): for all interactions and directions (Holm)"
-)
+_MEANING_OF_CONDITIONS = "the conditions of an experiment have no common mean"
 
 
 def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Block]:
@@ -111,21 +114,35 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
         corrections = [comparison.correction for comparison in comparisons if comparison.fits_overview()]
         blocks.append(Line(meaning_of_overview(corrections)))
     if pairs:
-        blocks.append(Line(_meaning([pair.correction for pair in pairs])))
+        blocks.append(Line(_meaning(pairs)))
     if any(line.has_missing for pair in pairs for line in pair.lines):
         blocks.append(Line(_MEANING_OF_MISSING))
     if any(pair.by_condition for pair in pairs):
         blocks.append(Line(_MEANING_OF_CONDITIONS))
-    if any(pair.interactions for pair in pairs):
-        blocks.append(Line(_MEANING_OF_INTERACTIONS))
+    blocks += [Line(text) for text in _meanings_of_interactions(pairs)]
     return blocks
 
 
-def _meaning(corrections: Sequence[Correction]) -> str:
+def _meaning(pairs: Sequence[Comparison]) -> str:
     """Return the meaning of the columns of the tables of pairs of runs."""
-    columns = dict.fromkeys(correction.column for correction in corrections)
-    meanings = [f"{column}: {_MEANING_OF_COLUMN[column]}" for column in columns]
+    meanings: dict[str, None] = {}
+    for pair in pairs:
+        corrected_for = _CONDITIONS_CORRECTED_FOR if pair.by_condition else _CORRECTED_FOR
+        meanings[f"{pair.corrected_head}: {corrected_for[pair.correction.method]}"] = None
     return _MEANING_BEFORE + "; ".join(meanings) + _MEANING_BEHIND
+
+
+def _meanings_of_interactions(pairs: Sequence[Comparison]) -> list[str]:
+    """Return the meaning of the tables of interactions, for each correction; empty without interactions."""
+    methods = dict.fromkeys(pair.correction.method for pair in pairs if pair.interactions)
+    texts = []
+    for method in methods:
+        texts.append(
+            "interaction: the change of the score from one condition to the other of the first run, minus that of the "
+            "second run, with its interval over test rows; p (corrected): "
+            f"{_INTERACTIONS_CORRECTED_FOR[method]}"
+        )
+    return texts
 
 
 def groups_of_blocks(comparisons: Sequence[BenchmarkComparison]) -> Iterator[list[Block]]:

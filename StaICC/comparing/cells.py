@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from StaICC.metrics.intervals import Interval
 
 
@@ -19,13 +17,3 @@ def interval_cell(interval: Interval | None) -> str:
     if interval is None:
         return "-"
     return f"{interval.low:+.3f} .. {interval.high:+.3f}"
-
-
-def without_model_digests(text: str) -> str:
-    """Return a text without the digests behind the names of models.
-
-    Example:
-        >>> without_model_digests("first: ppm [c892b420cc1f]")
-        'first: ppm'
-    """
-    return re.sub(r" \[[0-9a-f]{12}\]", "", text)

@@ -103,12 +103,12 @@ def compare_runs(
 
 def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str | None) -> BenchmarkComparison:
     """Return the comparisons of aligned runs; arguments as for :func:`compare_runs`."""
-    all_pairs, chosen_from = compared_pairs(aligned, reference)
-    names = [pair for pair in all_pairs if aligned.is_comparable(*pair)]
-    pairs = [aligned.pair(first, second) for first, second in names]
+    compared = compared_pairs(aligned, reference)
+    chosen_from = compared.chosen_from
+    pairs = [aligned.pair(first, second) for first, second in compared.comparable]
     mean_outcomes = corrected([difference_outcome(pair.difference) for pair in pairs], chosen_from=chosen_from)
     dataset_outcomes = _dataset_outcomes(pairs, mean_outcomes, chosen_from * len(aligned.datasets))
-    correction = Correction("Bonferroni", chosen_from) if chosen_from > 0 else Correction("Holm", len(pairs))
+    correction = Correction(compared.method, chosen_from or len(pairs))
     non_inferiority: list[tuple[NonInferiority, ...]] = [()] * len(pairs)
     if margin is not None:
         non_inferiority = _non_inferiority(pairs, margin, aligned.higher_is_better, chosen_from)
@@ -126,7 +126,8 @@ def _compare_aligned(aligned: AlignedRuns, margin: float | None, reference: str 
         comparisons.append(comparison)
     ranking: tuple[Rank, ...] = ()
     if reference is None:
-        ranking = ranks_of(aligned, dict(zip(names, mean_outcomes, strict=True)), all_pairs)
+        outcomes = dict(zip(compared.comparable, mean_outcomes, strict=True))
+        ranking = ranks_of(aligned, outcomes, compared.pairs)
     left_out = [*aligned.left_out]
     for pair in pairs:
         left_out += pair.left_out
@@ -257,6 +258,7 @@ def _comparison(
         first=first_name,
         second=second_name,
         models=(first.model, second.model),
+        model_names=(first.provenance.label_without_digests, second.provenance.label_without_digests),
         differences=(*of_labels, *of_settings),
         datasets=tuple(lines),
         mean=mean,
@@ -267,7 +269,7 @@ def _comparison(
         log_notes=aligned.log_notes([first_name, second_name]),
         other_metrics=aligned.other_metrics,
         scope=(*demonstration_notes([first, second]), *pair.cluster_notes),
-        over_clusters=pair.over_clusters,
+        cluster_notes=tuple(pair.cluster_notes),
         correction=correction,
     )
 
@@ -379,7 +381,7 @@ def _compare_conditions(
 
     pairs = _by_pair(compared)
     # Pairs that were chosen by their values are corrected for all pairs.
-    chosen_from = max(compared_pairs(of_condition, reference)[1] for of_condition in aligned.values())
+    chosen_from = max(compared_pairs(of_condition, reference).chosen_from for of_condition in aligned.values())
     interactions = interactions_of(aligned, list(pairs), COVERAGE, chosen_from * len(conditions))
     comparisons = []
     for pair, of_pair in pairs.items():

@@ -24,8 +24,6 @@ COVERAGE = 0.95
 """Nominal coverage of the intervals of differences."""
 ONE_SIDED_LEVEL = (1.0 - COVERAGE) / 2.0
 """Level of one-sided tests: that of one end of such an interval."""
-CORRECTED_HEAD = "p (Holm)"
-"""Head of the column of p-values that are corrected by Holm's method."""
 MISSING_HEAD = "no score"
 """Head of the column with the number of queries of each run without a score."""
 
@@ -241,7 +239,7 @@ def cells_of_values(line: DatasetComparison) -> dict[str, str]:
     }
 
 
-def cells_of_test(line: DatasetComparison, corrected_head: str = CORRECTED_HEAD) -> dict[str, str]:
+def cells_of_test(line: DatasetComparison, corrected_head: str) -> dict[str, str]:
     """Return the cells of a table with the interval and the p-values of a difference, by column head.
 
     Args:
@@ -267,6 +265,8 @@ class Comparison(Displayed):
     second: str
     models: tuple[str, str]
     """The models of the two runs, by name and short identity."""
+    model_names: tuple[str, str]
+    """The models of the two runs, without the identities."""
     differences: tuple[Difference, ...]
     """Settings and facts about the models in which the runs differ."""
     datasets: tuple[DatasetComparison, ...]
@@ -279,8 +279,8 @@ class Comparison(Displayed):
     """Data sets and queries that are not compared, and queries without a score, with the reason."""
     signature: str
     """The signature of the first run. The fields in which that of the second run differs are among the differences."""
-    over_clusters: bool
-    """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+    cluster_notes: tuple[str, ...]
+    """A sentence for each data set whose compared test rows are in clusters. The scope has them, too."""
     correction: Correction
     """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
@@ -296,6 +296,11 @@ class Comparison(Displayed):
     scope: tuple[str, ...] = ()
     """What limits intervals and tests: demonstrations that all test rows share, and rows in clusters. Empty if rows are
     independent and have demonstrations of their own (:mod:`StaICC.results.interval_scope`)."""
+
+    @property
+    def over_clusters(self) -> bool:
+        """Whether the test of the mean is a t test over clusters of test rows, because a data set has clusters."""
+        return bool(self.cluster_notes)
 
     @property
     def overall(self) -> DatasetComparison:
@@ -402,32 +407,39 @@ class Comparison(Displayed):
 
     def introduction(self) -> list[str]:
         """Return the sentences above the table: metric, models, differences of the settings, what is left out."""
+        return [line.text for line in self.introduction_lines()]
+
+    def introduction_lines(self) -> list[Line]:
+        """Return the sentences above the table as lines, whose captions have no digests."""
         direction = "higher" if self.higher_is_better else "lower"
-        first_model, second_model = self.models
-        texts = [f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)"]
+        lines = [Line(f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)")]
         if self.other_metrics:
-            texts.append(first_score_note(self.other_metrics))
+            lines.append(Line(first_score_note(self.other_metrics)))
+        first_model, second_model = self.models
+        first_name, second_name = self.model_names
         if first_model == second_model:
-            texts.append(f"model of both: {first_model}")
+            lines.append(Line(f"model of both: {first_model}", caption=f"model of both: {first_name}"))
         else:
-            texts += [f"first: {first_model}", f"second: {second_model}"]
-        only_first: list[str] = []
-        only_second: list[str] = []
+            lines.append(Line(f"first: {first_model}", caption=f"first: {first_name}"))
+            lines.append(Line(f"second: {second_model}", caption=f"second: {second_name}"))
+        only_first = []
+        only_second = []
         for difference in self.shown_differences():
             if difference.first is not None and difference.second is not None:
-                texts.append(f"they differ in {difference}")
+                caption = "" if difference.has_digest else None
+                lines.append(Line(f"they differ in {difference}", caption=caption))
             elif difference.first:
-                only_first.append(f"{difference.field}: {shown_value(difference.first)}")
+                only_first.append(difference)
             elif difference.second:
-                only_second.append(f"{difference.field}: {shown_value(difference.second)}")
+                only_second.append(difference)
         if only_first:
-            texts.append(f"only the first has {'; '.join(only_first)}")
+            lines.append(_line_of_one_run("only the first has", only_first))
         if only_second:
-            texts.append(f"only the second has {'; '.join(only_second)}")
-        texts += [f"left out: {reason}" for reason in self.left_out]
-        texts += [f"note: {note}" for note in self.notes]
-        texts += [f"note: {note}" for note in self.log_notes]
-        return texts
+            lines.append(_line_of_one_run("only the second has", only_second))
+        lines += [Line(f"left out: {reason}") for reason in self.left_out]
+        lines += [Line(f"note: {note}") for note in self.notes]
+        lines += [Line(f"note: {note}") for note in self.log_notes]
+        return lines
 
     def conclusion(self) -> list[str]:
         """Return the sentences below the table: which run is better, what is untested, what limits the intervals."""
@@ -480,8 +492,9 @@ class Comparison(Displayed):
         if self.mean is not None:
             plain["mean"] = line_to_dict(self.mean)
         plain["interactions"] = tuple(line_to_dict(interaction) for interaction in self.interactions)
-        plain["differences"] = [difference._asdict() for difference in self.differences]
+        plain["differences"] = [difference.to_dict() for difference in self.differences]
         plain["equivalence"] = [equivalence.to_dict() for equivalence in self.equivalences]
+        del plain["cluster_notes"]  # the scope has them
         if not self.scope:
             del plain["scope"]
         return plain
@@ -500,12 +513,25 @@ class Comparison(Displayed):
             tables.append(TextTable(*self.interaction_table()))
         return [
             Line(f"{class_name(self.benchmark)}: first {self.first}, second {self.second}", "title"),
-            *[Line(text) for text in self.introduction()],
+            *self.introduction_lines(),
             *tables,
             *[Line(text) for text in self.conclusion()],
             Line(f"The signature of {self.first}:", "code"),
             Line(self.signature, "code"),
         ]
+
+
+def _line_of_one_run(beginning: str, differences: Sequence[Difference]) -> Line:
+    """Return the line about the settings that only one run has; its caption is about those without a digest."""
+    texts = []
+    texts_of_caption = []
+    for difference in differences:
+        text = f"{difference.field}: {shown_value(difference.first or difference.second)}"
+        texts.append(text)
+        if not difference.has_digest:
+            texts_of_caption.append(text)
+    caption = f"{beginning} {'; '.join(texts_of_caption)}" if texts_of_caption else ""
+    return Line(f"{beginning} {'; '.join(texts)}", caption=caption)
 
 
 _PLOTTER = "StaICC.report.figures.difference_plot:differences"

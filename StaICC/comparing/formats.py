@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from StaICC.arguments import known_name
 from StaICC.comparing.benchmark_comparison import BenchmarkComparison, display_comparisons, groups_of_blocks
-from StaICC.comparing.cells import without_model_digests
 from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.ranking import Ranking
 from StaICC.comparing.verdicts import Untested
@@ -135,24 +134,11 @@ def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _has_digest(text: str) -> bool:
-    """Return whether a text has the short digest of a model or of prompts, which belongs into no caption."""
-    return re.search(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{12}\b", text) is not None
-
-
-def _without_digest(text: str) -> list[str]:
-    """Return what a caption says of a text with a digest: the name of a model alone, nothing of other digests."""
-    name = without_model_digests(text)
-    if _has_digest(name):
-        return []
-    return [name]
-
-
 def _latex(blocks: Sequence[Block]) -> str:
     """Return blocks, one of which is a table, as a table for LaTeX.
 
-    Lines of text become the caption, without digests. Lines with digests and lines of
-    code, such as the signature, become comments.
+    Lines of text become the caption (:attr:`~StaICC.layout.Line.caption`). Lines with digests of models or settings
+    become comments, and so do lines of code, such as the signature.
     """
     caption: list[str] = []
     comments: list[str] = []  # a line that begins with % is a comment of LaTeX
@@ -161,11 +147,12 @@ def _latex(blocks: Sequence[Block]) -> str:
             table = block
         elif block.kind == "code":
             comments.append(f"% {_line(block.text)}\n")
-        elif _has_digest(block.text):
-            comments.append(f"% {_line(block.text)}\n")
-            caption += _without_digest(block.text)
         else:
-            caption.append(block.text)
+            text_of_caption = block.text if block.caption is None else block.caption
+            if text_of_caption:
+                caption.append(text_of_caption)
+            if text_of_caption != block.text:
+                comments.append(f"% {_line(block.text)}\n")
     rows = []
     for row in table.rows:
         cells = []

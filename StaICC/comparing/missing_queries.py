@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from StaICC.argument_syntax import in_each_syntax
+from StaICC.argument_syntax import in_both_syntaxes
 from StaICC.comparing.verdicts import Tested, TestOutcome, Untested
 from StaICC.metrics import paired_tests
 from StaICC.metrics.intervals import Interval
@@ -118,8 +118,8 @@ def why_not_comparable(metric: str, statistic: Statistic, missing: int, queries:
     if isinstance(statistic, ValueOnly):
         return f"{metric} has no test: {statistic.reason}"
     if isinstance(statistic, MeanOfUnknownRange):
-        how = in_each_syntax("read_logs(..., value_range=(low, high))", "--range LOW HIGH")
-        return f"the range of {metric} is not known: state its lowest and highest value for a sample ({how})"
+        how = in_both_syntaxes("read_logs(..., value_range=(low, high))", "--range LOW HIGH")
+        return f"the range of {metric} is not known: state its lowest and highest value for a sample, with {how}"
     if missing == 0:
         return None
     if isinstance(statistic, Mean):

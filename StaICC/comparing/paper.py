@@ -14,7 +14,6 @@ from StaICC.arguments import known_name
 from StaICC.benchmark_names import class_name
 from StaICC.comparing.alignment import is_same_value
 from StaICC.comparing.benchmark_comparison import BenchmarkComparison
-from StaICC.comparing.cells import without_model_digests
 from StaICC.comparing.citing import Work, find_work
 from StaICC.comparing.comparable_scores import default_metric, metrics_of
 from StaICC.comparing.comparison import compare_runs
@@ -22,7 +21,7 @@ from StaICC.comparing.comparison_results import Comparison, DatasetComparison
 from StaICC.comparing.verdicts import Correction, Tested, Untested, p_text
 from StaICC.errors import ArgumentError, UnknownNameError
 from StaICC.metrics.scores import score_record
-from StaICC.results.interval_scope import scope_notes
+from StaICC.results.interval_scope import demonstration_notes, scope_notes
 from StaICC.results.result import Result, ResultGroup
 from StaICC.results.runs import by_benchmark
 from StaICC.results.score_names import name_of_mean
@@ -208,7 +207,7 @@ class _Section:
             yield f"Lower values of the score, {self._metric_in_words}, are better."
         for name, result in self._runs.items():
             mean = self._records[name].get(None)
-            model = latex_cell(without_model_digests(result.model))
+            model = latex_cell(result.provenance.label_without_digests)
             sentence = f"{latex_cell(name)} ({model}{self._own_settings(result)}) has {self._value_in_words(mean)}"
             left_out = 0 if mean is None else mean["left_out"]
             if left_out:
@@ -243,13 +242,17 @@ class _Section:
         if self._comparison is None:
             if self._why_not_compared:
                 yield f"The runs are not compared: {latex_cell(self._why_not_compared)}."
-            yield from _scope_in_words(scope_notes(self._runs.values()))
+            yield from _scope_in_words(scope_notes(self._runs.values(), with_advice=False))
             return
         pairs = self._shown_pairs(self._comparison)
         for pair in pairs:
             yield self._verdict_in_words(pair)
         yield from _tests_in_words(pairs, self._comparison.correction)
-        yield from _scope_in_words(note for pair in pairs for note in pair.scope)
+        compared_runs = [self._runs[run] for pair in pairs for run in (pair.first, pair.second)]
+        notes = demonstration_notes(compared_runs, with_advice=False)
+        for pair in pairs:
+            notes += pair.cluster_notes
+        yield from _scope_in_words(notes)
         for reason in self._comparison.left_out:
             yield f"About the comparison: {latex_cell(reason)}."
 

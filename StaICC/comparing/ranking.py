@@ -527,12 +527,14 @@ def rank_runs(aligned: AlignedRuns, all_pairs: bool = True, conditions: int = 1)
             :data:`MOST_RUNS` runs are compared with the best one only.
         conditions: Number of conditions of an experiment that are shown together, for which p-values are corrected.
     """
-    pairs: list[tuple[str, str]]
+    pairs: Sequence[tuple[str, str]]
     if all_pairs:
         pairs = list(combinations(aligned.order, 2))
         chosen_from = 0
     else:
-        pairs, chosen_from = compared_pairs(aligned)
+        compared = compared_pairs(aligned)
+        pairs = compared.pairs
+        chosen_from = compared.chosen_from
     bounds = None
     if all_pairs and len(aligned.runs) > MOST_RUNS:
         bounds = p_value_bounds(aligned)

@@ -168,11 +168,6 @@ class RunPair:
         return sentences
 
     @property
-    def over_clusters(self) -> bool:
-        """Whether a compared data set has clusters of test rows, so that the mean has a t test over clusters."""
-        return any(paired.first.records.clusters is not None for paired in self.datasets.values())
-
-    @property
     def cluster_notes(self) -> list[str]:
         """A sentence for each data set whose compared test rows are in clusters."""
         sentences = []

@@ -12,6 +12,10 @@ from StaICC.safe_text import one_line
 _DIGEST = re.compile(r"\b[0-9a-f]{32,}\b")
 """A digest in full, such as a SHA-256."""
 _SHOWN_DIGITS = 12
+_SHORT_DIGEST = re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{12}\b")
+"""A digest by its first digits, as fields of signatures have it."""
+_FIELDS_OF_NAMES = ("benchmark", "datasets", "model_name", "model", "function")
+"""Fields whose values are names. A name that a user chose is no digest, even if it looks like one."""
 
 
 class Difference(NamedTuple):
@@ -23,6 +27,8 @@ class Difference(NamedTuple):
     """Its value in the first run; ``None`` if it is not set."""
     second: str | None
     """Its value in the second run; ``None`` if it is not set."""
+    has_digest: bool = False
+    """Whether a value has a digest, which does not belong in the caption of a table."""
 
     def is_part_of(self, setting: Difference) -> bool:
         """Return whether another setting has both values, such as ``escape=C;order=12`` that of the order."""
@@ -31,6 +37,10 @@ class Difference(NamedTuple):
         parts_of_first = (setting.first or "").split(";")
         parts_of_second = (setting.second or "").split(";")
         return f"{self.field}={self.first}" in parts_of_first and f"{self.field}={self.second}" in parts_of_second
+
+    def to_dict(self) -> dict[str, str | None]:
+        """Return the field and both values for JSON."""
+        return {"field": self.field, "first": self.first, "second": self.second}
 
     def __str__(self) -> str:
         return one_line(f"{self.field}: {shown_value(self.first)} and {shown_value(self.second)}")
@@ -58,7 +68,7 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
         its two values are those of the setting.
     """
     settings = first.signature.differences(second.signature)
-    differences = [Difference(name, *values) for name, values in settings.items()]
+    differences = [_difference(name, *values) for name, values in settings.items()]
 
     first_facts = first.provenance.facts()
     second_facts = second.provenance.facts()
@@ -69,8 +79,19 @@ def list_differences(first: Result, second: Result) -> tuple[Difference, ...]:
         if first_value == second_value or same_as_setting:
             continue
         field = f"{name} (model)" if name in settings else name
-        differences.append(Difference(field, first_value, second_value))
+        differences.append(_difference(field, first_value, second_value))
     return tuple(differences)
+
+
+def _difference(field: str, first: str | None, second: str | None) -> Difference:
+    """Return the difference in a setting or a fact, and find whether a value has a digest."""
+    field_without_number = field.partition(" (")[0]  # facts about several models have numbers, such as "model (2)"
+    has_digest = False
+    if field_without_number not in _FIELDS_OF_NAMES:
+        for value in (first, second):
+            if value is not None and (_DIGEST.search(value) or _SHORT_DIGEST.search(value)):
+                has_digest = True
+    return Difference(field, first, second, has_digest)
 
 
 def label_differences(first: Result, second: Result, datasets: Iterable[str]) -> Iterator[Difference]:

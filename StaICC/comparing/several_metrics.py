@@ -22,7 +22,7 @@ from StaICC.comparing.comparison_results import (
 )
 from StaICC.comparing.missing_queries import difference_outcome
 from StaICC.comparing.run_pairs import RunPair
-from StaICC.comparing.verdicts import TestOutcome, Untested, p_text
+from StaICC.comparing.verdicts import CorrectionMethod, TestOutcome, Untested, corrected_column, p_text
 from StaICC.errors import ArgumentError
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.results.interval_scope import demonstration_notes
@@ -70,6 +70,8 @@ class SeveralMetrics(Displayed):
     """The pairs of runs, metric by metric."""
     tests: int
     """The number of tests for which p-values are corrected."""
+    method: CorrectionMethod
+    """The method of the correction: Holm's, or Bonferroni's if the pairs of runs were chosen by their values."""
     left_out: tuple[str, ...]
     """Metrics, runs and queries that are not compared, with the reason."""
     scope: tuple[str, ...] = ()
@@ -77,7 +79,8 @@ class SeveralMetrics(Displayed):
 
     def display_blocks(self) -> list[Block]:
         """Return the title, the table, the conclusions, and the meaning of the columns."""
-        cells_by_head = [_cells(comparison) for comparison in self.comparisons]
+        column = corrected_column(self.method)
+        cells_by_head = [self._cells(comparison) for comparison in self.comparisons]
         head = list(cells_by_head[0])
         rows = [list(cells.values()) for cells in cells_by_head]
         return [
@@ -87,32 +90,32 @@ class SeveralMetrics(Displayed):
             *[Line(comparison.conclusion) for comparison in self.comparisons],
             *[Line(text) for text in self.scope],
             Line(
-                f"p (Holm): corrected for {self.tests} tests, one for each metric and pair of runs in both directions, "
+                f"{column}: corrected for {self.tests} tests, one for each metric and pair of runs in both directions, "
                 "untested ones included. Intervals are not corrected."
             ),
         ]
+
+    def _cells(self, comparison: MetricComparison) -> dict[str, str]:
+        """Return the cells of a line of the table, by column head."""
+        return {
+            "metric": comparison.score_name,
+            "first run": comparison.first,
+            "second run": comparison.second,
+            "rows": str(comparison.line.rows),
+            **cells_of_values(comparison.line),
+            **cells_of_test(comparison.line, corrected_column(self.method)),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "benchmark": self.benchmark,
             "tests": self.tests,
+            "correction": self.method,
             "comparisons": [_to_dict(comparison) for comparison in self.comparisons],
             "left_out": self.left_out,
             "scope": self.scope,
         }
-
-
-def _cells(comparison: MetricComparison) -> dict[str, str]:
-    """Return the cells of a line of the table, by column head."""
-    return {
-        "metric": comparison.score_name,
-        "first run": comparison.first,
-        "second run": comparison.second,
-        "rows": str(comparison.line.rows),
-        **cells_of_values(comparison.line),
-        **cells_of_test(comparison.line),
-    }
 
 
 def _to_dict(comparison: MetricComparison) -> dict[str, Any]:
@@ -192,24 +195,30 @@ def compare_metrics(results: Mapping[str, Result], metrics: Sequence[str]) -> Se
         raise ArgumentError(f"no metric can be compared: {'; '.join(left_out)}")
 
     compared: list[_MetricPair] = []
+    pairs_of_runs: set[tuple[str, str]] = set()
     chosen_from = 0
     for aligned in aligned_by_metric.values():
-        all_pairs, chosen_from_pairs = compared_pairs(aligned)
-        chosen_from = max(chosen_from, chosen_from_pairs)
-        for first, second in all_pairs:
-            if aligned.is_comparable(first, second):
-                compared.append(_MetricPair(aligned, aligned.pair(first, second)))
+        compared_by_metric = compared_pairs(aligned)
+        for first, second in compared_by_metric.comparable:
+            compared.append(_MetricPair(aligned, aligned.pair(first, second)))
+            pairs_of_runs.add((first, second))
+        chosen_from = max(chosen_from, compared_by_metric.chosen_from * len(metrics))
         left_out.update(dict.fromkeys(aligned.left_out))
 
-    # The tests of a metric that cannot be compared are counted, too.
-    most_pairs = max(len(compared_pairs(aligned)[0]) for aligned in aligned_by_metric.values())
-    test_count = (chosen_from or most_pairs) * len(metrics)
-    tests = [difference_outcome(pair.pair.difference) for pair in compared]
-    not_made = [Untested("not compared")] * (most_pairs * len(metrics) - len(tests))
-    outcomes = corrected([*tests, *not_made], chosen_from=chosen_from * len(metrics))
-
-    comparisons = [pair.comparison(outcome) for pair, outcome in zip(compared, outcomes, strict=False)]
+    # Each pair of runs that some metric compares is a test by each metric, also by one that cannot compare it.
+    tests = [difference_outcome(compared_pair.pair.difference) for compared_pair in compared]
+    tests_not_made = len(metrics) * len(pairs_of_runs) - len(tests)
+    outcomes = corrected([*tests, *[Untested("not compared")] * tests_not_made], chosen_from=chosen_from)
+    comparisons = []
     scope: dict[str, None] = {}
-    for pair in compared:
-        scope.update(dict.fromkeys(pair.scope))
-    return SeveralMetrics(compared[0].aligned.benchmark, tuple(comparisons), test_count, tuple(left_out), tuple(scope))
+    for compared_pair, outcome in zip(compared, outcomes[: len(compared)], strict=True):
+        comparisons.append(compared_pair.comparison(outcome))
+        scope.update(dict.fromkeys(compared_pair.scope))
+    return SeveralMetrics(
+        benchmark=compared[0].aligned.benchmark,
+        comparisons=tuple(comparisons),
+        tests=chosen_from or len(outcomes),
+        method="Bonferroni" if chosen_from > 0 else "Holm",
+        left_out=tuple(left_out),
+        scope=tuple(scope),
+    )

@@ -8,14 +8,13 @@ from typing import Any
 from StaICC.benchmark_names import class_name
 from StaICC.comparing.cells import number_cell
 from StaICC.comparing.comparison_results import (
-    CORRECTED_HEAD,
     DatasetComparison,
     better_run,
     cells_of_test,
     cells_of_values,
     line_to_dict,
 )
-from StaICC.comparing.verdicts import Tested, Untested, p_text
+from StaICC.comparing.verdicts import CorrectionMethod, Tested, Untested, corrected_column, p_text
 from StaICC.layout import Block, Displayed, Line, TextTable
 from StaICC.results.score_names import name_of_mean
 
@@ -58,6 +57,8 @@ class SubgroupComparison(Displayed):
     second: str
     models: tuple[str, str]
     """The models of the two runs, by name and short identity."""
+    model_names: tuple[str, str]
+    """The models of the two runs, without the identities."""
     subgroups: tuple[SubgroupDifference, ...]
     """The subgroups, data set by data set."""
     all_rows: tuple[SubgroupDifference, ...]
@@ -65,6 +66,8 @@ class SubgroupComparison(Displayed):
     correction, and is none of the corrected ones."""
     tests: int
     """The number of tests for which p-values are corrected: all subgroups of all data sets and pairs of runs."""
+    method: CorrectionMethod
+    """The method of the correction: Holm's, or Bonferroni's if the pairs of runs were chosen by their values."""
     left_out: tuple[str, ...]
     """Data sets and queries that are not compared, with the reason."""
     scope: tuple[str, ...] = ()
@@ -83,7 +86,7 @@ class SubgroupComparison(Displayed):
 
     def _cells_of_subgroup(self, subgroup: SubgroupDifference) -> dict[str, str]:
         """Return the cells of the line of a subgroup, by column head."""
-        return {f"data set, {self.by}": _place(subgroup), **_cells(subgroup)}
+        return {f"data set, {self.by}": _place(subgroup), **self._cells(subgroup)}
 
     def _cells_of_all_rows(self, whole: SubgroupDifference) -> dict[str, str]:
         """Return the cells of the line of all rows of a data set, by column head. Its p-value is not corrected.
@@ -92,8 +95,19 @@ class SubgroupComparison(Displayed):
         """
         return {
             f"data set, {self.by}": f"{whole.line.dataset} ({ALL_ROWS})",
-            **_cells(whole),
-            CORRECTED_HEAD: "-",
+            **self._cells(whole),
+            corrected_column(self.method): "-",
+        }
+
+    def _cells(self, subgroup: SubgroupDifference) -> dict[str, str]:
+        """Return the cells behind the name of a line of the table, by column head."""
+        line = subgroup.line
+        return {
+            "rows": str(line.rows),
+            "share": number_cell(subgroup.share, ".3f"),
+            **cells_of_values(line),
+            "contribution": number_cell(subgroup.contribution, "+.4f"),
+            **cells_of_test(line, corrected_column(self.method)),
         }
 
     def conclusion(self) -> list[str]:
@@ -115,8 +129,9 @@ class SubgroupComparison(Displayed):
 
     def notes(self) -> list[str]:
         """Return the sentences about the columns, and about what must not be concluded."""
+        column = corrected_column(self.method)
         texts = [
-            f"p (Holm): corrected for {self.tests} tests, one for each subgroup of each data set and pair of runs, "
+            f"{column}: corrected for {self.tests} tests, one for each subgroup of each data set and pair of runs, "
             f"untested ones included; lines with ({ALL_ROWS}) are not corrected (compare without subgroups does it)",
             "A significant difference in one subgroup and none in another is no evidence that the subgroups differ: "
             "compare their intervals",
@@ -136,8 +151,8 @@ class SubgroupComparison(Displayed):
         return [
             Line(f"{class_name(self.benchmark)} by {self.by}: first {self.first}, second {self.second}", "title"),
             Line(f"metric: {name_of_mean(self.metric, self.benchmark)} ({direction} is better)"),
-            Line(f"first: {self.models[0]}"),
-            Line(f"second: {self.models[1]}"),
+            Line(f"first: {self.models[0]}", caption=f"first: {self.model_names[0]}"),
+            Line(f"second: {self.models[1]}", caption=f"second: {self.model_names[1]}"),
             *[Line(f"left out: {reason}") for reason in self.left_out],
             TextTable(*self.table()),
             *[Line(text) for text in self.conclusion()],
@@ -156,6 +171,7 @@ class SubgroupComparison(Displayed):
             "second": self.second,
             "models": self.models,
             "tests": self.tests,
+            "correction": self.method,
             "subgroups": [subgroup.to_dict() for subgroup in self.subgroups],
             "all_rows": [whole.to_dict() for whole in self.all_rows],
             "left_out": self.left_out,
@@ -166,15 +182,3 @@ class SubgroupComparison(Displayed):
 def _place(subgroup: SubgroupDifference) -> str:
     """Return the data set and the subgroup."""
     return f"{subgroup.line.dataset}, {subgroup.group}"
-
-
-def _cells(subgroup: SubgroupDifference) -> dict[str, str]:
-    """Return the cells behind the name of a line of the table, by column head."""
-    line = subgroup.line
-    return {
-        "rows": str(line.rows),
-        "share": number_cell(subgroup.share, ".3f"),
-        **cells_of_values(line),
-        "contribution": number_cell(subgroup.contribution, "+.4f"),
-        **cells_of_test(line),
-    }

@@ -18,7 +18,7 @@ from StaICC.comparing.row_groups import Rows, adds_up, row_groups, share_of_quer
 from StaICC.comparing.run_pairs import RunPair
 from StaICC.comparing.run_records import NotComparableError
 from StaICC.comparing.subgroup_results import ALL_ROWS, SubgroupComparison, SubgroupDifference
-from StaICC.comparing.verdicts import TestOutcome
+from StaICC.comparing.verdicts import CorrectionMethod, TestOutcome
 from StaICC.datasets.subgroups import BY_LABEL
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.metrics import paired_tests
@@ -55,12 +55,10 @@ def compare_subgroups(
     if not isinstance(by, str) or not by:
         raise ArgumentError(f"by: got {by!r:.60}, expected {BY_LABEL!r} or the name of a column of subgroups")
     aligned = align(results, metric)
-    all_pairs, chosen_from = compared_pairs(aligned)
+    compared = compared_pairs(aligned)
     divided = []
     reasons: dict[str, None] = {}
-    for first, second in all_pairs:
-        if not aligned.is_comparable(first, second):
-            continue
+    for first, second in compared.comparable:
         pair = _divided_pair(aligned.pair(first, second), aligned.benchmark, by)
         reasons.update(dict.fromkeys(pair.left_out))
         if pair.subgroups:
@@ -70,12 +68,20 @@ def compare_subgroups(
 
     largest_count = max(len(pair.subgroups) for pair in divided)
     tests = [difference_outcome(subgroup.difference) for pair in divided for subgroup in pair.subgroups]
-    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from * largest_count))
-    test_count = chosen_from * largest_count or len(tests)
+    chosen_from = compared.chosen_from * largest_count
+    outcomes = iter(corrected(tests, paired_tests.holm, chosen_from))
     comparisons = []
     for pair in divided:
         outcomes_of_pair = [next(outcomes) for _ in pair.subgroups]
-        comparisons.append(_comparison(aligned, pair, by, outcomes_of_pair, test_count))
+        comparison = _comparison(
+            aligned,
+            pair,
+            by,
+            outcomes_of_pair,
+            test_count=chosen_from or len(tests),
+            method=compared.method,
+        )
+        comparisons.append(comparison)
     return tuple(comparisons)
 
 
@@ -151,7 +157,12 @@ def _subgroup(dataset: str, group: str, paired: PairedScores, rows: Rows) -> _Su
 
 
 def _comparison(
-    aligned: AlignedRuns, divided: _DividedPair, by: str, outcomes: Sequence[TestOutcome], test_count: int
+    aligned: AlignedRuns,
+    divided: _DividedPair,
+    by: str,
+    outcomes: Sequence[TestOutcome],
+    test_count: int,
+    method: CorrectionMethod,
 ) -> SubgroupComparison:
     """Return the record of two runs with their subgroups and the corrected tests of these."""
     pair = divided.pair
@@ -169,9 +180,11 @@ def _comparison(
         first=pair.first.name,
         second=pair.second.name,
         models=(first.model, second.model),
+        model_names=(first.provenance.label_without_digests, second.provenance.label_without_digests),
         subgroups=tuple(subgroups),
         all_rows=tuple(all_rows),
         tests=test_count,
+        method=method,
         left_out=tuple(dict.fromkeys([*aligned.runs_left_out, *pair.left_out, *divided.left_out])),
         scope=(*demonstration_notes([first, second]), *pair.cluster_notes),
     )

@@ -42,11 +42,14 @@ TestOutcome = Tested | Untested
 """The outcome of a test of a difference."""
 
 
+CorrectionMethod = Literal["Holm", "Bonferroni"]
+
+
 @dataclass(frozen=True, slots=True)
 class Correction:
     """How the p-values of several pairs of runs are corrected."""
 
-    method: Literal["Holm", "Bonferroni"]
+    method: CorrectionMethod
     """Holm's method for all compared pairs; Bonferroni's if these pairs were chosen by the values of the runs."""
     pairs: int
     """Number of pairs of runs for which the p-values of the means are corrected."""
@@ -54,7 +57,12 @@ class Correction:
     @property
     def column(self) -> str:
         """The head of the column with the corrected p-values."""
-        return f"p ({self.method})"
+        return corrected_column(self.method)
+
+
+def corrected_column(method: CorrectionMethod) -> str:
+    """Return the head of a column with p-values that are corrected by a method."""
+    return f"p ({method})"
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,7 @@ class Card:
             raise ArgumentError("card: 'name' is empty")
         for key in ("label_space", "full_label_space"):
             labels = getattr(self, key)
-            if not _are_label_names(labels):
+            if not are_label_names(labels):
                 raise ArgumentError(f"{owner}: {key!r} is {list(labels)!r:.200}, expected {LABEL_NAMES}")
         if len(self.label_space) != len(self.full_label_space):
             raise ArgumentError(
@@ -310,7 +310,7 @@ class Card:
         return cast("Card", read_value(cls, data, f"card {name!r}"))
 
 
-def _are_label_names(names: Sequence[str]) -> bool:
+def are_label_names(names: Sequence[str]) -> bool:
     """Return whether there are at least two names, each once and none empty."""
     if len(names) < 2 or len(set(names)) < len(names):
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from StaICC.argument_syntax import argument
@@ -69,21 +69,17 @@ def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Cl
         ArgumentError: A row has no value, a value is no text and no number, the rows have no such column, or all rows
             are one cluster.
     """
-    column = column_of(rule)
+    if rule is None:
+        return None
+    name = column_of(rule) or FUNCTION
     if callable(rule):
         values: Sequence[object] = [rule(row) for row in table]
-        name = FUNCTION
-    elif column is None:
-        return None
-    elif column not in records.further:
-        raise ArgumentError(
-            f"{argument('cluster')}: got {column!r}, but (text, label) pairs have no columns. Give a function of the "
-            "row, such as cluster=lambda row: row.texts[0]"
-        )
     else:
-        values = records.further[column]
-        name = column
-    numbers = _numbered(values, records)
+        values = _values_of_column(records, name)
+
+    advice = "A row that shares nothing with other rows needs a value of its own"
+    texts = texts_of_values(values, records, "the cluster", advice)
+    numbers = _numbers_of_values(texts)
     if len(set(numbers)) == 1:
         raise ArgumentError(
             f"{argument('cluster')}: all {len(numbers)} rows are in one cluster, expected two or more clusters"
@@ -91,22 +87,32 @@ def clusters_of(records: Records, table: Iterable[Row], rule: ClusterRule) -> Cl
     return Clusters(name, numbers)
 
 
-def _numbered(values: Sequence[object], records: Records) -> tuple[int, ...]:
-    """Return the number of the cluster of each row: clusters are counted in the order in which they first occur.
-
-    Equal values are one cluster, as :func:`~StaICC.datasets.further_columns.texts_of_values` compares them.
-
-    Args:
-        values: What the rows of a cluster share, for each row.
-        records: The rows, for messages.
+def _values_of_column(records: Records, column: str) -> Sequence[object]:
+    """Return the value of each row in the cluster column.
 
     Raises:
-        ArgumentError: A value is missing, or is no text and no number.
+        ArgumentError: The rows are those of a program, which have no columns.
     """
-    advice = "A row that shares nothing with other rows needs a value of its own"
-    texts = texts_of_values(values, records, "the cluster", advice)
-    number_of_text: dict[str, int] = {}
-    return tuple([number_of_text.setdefault(text, len(number_of_text)) for text in texts])
+    if column not in records.further:
+        raise ArgumentError(
+            f"{argument('cluster')}: got {column!r}, but (text, label) pairs have no columns. Give a function of the "
+            "row, such as cluster=lambda row: row.texts[0]"
+        )
+    return records.further[column]
+
+
+def _numbers_of_values(values: Iterable[Hashable]) -> tuple[int, ...]:
+    """Return a number for each value, the same for equal values, counted from 0 in the order of first occurrence.
+
+    The values ``b, a, b`` have the numbers 0, 1 and 0.
+    """
+    number_of_value: dict[Hashable, int] = {}
+    numbers = []
+    for value in values:
+        if value not in number_of_value:
+            number_of_value[value] = len(number_of_value)
+        numbers.append(number_of_value[value])
+    return tuple(numbers)
 
 
 def digest_of_clusters(numbers: Sequence[int]) -> str:
@@ -119,6 +125,5 @@ def digest_of_clusters(numbers: Sequence[int]) -> str:
         >>> digest_of_clusters([5, 5, 7]) == digest_of_clusters([0, 0, 1])
         True
     """
-    first_seen: dict[int, int] = {}
-    renumbered = [first_seen.setdefault(number, len(first_seen)) for number in numbers]
-    return hashlib.sha256(json.dumps(renumbered, separators=(",", ":")).encode()).hexdigest()
+    renumbered = json.dumps(_numbers_of_values(numbers), separators=(",", ":"))
+    return hashlib.sha256(renumbered.encode()).hexdigest()

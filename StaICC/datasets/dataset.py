@@ -30,7 +30,7 @@ from StaICC.datasets.clusters import (
 from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.further_columns import columns_to_read, refuse_label, with_further_columns
-from StaICC.datasets.label_lists import are_lists, check_separator, rarest_labels, read_label_lists, rows_of_labels
+from StaICC.datasets.label_lists import are_lists, check_separator, labels_of_rows, rarest_labels, read_label_lists
 from StaICC.datasets.label_values import LabelReading, Labels, elements_of, read_labels
 from StaICC.datasets.records import Records, TableFile
 from StaICC.datasets.remarks import RowsToCheck, remarks_on, remarks_on_labels, remarks_on_texts
@@ -333,16 +333,15 @@ class Dataset(Displayed):
         for unknown_argument in unknown:
             known = ["path", *arguments, "card"]
             raise TypeError(str(unknown_name("argument of Dataset.from_file", unknown_argument, known)))
-        facts = read_card(file, card)
-        for key, value in arguments.items():  # an argument overrides the card
-            if value is not None:
-                facts[key] = value
-        facts = {key: value for key, value in facts.items() if value is not None}
+        # An argument overrides the card.
+        facts = _without_none({**read_card(file, card), **_without_none(arguments)})
 
         check_quoting(facts.get("quoting"))
         header = table_files.column_header(facts.get("columns"), file.name)
-        if not {"texts", "label"} <= facts.keys() and file.is_file():
-            facts = {**_columns_without_names(file, facts, header), **facts}
+        names_its_columns = "texts" in facts and "label" in facts
+        if not names_its_columns and file.is_file():
+            usual_columns = _columns_without_names(file, facts, header)
+            facts = {**usual_columns, **facts}
         text_columns, label_column = records_module.column_names(
             facts.get("texts", ["text"]), facts.get("label", "label"), file.name
         )
@@ -400,9 +399,9 @@ class Dataset(Displayed):
         text_columns, label_column = records_module.column_names(texts, label, where)
         further = _further_columns(facts, label_column, where)
         wanted = columns_to_read(text_columns, label_column, further)
-        records, label_names = records_module.huggingface_records(data, wanted)
-        records = with_further_columns(records, text_columns, label_column, further)
-        return cls.from_rows(records, **_arguments({"name": name, "labels": label_names, **facts}))
+        rows = records_module.huggingface_records(data, wanted)
+        records = with_further_columns(rows.records, text_columns, label_column, further)
+        return cls.from_rows(records, **_arguments({"name": name, "labels": rows.label_names, **facts}))
 
     def strata(self) -> tuple[int, ...]:
         """Return for each row the group by which a stratified split divides: its label, or the rarest of its labels."""
@@ -442,27 +441,32 @@ class Dataset(Displayed):
             DataDamagedError: The rows are not those of the record.
         """
         where = "the record of the data file"
-        recorded, card, clusters, subgroups = _read_file_record(record, where)
-        file = _find_file(recorded, places)
-        name = recorded.path
-        source = dataclasses.replace(recorded, path=os.fspath(file), suffix=table_files.format_suffix(Path(name)))
+        recorded = _read_file_record(record, where)
+        card = recorded.card
+        name_in_run = recorded.file.path
+        source = dataclasses.replace(
+            recorded.file,
+            path=os.fspath(_find_file(recorded.file, places)),
+            suffix=table_files.format_suffix(Path(name_in_run)),
+        )
         try:
             records, label_indexes = table_files.labelled_records(source, card.label_space)
             table = MemoryTable(_pairs_of(records, label_indexes))
-            clusters_of_file = clusters_of(records, table, recorded.cluster)
-            subgroups_of_file = subgroups_of(records, table, recorded.subgroups)
+            clusters_of_file = clusters_of(records, table, source.cluster)
+            subgroups_of_file = subgroups_of(records, table, source.subgroups)
         except (ArgumentError, SchemaError, UnknownNameError) as error:
             raise SchemaError(f"{where} does not fit the file: {error}") from error
+
         if card.rows != len(table):
             raise SchemaError(f"{where} names {card.rows} rows, but the file has {len(table)}")
-        if clusters_of_file is not None and clusters_of_file != clusters:
-            raise SchemaError(f"{where} has other clusters than the column {recorded.cluster!r} of the file")
+        if clusters_of_file is not None and clusters_of_file != recorded.clusters:
+            raise SchemaError(f"{where} has other clusters than the column {source.cluster!r} of the file")
         for column, groups in subgroups_of_file.items():
-            if subgroups.get(column) != groups:
+            if recorded.subgroups.get(column) != groups:
                 raise SchemaError(f"{where} has other subgroups than the column {column!r} of the file")
-        records = dataclasses.replace(records, source=name)  # remarks name the file as it was called
+        records = dataclasses.replace(records, source=name_in_run)  # remarks name the file as it was called
         remarks = _remarks(records, table, label_indexes, card)
-        return cls(card, table, source, remarks=remarks, clusters=clusters, subgroups=subgroups)
+        return cls(card, table, source, remarks=remarks, clusters=recorded.clusters, subgroups=recorded.subgroups)
 
 
 def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Source | None]:
@@ -521,17 +525,18 @@ def _columns_without_names(file: Path, facts: Mapping[str, Any], header: Sequenc
         ArgumentError: The file has other columns, so they have to be named.
     """
     names = table_files.listed_columns(file, facts.get("encoding"), facts.get("quoting"), header)
-    if sorted(names) not in (["label", "text"], ["label", "sentence"]):
-        advice = table_files.naming_advice(file, names, header)
-        texts = argument("texts", ["text"])
-        separator = in_each_syntax(", ", " ")
-        label = argument("label", "label")
-        raise ArgumentError(f"{file.name}: name the columns, as {texts}{separator}{label}{advice}")
-    return {"texts": [name for name in names if name != "label"], "label": "label"}
+    for text_column in ("text", "sentence"):
+        if sorted(names) == sorted(["label", text_column]):
+            return {"texts": [text_column], "label": "label"}
+    advice = table_files.naming_advice(file, names, header)
+    texts = argument("texts", ["text"])
+    separator = in_each_syntax(", ", " ")
+    label = argument("label", "label")
+    raise ArgumentError(f"{file.name}: name the columns, as {texts}{separator}{label}{advice}")
 
 
 def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[str]:
-    """Return the columns next to texts and label that the facts about a data set name: of clusters, of subgroups.
+    """Return the columns next to texts and label that the facts about a data set name: of subgroups, then of clusters.
 
     Args:
         facts: The facts of the card and the arguments.
@@ -541,20 +546,36 @@ def _further_columns(facts: Mapping[str, Any], label: str, where: str) -> list[s
     Raises:
         ArgumentError: The arguments are no names, or name the label column.
     """
-    of_subgroups = subgroup_columns(facts.get("subgroups"))
-    refuse_label("subgroups", of_subgroups, label, where, advice="Subgroups by label need no column")
-    of_clusters = column_of(facts.get("cluster"))
-    if of_clusters is None:
-        return of_subgroups
-    advice = "Name the column that says which rows belong together, such as a document: rows of the same label need not"
-    refuse_label("cluster", [of_clusters], label, where, advice)
-    return [*of_subgroups, of_clusters]
+    columns = subgroup_columns(facts.get("subgroups"))
+    refuse_label("subgroups", columns, label, where, advice="Subgroups by label need no column")
+    cluster_column = column_of(facts.get("cluster"))
+    if cluster_column is not None:
+        advice = (
+            "Name the column that says which rows belong together, such as a document: rows of the same label need not"
+        )
+        refuse_label("cluster", [cluster_column], label, where, advice)
+        columns.append(cluster_column)
+    return columns
 
 
-def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile, Card, Clusters | None, Subgroups]:
-    """Return the file, the card, the clusters and the subgroups of a saved record that is not trusted.
+@dataclass(frozen=True, slots=True)
+class _FileRecord:
+    """What a saved result has of a data set from a user's file."""
 
-    The path of the file is its name. A record of a file with independent rows has no clusters.
+    file: TableFile
+    """The file; its path is its name in the run."""
+    card: Card
+    clusters: Clusters | None
+    """``None`` if rows are independent."""
+    subgroups: Subgroups
+
+
+def _read_file_record(record: Mapping[str, Any], where: str) -> _FileRecord:
+    """Return a saved record that is not trusted, checked without its file.
+
+    Args:
+        record: The record, as :meth:`Dataset.file_record` makes it.
+        where: What it is, for messages.
 
     Raises:
         SchemaError: The record is damaged, or names a path in place of a name.
@@ -563,25 +584,27 @@ def _read_file_record(record: Mapping[str, Any], where: str) -> tuple[TableFile,
         saved = dict(read_value(Mapping[str, object], record, where))
         card = Card.from_dict(saved.pop("card", {}))
         name = saved.pop("file", None)
-        numbers = read_value(tuple[int, ...] | None, saved.pop("clusters", None), f"{where}, clusters")
-        named = read_value(Mapping[str, tuple[str, ...]], saved.pop("subgroups", {}), f"{where}, subgroups")
+        cluster_numbers = read_value(tuple[int, ...] | None, saved.pop("clusters", None), f"{where}, clusters")
+        subgroups = read_value(Mapping[str, tuple[str, ...]], saved.pop("subgroups", {}), f"{where}, subgroups")
         saved["subgroups"] = saved.pop("subgroup_columns", [])
-        source: TableFile = read_value(TableFile, {"path": name, **saved}, where)
+        file: TableFile = read_value(TableFile, {"path": name, **saved}, where)
     except ArgumentError as error:
         raise SchemaError(f"{where} cannot be read: {error}") from error
-    if Path(source.path).name != source.path:
-        raise SchemaError(f"{where} cannot be read: {source.path!r:.60} is not the name of a file")
+    if Path(file.path).name != file.path:
+        raise SchemaError(f"{where} cannot be read: {file.path!r:.60} is not the name of a file")
     clusters = None
-    if numbers is not None:
-        if len(numbers) != card.rows:
-            raise SchemaError(f"{where} has clusters of {len(numbers)} rows, but its card names {card.rows} rows")
-        clusters = Clusters(source.cluster or FUNCTION, numbers)
-    for column, groups in named.items():
+    if cluster_numbers is not None:
+        if len(cluster_numbers) != card.rows:
+            raise SchemaError(
+                f"{where} has clusters of {len(cluster_numbers)} rows, but its card names {card.rows} rows"
+            )
+        clusters = Clusters(file.cluster or FUNCTION, cluster_numbers)
+    for column, groups in subgroups.items():
         if len(groups) != card.rows:
             raise SchemaError(
                 f"{where} has subgroups {column!r:.60} of {len(groups)} rows, but its card names {card.rows} rows"
             )
-    return source, card, clusters, named
+    return _FileRecord(file, card, clusters, subgroups)
 
 
 def _find_file(recorded: TableFile, places: Sequence[str | os.PathLike[str]]) -> Path:
@@ -612,13 +635,15 @@ def _find_file(recorded: TableFile, places: Sequence[str | os.PathLike[str]]) ->
 
 
 def _rows_of_pinned(source: FileSource | HubSource, labels: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Return the rows of a pinned file, with label names in the place of indexes where the names are known."""
+    """Return the texts and the label of each row of a pinned file.
+
+    A label is its name. It is its index if the names are not known, or if it is not among them.
+    """
     rows: list[tuple[Any, Any]] = []
     for texts, index in source.rows(labels):
-        if isinstance(index, int) and 0 <= index < len(labels):
-            rows.append((texts, labels[index]))
-        else:
-            rows.append((texts, index))
+        is_known = isinstance(index, int) and 0 <= index < len(labels)
+        label = labels[index] if is_known else index
+        rows.append((texts, label))
     return rows
 
 
@@ -634,16 +659,16 @@ def _remarks(records: Records, table: Table, indexes: Sequence[int], card: Card)
     if not card.labels_in_lists:
         return remarks_on(rows)
 
-    pairs = rows_of_labels(indexes, card.label_space, card.labels_in_lists)
-    row_of_pair = [row_index for row_index, _ in pairs]
-    single_labels = RowsToCheck(
+    # The checks of labels read one label of a row. So a row with three labels is checked as three rows at one place.
+    labels = labels_of_rows(indexes, card.label_space, card.labels_in_lists)
+    rows_with_single_labels = RowsToCheck(
         texts=(),
         given_labels=(),
-        indexes=[label_index for _, label_index in pairs],
+        indexes=[label_of_row.label for label_of_row in labels],
         space=card.labels_in_lists,
-        place=lambda pair_index: records.place(row_of_pair[pair_index]),
+        place=lambda number: records.place(labels[number].row),
     )
-    return (*remarks_on_labels(single_labels), *remarks_on_texts(rows))
+    return (*remarks_on_labels(rows_with_single_labels), *remarks_on_texts(rows))
 
 
 def _name_of_file(file: Path) -> str:
@@ -655,6 +680,11 @@ def _name_of_file(file: Path) -> str:
     return stem
 
 
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a mapping that have a value."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
 _FACTS_OF_FILE = ("texts", "label", "encoding", "quoting", "columns")
 """The facts of a card that say how its file is read."""
 
@@ -662,14 +692,11 @@ _FACTS_OF_FILE = ("texts", "label", "encoding", "quoting", "columns")
 def _arguments(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a card as arguments of :meth:`Dataset.from_rows`, without those about reading a file."""
     check_keys("the arguments", facts, CARD_KEYS)
-    arguments = {}
-    for key, value in facts.items():
-        if value is None or key in _FACTS_OF_FILE:
-            continue
-        if key == "labels":
-            arguments["label_space"] = value
-        else:
-            arguments[key] = value
+    arguments = _without_none(facts)
+    for key in _FACTS_OF_FILE:
+        arguments.pop(key, None)
+    if "labels" in arguments:
+        arguments["label_space"] = arguments.pop("labels")
     return arguments
 
 
@@ -691,10 +718,18 @@ def _load_builtin(name: str) -> Dataset:
 
 
 def _read_entry(name: str, value: Any) -> Dataset:
-    """Return the data set of an entry of the registry: a data set, or a function that returns one."""
+    """Return the data set of an entry of the registry.
+
+    Args:
+        name: The name of the entry.
+        value: A data set, or a function without arguments that returns one; :func:`_load_builtin` gets the name.
+
+    Raises:
+        ArgumentError: The entry is neither.
+    """
     if isinstance(value, Dataset):
         return value
-    dataset = value
+    dataset: object = value
     if value is _load_builtin:
         dataset = _load_builtin(name)
     elif callable(value):

@@ -70,6 +70,24 @@ class _Dialect(NamedTuple):
     """Whether blanks at the beginning of a field are not part of it."""
 
 
+class _File(NamedTuple):
+    """The text of a file, and what is known of its table."""
+
+    name: str
+    """The file, for messages."""
+    text: str
+    separator: str
+    """The character between fields."""
+    width: int
+    """The number of columns."""
+    has_header: bool
+    """Whether the first record has the names of the columns; it is left out then."""
+
+    def without_quoting(self) -> DelimitedTable:
+        """Return the records if double quotes are ordinary characters."""
+        return _read_table(self, _Dialect(self.separator, quoted=False))
+
+
 _field_size_limit = threading.Lock()
 """Held while the limit of :mod:`csv`, which is one for the whole process, is changed."""
 
@@ -130,25 +148,38 @@ def read_delimited(
     Raises:
         SchemaError: A quote is not closed, or the file could be read in two ways.
     """
+    file = _File(name, text, separator, width, has_header)
     with _fields_of_any_length(text):
         if quoting == "none":
-            return _read_table(name, text, _Dialect(separator, quoted=False), width, has_header)
+            return file.without_quoting()
         dialect = _quoted_dialect(text, separator)
         if quoting is not None or '"' not in text:
-            return _read_table(name, text, dialect, width, has_header)
+            return _read_table(file, dialect)
+        return _read_unambiguous_table(file, dialect, label)
 
-        # The file has double quotes, and may be meant without quoting.
-        try:
-            table = _read_table(name, text, dialect, width, has_header)
-        except SchemaError as error:
-            if _is_table_without_quoting(name, text, separator, width, has_header):
-                raise _only_without_quoting(str(error), width) from error
-            raise
-        if table.wrong_width and _is_table_without_quoting(name, text, separator, width, has_header):
-            raise _only_without_quoting(table.wrong_width.message, width)
-        _refuse_swallowed_rows(name, text, separator, width, label, table.rows)
-        _refuse_bare_quotes(name, text, dialect)
-        return table
+
+def _read_unambiguous_table(file: _File, dialect: _Dialect, label: int) -> DelimitedTable:
+    """Read the records of a file that has double quotes, with quoting, unless it may be meant without quoting.
+
+    Args:
+        file: The file.
+        dialect: How the file is read with quoting.
+        label: The position of the label column.
+
+    Raises:
+        SchemaError: A quote is not closed, or the file could be read in two ways.
+    """
+    try:
+        table = _read_table(file, dialect)
+    except SchemaError as error:
+        if _is_table_without_quoting(file):
+            raise _only_without_quoting(str(error), file.width) from error
+        raise
+    if table.wrong_width is not None and _is_table_without_quoting(file):
+        raise _only_without_quoting(table.wrong_width.message, file.width)
+    _refuse_swallowed_rows(file, label, table.rows)
+    _refuse_bare_quotes(file.name, file.text, dialect)
+    return table
 
 
 def _only_without_quoting(problem: str, width: int) -> SchemaError:
@@ -159,23 +190,25 @@ def _only_without_quoting(problem: str, width: int) -> SchemaError:
     )
 
 
-def _read_table(name: str, text: str, dialect: _Dialect, width: int, has_header: bool) -> DelimitedTable:
-    """Read the records, and set those aside whose number of fields is not that of the header."""
+def _read_table(file: _File, dialect: _Dialect) -> DelimitedTable:
+    """Read the records, and set those aside whose number of fields is not that of the columns."""
     rows = []
     wrong_rows = []
-    for record in _records(name, text, dialect, has_header):
-        if len(record.fields) == width:
+    for record in _records(file.name, file.text, dialect, file.has_header):
+        if len(record.fields) == file.width:
             rows.append(record)
         else:
             wrong_rows.append(record)
     if not wrong_rows:
         return DelimitedTable(rows, wrong_width=None)
 
+    if file.has_header:
+        expected = f"the header has {file.width}"
+    else:
+        expected = f"{argument('columns')} has {file.width} names"
     first = wrong_rows[0]
-    expected = f"the header has {width}" if has_header else f"{argument('columns')} has {width} names"
-    message = f"{name}, line {first.last_line} has {len(first.fields)} fields, but {expected}"
-    widths = [len(record.fields) for record in wrong_rows]
-    advice = _advice_on_width(widths, width, dialect, all_lines=not rows)
+    message = f"{file.name}, line {first.last_line} has {len(first.fields)} fields, but {expected}"
+    advice = _advice_on_width(_widths(wrong_rows), file.width, dialect, all_lines=not rows)
     line_numbers = [record.last_line for record in wrong_rows]
     return DelimitedTable(rows, wrong_width=RowProblem(message, advice, line_numbers))
 
@@ -213,27 +246,23 @@ def _records(name: str, text: str, dialect: _Dialect, has_header: bool) -> Itera
         quoting=quoting,
         skipinitialspace=dialect.blanks_before_quotes,
     )
-    header_follows = has_header
-    last_line = 0
+    before_rows = has_header
+    last_line = 0  # of the record before
     try:
         for fields in reader:
             first_line = last_line + 1
             last_line = reader.line_num
-            if not fields:
-                continue
-            if header_follows:
-                # A line of separators and blanks before the header is left out like an empty line.
-                has_names = any(field.strip() for field in fields)
-                if has_names:
-                    header_follows = False
-                continue
-            yield DelimitedRow(fields, first_line, last_line)
+            if before_rows:
+                # The header is the first line with a name. Lines of separators and blanks before it are left out.
+                is_header = any(field.strip() for field in fields)
+                before_rows = not is_header
+            elif fields:
+                yield DelimitedRow(fields, first_line, last_line)
     except csv.Error as error:
         first_line = last_line + 1
+        lines = f"line {reader.line_num}"
         if reader.line_num > first_line:
             lines = f"lines {first_line} to {reader.line_num}"
-        else:
-            lines = f"line {reader.line_num}"
         raise SchemaError(
             f"{name}, {lines}: {error}. A double quote may not be closed: write quotes within a quoted text twice "
             '(""), or read them as ordinary characters with '
@@ -289,20 +318,23 @@ def _records_or_none(text: str, dialect: _Dialect) -> list[DelimitedRow] | None:
         return None
 
 
-def _is_table_without_quoting(name: str, text: str, separator: str, width: int, has_header: bool) -> bool:
+def _is_table_without_quoting(file: _File) -> bool:
     """Return whether every line has as many fields as there are columns, if double quotes are ordinary characters."""
-    table = _read_table(name, text, _Dialect(separator, quoted=False), width, has_header)
+    table = file.without_quoting()
     return len(table.rows) > 0 and table.wrong_width is None
 
 
-def _refuse_swallowed_rows(
-    name: str, text: str, separator: str, width: int, label: int, records: Sequence[DelimitedRow]
-) -> None:
+def _refuse_swallowed_rows(file: _File, label: int, records: Sequence[DelimitedRow]) -> None:
     """Refuse a record of several lines that are rows of the table when they are split without quoting.
 
-    A line is such a row if it has as many fields as the header, and a label that other rows have. A label that only
-    other lines of the record have counts, too, if all of its lines have as many fields as the header (in a file that is
-    sorted by label, all rows of a label may be within one text), or if the record is most of the file.
+    A line is such a row if it has as many fields as there are columns, and a label that other rows have. A label that
+    only other lines of the record have counts, too, if all of its lines have a label (in a file that is sorted by
+    label, all rows of a label may be within one text), or if the record is most of the file.
+
+    Args:
+        file: The file.
+        label: The position of the label column.
+        records: The rows of the table, read with quoting.
 
     Raises:
         SchemaError: There is one; the message has its first and last line.
@@ -311,10 +343,10 @@ def _refuse_swallowed_rows(
     if not records_of_several_lines:
         return
     rows_with_label = Counter(record.fields[label].strip() for record in records)
-    lines_of_file = [line.rstrip("\r\n") for line in io.StringIO(text, newline="")]
+    lines_of_file = [line.rstrip("\r\n") for line in io.StringIO(file.text, newline="")]
     for record in records_of_several_lines:
         lines = lines_of_file[record.first_line - 1 : record.last_line]
-        labels = _labels_of_lines(lines, separator, width, label)
+        labels = _labels_of_lines(lines, file, label)
         row_count = _lines_with_labels_of_other_rows(labels, rows_with_label, record.fields[label].strip())
         all_lines_have_labels = len(labels) == len(lines)
         is_most_of_the_file = len(lines) > len(lines_of_file) / 2
@@ -322,18 +354,26 @@ def _refuse_swallowed_rows(
             row_count = _lines_that_share_a_label(labels)
         if row_count >= LEAST_ROWS:
             raise SchemaError(
-                f"{name}, lines {record.first_line} to {record.last_line} are one row with quoting, but {row_count} of "
-                f"these lines are rows of the table without it. {argument('quoting', 'standard')} reads a text "
-                f"with line ends, {argument('quoting', 'none')} reads double quotes as ordinary characters"
+                f"{file.name}, lines {record.first_line} to {record.last_line} are one row with quoting, but "
+                f"{row_count} of these lines are rows of the table without it. {argument('quoting', 'standard')} "
+                f"reads a text with line ends, {argument('quoting', 'none')} reads double quotes as ordinary characters"
             )
 
 
-def _labels_of_lines(lines: Sequence[str], separator: str, width: int, label: int) -> list[str]:
-    """Return the label, with its blanks, of each line that has as many fields as the header without quoting."""
+def _labels_of_lines(lines: Sequence[str], file: _File, label: int) -> list[str]:
+    """Return the label of each line that has as many fields as there are columns, if it is split without quoting.
+
+    Blanks around labels are kept, double quotes are removed.
+
+    Args:
+        lines: The lines.
+        file: The file, with its separator and its number of columns.
+        label: The position of the label column.
+    """
     labels = []
     for line in lines:
-        fields = line.split(separator)
-        if len(fields) == width:
+        fields = line.split(file.separator)
+        if len(fields) == file.width:
             labels.append(fields[label].strip('"'))
     return labels
 
@@ -362,31 +402,43 @@ def _lines_that_share_a_label(labels: Sequence[str]) -> int:
 
     The rest of a sentence after a comma, which begins with a blank, is no label.
     """
-    lines_with_label = Counter(label for label in labels if label and label == label.strip())
-    return sum(line_count for line_count in lines_with_label.values() if line_count > 1)
+    lines_with_label: Counter[str] = Counter()
+    for label in labels:
+        is_rest_of_sentence = label != label.strip()
+        if label and not is_rest_of_sentence:
+            lines_with_label[label] += 1
+    repeated = [line_count for line_count in lines_with_label.values() if line_count > 1]
+    return sum(repeated)
 
 
 def _refuse_bare_quotes(name: str, text: str, dialect: _Dialect) -> None:
     """Refuse a field that holds a double quote without being quoted, where another field is quoted.
 
     All quoted fields are removed from the text, except for their line ends. A double quote that remains is in a field
-    without quotes.
+    without quotes: of ``"a",b"c``, ``,b"c`` remains.
+
+    Args:
+        name: The file, for the message.
+        text: Its text.
+        dialect: How it is read with quoting.
 
     Raises:
-        SchemaError: There is one.
+        SchemaError: There is one; the message has its line.
     """
-    blanks = " *" if dialect.blanks_before_quotes else ""
     begins_field = rf"(?:^|(?<=[{re.escape(dialect.separator)}\r\n]))"
-    quoted_field = re.compile(rf'{begins_field}{blanks}"[^"]*(?:""[^"]*)*"')
+    blanks = " *" if dialect.blanks_before_quotes else ""
+    text_in_quotes = r'"[^"]*(?:""[^"]*)*"'
+    quoted_field = re.compile(begins_field + blanks + text_in_quotes)
 
     def line_ends_of(field: re.Match[str]) -> str:
+        """Return the line ends in a quoted field, which keep the numbers of the lines after it right."""
         return re.sub(r"[^\r\n]", "", field[0])
 
     remaining, quoted_field_count = quoted_field.subn(line_ends_of, text)
     if quoted_field_count == 0 or '"' not in remaining:
         return
-    before_the_quote = remaining[: remaining.index('"')]
-    line = len(re.findall(r"\r\n|\r|\n", before_the_quote)) + 1
+    text_before_quote, _, _ = remaining.partition('"')
+    line = len(re.findall(r"\r\n|\r|\n", text_before_quote)) + 1
     raise SchemaError(
         f"{name}, line {line} has a double quote in a field that is not in quotes, and another field of the file is in "
         f"quotes. {argument('quoting', 'standard')} removes the quotes around fields, {argument('quoting', 'none')} "

@@ -89,13 +89,21 @@ def _first_line_with_names(text: str, separators: Sequence[str], columns: Sequen
     It is read with the first separator that gives all wanted columns. If there is none, the separator that gives the
     most fields is used, so that the message about a missing column shows names.
     """
-    candidates = []
     for separator in separators:
         first_line = _FirstLine(separator, read_header(text, separator))
         if set(columns) <= set(first_line.fields):
             return first_line
-        candidates.append(first_line)
-    return max(candidates, key=lambda first_line: len(first_line.fields))
+    return _longest_first_line(text, separators)
+
+
+def _longest_first_line(text: str, separators: Sequence[str]) -> _FirstLine:
+    """Return the first line of a file, read with the separator that gives the most fields; the first one of several."""
+    longest = _FirstLine(separators[0], read_header(text, separators[0]))
+    for separator in separators[1:]:
+        first_line = _FirstLine(separator, read_header(text, separator))
+        if len(first_line.fields) > len(longest.fields):
+            longest = first_line
+    return longest
 
 
 def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _FirstLine:
@@ -111,10 +119,10 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
     first_lines = [line for line in text.splitlines()[:_LINES_READ] if line.strip()]
     fitting_lines = {}
     for separator in separators:
-        fitting_lines[separator] = sum(len(read_header(line, separator)) == width for line in first_lines)
+        fitting_lines[separator] = _count_lines_of_width(first_lines, separator, width)
     most_fitting = max(fitting_lines.values())
     if most_fitting == 0:
-        fields = max((read_header(text, separator) for separator in separators), key=len)
+        fields = _longest_first_line(text, separators).fields
         raise ArgumentError(
             f"{name}: {argument('columns')} has {width} names, but the first line has {len(fields)} fields: "
             f"{fields!r:.120}"
@@ -130,6 +138,15 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
             f"first line, with the separator between them, and leave {argument('columns')} out"
         )
     return _FirstLine(best, read_header(text, best))
+
+
+def _count_lines_of_width(lines: Sequence[str], separator: str, width: int) -> int:
+    """Return how many lines have ``width`` fields if they are split at a separator."""
+    count = 0
+    for line in lines:
+        if len(read_header(line, separator)) == width:
+            count += 1
+    return count
 
 
 def _refuse_missing_header(name: str, header: Sequence[str], label: int, table: DelimitedTable) -> None:

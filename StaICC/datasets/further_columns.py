@@ -34,14 +34,20 @@ def columns_to_read(texts: Sequence[str], label: str, further: Sequence[str]) ->
         label: The name of the label column.
         further: The names of the further columns; one that is a text is read once.
     """
-    other_columns = [name for name in dict.fromkeys(further) if name not in texts]
-    return [*texts, *other_columns, label]
+    columns = list(texts)
+    for name in further:
+        if name not in columns:
+            columns.append(name)
+    columns.append(label)
+    return columns
 
 
 def with_further_columns(records: Records, texts: Sequence[str], label: str, further: Sequence[str]) -> Records:
-    """Return records with the values of the further columns, which are taken out of the texts.
+    """Return records with the texts and the values of the further columns apart.
 
-    Columns are read as texts and label (:func:`columns_to_read`), so the values are behind the texts first.
+    Columns are read together (:func:`columns_to_read`), so the records have the further values as if they were texts.
+    With the text column ``text`` and the further column ``topic``, the row ``(("It rains.", "weather"), "no")`` becomes
+    ``(("It rains.",), "no")``, and ``further`` gets ``{"topic": ["weather"]}``.
 
     Args:
         records: The records as they were read.
@@ -51,17 +57,23 @@ def with_further_columns(records: Records, texts: Sequence[str], label: str, fur
     """
     if not further:
         return records
-    names_read = columns_to_read(texts, label, further)[:-1]
+    columns_read = columns_to_read(texts, label, further)
     values_by_column = {}
-    for name in dict.fromkeys(further):
-        position = names_read.index(name)
+    for name in further:
+        position = columns_read.index(name)
         values_by_column[name] = [values[position] for values, _ in records.rows]
-    rows = [(tuple(values[: len(texts)]), label) for values, label in records.rows]
-    columns = [name for name in records.columns if name in texts or name not in further]
+
+    text_count = len(texts)
+    rows = [(tuple(values[:text_count]), label) for values, label in records.rows]
+    remaining_columns = []
+    for name in records.columns:
+        is_further_only = name in further and name not in texts
+        if not is_further_only:
+            remaining_columns.append(name)
     file = records.file
     if file is not None:
         file = dataclasses.replace(file, texts=tuple(texts))
-    return dataclasses.replace(records, rows=rows, columns=columns, file=file, further=values_by_column)
+    return dataclasses.replace(records, rows=rows, columns=remaining_columns, file=file, further=values_by_column)
 
 
 def texts_of_values(values: Sequence[object], records: Records, name: str, advice: str) -> list[str]:

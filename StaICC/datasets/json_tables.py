@@ -63,19 +63,25 @@ def read_json_table(name: str, text: str, wanted: Sequence[str]) -> JsonTable:
         where = f"{name}: an object of several lines, which must be the only one of the file"
         return _rows_of_object(name, parse_json(text, where), wanted)
 
-    value_of_line = {}
-    for line_number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            value_of_line[line_number] = parse_json(line, f"{name}, line {line_number}")
-    values = list(value_of_line.values())
-    if len(values) == 1:  # a table on one line, or a file of one row
-        only_value = values[0]
-        if isinstance(only_value, Mapping) and not _is_row(only_value, wanted):
+    value_of_line = _values_of_lines(name, text)
+    if len(value_of_line) == 1:
+        (only_value,) = value_of_line.values()
+        is_table_on_one_line = isinstance(only_value, Mapping) and not _is_row(only_value, wanted)
+        if is_table_on_one_line:
             return _rows_of_object(name, only_value, wanted)
     rows = []
     for line_number, value in value_of_line.items():
         rows.append(JsonRow(line_number, _checked_object(value, f"{name}, line {line_number}")))
     return JsonTable(rows, "line")
+
+
+def _values_of_lines(name: str, text: str) -> dict[int, Any]:
+    """Return the JSON value of each line that is not blank, by the number of the line from 1."""
+    value_of_line = {}
+    for line_number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            value_of_line[line_number] = parse_json(line, f"{name}, line {line_number}")
+    return value_of_line
 
 
 def _first_line_ends_an_object(text: str) -> bool:
@@ -108,7 +114,8 @@ def _is_row(value: Mapping[str, Any], wanted: Sequence[str]) -> bool:
     has_wanted_columns = set(wanted) <= value.keys()
     if not has_wanted_columns:
         return False
-    return not any(isinstance(value[column], (list, dict)) for column in wanted)
+    wanted_values = [value[column] for column in wanted]
+    return not any(isinstance(wanted_value, (list, dict)) for wanted_value in wanted_values)
 
 
 def _rows_of_object(name: str, table: Mapping[str, Any], wanted: Sequence[str]) -> JsonTable:
@@ -137,22 +144,27 @@ def _is_list_of_rows(value: Any, wanted: Sequence[str]) -> bool:
 
 
 def _reader_of(table: Mapping[str, Any], wanted: Sequence[str]) -> Callable[[str, Mapping[str, Any]], JsonTable] | None:
-    """Return the reader of an object that is a table; ``None`` if it is not."""
-    if {"columns", "data"} <= table.keys() <= {"columns", "index", "data"}:
-        is_split = isinstance(table["columns"], list) and isinstance(table["data"], list)
-        return _rows_of_split if is_split else None
+    """Return the function that reads the rows of an object in its shape; ``None`` if the object is no table."""
+    has_keys_of_split = {"columns", "data"} <= table.keys() <= {"columns", "index", "data"}
+    if has_keys_of_split:
+        if isinstance(table["columns"], list) and isinstance(table["data"], list):
+            return _rows_of_split
+        return None
     if table.keys() == {"schema", "data"} and isinstance(table["data"], list):
         return _rows_of_table_schema
-    values = list(table.values())
-    if not values:
+    if not table:
         return None
-    has_wanted_columns = set(wanted) <= table.keys()
-    if has_wanted_columns and all(isinstance(value, list) for value in values):
+
+    values = list(table.values())
+    wanted_columns = set(wanted)
+    if all(isinstance(value, list) for value in values) and wanted_columns <= table.keys():
         return _rows_of_lists
-    if all(isinstance(value, Mapping) for value in values):
-        all_are_rows = all(set(wanted) <= value.keys() for value in values)
-        return _rows_by_index if all_are_rows else _rows_of_columns
-    return None
+    if not all(isinstance(value, Mapping) for value in values):
+        return None
+    # Both shapes that are left are objects of objects: of rows by index, or of columns.
+    if all(wanted_columns <= value.keys() for value in values):
+        return _rows_by_index
+    return _rows_of_columns
 
 
 def _rows_by_index(name: str, table: Mapping[str, Any]) -> JsonTable:

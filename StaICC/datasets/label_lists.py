@@ -11,6 +11,7 @@ import ast
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from StaICC.argument_syntax import argument
 from StaICC.datasets.label_values import (
@@ -138,31 +139,29 @@ def read_label_lists(
     values_by_row = [values_in_list(value, separator) or [value] for value in values]
     name_of_single_value = _names_of_single_values(values_by_row, labels, source, place, untyped)
     single_labels = list(dict.fromkeys(name_of_single_value.values()))  # several values may have one name
-    position_of_label = {label: position for position, label in enumerate(single_labels)}
 
-    # The list of a row as the positions of its labels, which are sorted in the order of all labels.
-    positions_by_value: dict[str, tuple[int, ...]] = {}
-    for value, row_values in zip(values, values_by_row, strict=True):
-        row_positions = {position_of_label[name_of_single_value[element]] for element in row_values}
-        positions_by_value[value] = tuple(sorted(row_positions))
-    distinct_lists = sorted(set(positions_by_value.values()))
+    # The list of a row as the positions of its labels, in the order of all labels. It is equal for rows with the same
+    # labels.
+    position_of_label = {label: position for position, label in enumerate(single_labels)}
+    positions_by_row = []
+    for row_values in values_by_row:
+        positions = {position_of_label[name_of_single_value[value]] for value in row_values}
+        positions_by_row.append(tuple(sorted(positions)))
+    distinct_lists = sorted(set(positions_by_row))
     if len(distinct_lists) < 2:
         where = f"{source}: " if source else ""
         raise ArgumentError(f"{where}all {len(values)} rows have the same labels, {values[0]!r:.80}")
 
-    index_of_list = {positions: index for index, positions in enumerate(distinct_lists)}
-    label_names = []
-    for positions in distinct_lists:
-        label_names.append(list_text([single_labels[position] for position in positions]))
+    index_of_list = {}
+    label_space = []
+    for index, label_positions in enumerate(distinct_lists):
+        index_of_list[label_positions] = index
+        label_space.append(list_text([single_labels[position] for position in label_positions]))
+    indexes = [index_of_list[label_positions] for label_positions in positions_by_row]
     name_of_value = {}
-    for value, positions in sorted(positions_by_value.items()):
-        name_of_value[value] = label_names[index_of_list[positions]]
-    return LabelReading(
-        indexes=[index_of_list[positions_by_value[value]] for value in values],
-        space=label_names,
-        name_of_value=name_of_value,
-        labels_in_lists=tuple(single_labels),
-    )
+    for value, index in sorted(set(zip(values, indexes, strict=True))):
+        name_of_value[value] = label_space[index]
+    return LabelReading(indexes, label_space, name_of_value, labels_in_lists=tuple(single_labels))
 
 
 def _names_of_single_values(
@@ -186,8 +185,8 @@ def _names_of_single_values(
     """
     row_counts: Counter[str] = Counter()
     for row_values in values_by_row:
-        # A row counts once, also if it repeats a value. The values keep their order, of which messages show the first.
-        row_counts.update(dict.fromkeys(row_values, 1))
+        different_values = dict.fromkeys(row_values)  # in their order, because messages show the first one
+        row_counts.update(different_values.keys())
     if labels is None:
         names = names_of_values(row_counts, row_counts.total(), source, untyped)
     else:
@@ -231,12 +230,15 @@ def rarest_labels(indexes: Sequence[int], space: Sequence[str]) -> tuple[int, ..
     for list_index in indexes:
         row_counts.update(labels_by_list[list_index])
     number_of_label = {label: number for number, label in enumerate(row_counts)}
-    number_of_list = {}
+
+    def rarity(label: str) -> tuple[int, str]:
+        """Return the key by which the rarest label is first; of several, the first one in the alphabet."""
+        return row_counts[label], label
+
+    rarest_by_list = {}
     for list_index in set(indexes):
-        # Of labels with equally many rows, the first one in the alphabet is taken.
-        rarest = min(labels_by_list[list_index], key=lambda label: (row_counts[label], label))
-        number_of_list[list_index] = number_of_label[rarest]
-    return tuple(number_of_list[list_index] for list_index in indexes)
+        rarest_by_list[list_index] = number_of_label[min(labels_by_list[list_index], key=rarity)]
+    return tuple(rarest_by_list[list_index] for list_index in indexes)
 
 
 def check_names_of_lists(space: Iterable[str], labels: Sequence[str], owner: str) -> None:
@@ -265,17 +267,26 @@ def _is_name_of_list(name: str, labels: Sequence[str]) -> bool:
     return is_json_of_library and listed_labels == labels_in_order
 
 
-def rows_of_labels(indexes: Sequence[int], space: Sequence[str], labels: Sequence[str]) -> list[tuple[int, int]]:
-    """Return a pair of indexes for each label of each row: that of the row, and that of the label.
+class LabelOfRow(NamedTuple):
+    """One of the labels of a row."""
+
+    row: int
+    """The row, counted from 0."""
+    label: int
+    """The index of the label among the single labels."""
+
+
+def labels_of_rows(indexes: Sequence[int], space: Sequence[str], labels: Sequence[str]) -> list[LabelOfRow]:
+    """Return each label of each row, row by row.
 
     Args:
         indexes: The index of each row's list into the label names.
         space: The label names.
-        labels: The single labels, to which the second index of a pair refers.
+        labels: The single labels.
     """
     index_of_label = {label: index for index, label in enumerate(labels)}
-    pairs = []
+    found = []
     for row_index, list_index in enumerate(indexes):
         for label in labels_of_name(space[list_index]):
-            pairs.append((row_index, index_of_label[label]))
-    return pairs
+            found.append(LabelOfRow(row_index, index_of_label[label]))
+    return found

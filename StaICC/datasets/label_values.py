@@ -150,14 +150,11 @@ def read_labels(
     label_space = list(dict.fromkeys(names.values()))  # several values may have one name
     index_of_name = {name: index for index, name in enumerate(label_space)}
     index_of_value = {value: index_of_name[names[value]] for value in counts}
+    indexes = [index_of_value[value] for value in values]
     name_of_value = {}
-    for value in sorted(counts, key=lambda value: index_of_value[value]):
+    for value in sorted(counts, key=index_of_value.__getitem__):
         name_of_value[value] = names[value]
-    return LabelReading(
-        indexes=[index_of_value[value] for value in values],
-        space=label_space,
-        name_of_value=name_of_value,
-    )
+    return LabelReading(indexes, label_space, name_of_value)
 
 
 def names_by_value(labels: Labels) -> dict[str, str]:
@@ -172,7 +169,8 @@ def names_by_value(labels: Labels) -> dict[str, str]:
 def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, int]) -> dict[str, str]:
     """Return the name of each value that a user's labels state.
 
-    A mapping states the names. In a list, the values are either all names or all indexes.
+    A mapping states the names. In a list, the values are either all names or all indexes: with the labels ``["no",
+    "yes"]``, the values may be ``no`` and ``yes``, or ``0`` and ``1``.
 
     Args:
         labels: The label names.
@@ -184,13 +182,11 @@ def given_names(labels: Sequence[str] | Mapping[Any, str], counts: Mapping[str, 
     names = names_by_value(labels)
     if isinstance(labels, Mapping):
         return names
-    all_are_names = counts.keys() <= names.keys()
-    if all_are_names:
-        return names
     name_of_index = {str(index): name for index, name in enumerate(labels)}
+    all_are_names = counts.keys() <= names.keys()
     all_are_indexes = counts.keys() <= name_of_index.keys()
-    if not all_are_indexes:
-        return names  # the caller reports the value that has no name
+    if all_are_names or not all_are_indexes:
+        return names  # the caller reports a value that has no name
     for value in counts:
         refuse_numbers_with_two_meanings(int(value), labels)
     return name_of_index
@@ -222,7 +218,7 @@ def refuse_numbers_with_two_meanings(label: object, labels: Labels) -> None:
 
 
 def names_of_values(counts: Mapping[str, int], row_count: int, source: str, untyped: bool) -> dict[str, str]:
-    """Return the name of each value, if no names are given: the values, in the order of the alphabet or of numbers.
+    """Return the name of each value, if no names are given: the values, in the order of numbers or of the alphabet.
 
     Args:
         counts: How many rows have each value.
@@ -234,6 +230,35 @@ def names_of_values(counts: Mapping[str, int], row_count: int, source: str, unty
         ArgumentError: All rows have one label, or each row has its own.
     """
     values = list(counts)
+    _refuse_no_classes(values, row_count, source)
+    if untyped:
+        names = names_of_untyped(values)
+    else:
+        names = {value: value for value in values}
+
+    def by_number(value: str) -> tuple[float, str]:
+        """Return the sort key of a value that is a number."""
+        return float(value), names[value]
+
+    all_are_numbers = all(number_of(value) is not None for value in values)
+    if all_are_numbers:
+        values.sort(key=by_number)
+    else:
+        values.sort(key=names.__getitem__)
+    return {value: names[value] for value in values}
+
+
+def _refuse_no_classes(values: Sequence[str], row_count: int, source: str) -> None:
+    """Refuse labels that are no classes.
+
+    Args:
+        values: The different labels.
+        row_count: The number of rows.
+        source: The file or the object, for messages.
+
+    Raises:
+        ArgumentError: All rows have one label, or each row has its own.
+    """
     where = f"{source}: " if source else ""
     if len(values) < 2:
         raise ArgumentError(
@@ -245,16 +270,6 @@ def names_of_values(counts: Mapping[str, int], row_count: int, source: str, unty
             f"{where}each of the {row_count} rows has a label of its own, such as {values[0]!r}. Choose the column of "
             "the classes as the label column"
         )
-    if untyped:
-        names = names_of_untyped(values)
-    else:
-        names = {value: value for value in values}
-    all_are_numbers = all(number_of(value) is not None for value in values)
-    if all_are_numbers:
-        values.sort(key=lambda value: (float(value), names[value]))
-    else:
-        values.sort(key=lambda value: names[value])
-    return {value: names[value] for value in values}
 
 
 def names_of_untyped(values: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, NamedTuple, TypeGuard
 
 from StaICC.argument_syntax import argument
 from StaICC.arguments import whole_number
@@ -122,13 +122,17 @@ def _shortened(name: str) -> str:
 def of_columns(source: str, columns: Sequence[Sequence[object]], names: Sequence[str]) -> Records:
     """Return the rows of columns of equal length.
 
+    The columns ``["It rains.", "It snows."]`` and ``["wet", "cold"]`` have the rows ``(("It rains.",), "wet")`` and
+    ``(("It snows.",), "cold")``.
+
     Args:
         source: The object, for messages.
         columns: The values of each column, that of the label last.
         names: The names of the columns.
     """
-    texts_of_rows = zip(*columns[:-1], strict=True)
+    text_columns = columns[:-1]
     labels = columns[-1]
+    texts_of_rows = zip(*text_columns, strict=True)
     rows = list(zip(texts_of_rows, labels, strict=True))
     return Records(source, rows, numbers=range(len(rows)), unit="row", columns=names)
 
@@ -227,11 +231,18 @@ def pandas_records(frame: Any, wanted: Sequence[str]) -> Records:
     return of_columns("the data frame", values_by_column, wanted)
 
 
-def huggingface_records(data: Any, wanted: Sequence[str]) -> tuple[Records, list[str] | None]:
-    """Return the rows of a Hugging Face data set, and its label names.
+class HuggingFaceRows(NamedTuple):
+    """The rows of a Hugging Face data set, with the names of its class labels."""
 
-    The label names are ``None`` if the label column is none of class labels. See
-    :meth:`StaICC.datasets.dataset.Dataset.from_huggingface`.
+    records: Records
+    label_names: list[str] | None
+    """In the order of the indexes of the classes; ``None`` if the label column is none of class labels."""
+
+
+def huggingface_records(data: Any, wanted: Sequence[str]) -> HuggingFaceRows:
+    """Return the rows of a Hugging Face data set; see :meth:`StaICC.datasets.dataset.Dataset.from_huggingface`.
+
+    A class label is an index in the data, and its name in the rows.
 
     Args:
         data: One split.
@@ -240,17 +251,19 @@ def huggingface_records(data: Any, wanted: Sequence[str]) -> tuple[Records, list
     library = require("datasets", "data", "Dataset.from_huggingface")
     _refuse_other_than_a_split(data, library)
     choose(data.column_names, wanted, "the data set")  # raises if a column is missing
-    values_by_column = [list(data[column]) for column in wanted]
+    text_columns = [list(data[name]) for name in wanted[:-1]]
+    labels: list[Any] = list(data[wanted[-1]])
     label_names = None
-    feature = data.features[wanted[-1]]
-    class_of_elements = getattr(feature, "feature", None)  # of a column of lists
-    if isinstance(feature, library.ClassLabel):
-        label_names = list(feature.names)
-        values_by_column[-1] = [_class_name(index, label_names) for index in values_by_column[-1]]
-    elif isinstance(class_of_elements, library.ClassLabel):
-        label_names = list(class_of_elements.names)
-        values_by_column[-1] = [[_class_name(index, label_names) for index in row] for row in values_by_column[-1]]
-    return of_columns("the data set", values_by_column, wanted), label_names
+    label_type = data.features[wanted[-1]]
+    type_of_elements = getattr(label_type, "feature", None)  # of a column of lists
+    if isinstance(label_type, library.ClassLabel):
+        label_names = list(label_type.names)
+        labels = _class_names(labels, label_names)
+    elif isinstance(type_of_elements, library.ClassLabel):
+        label_names = list(type_of_elements.names)
+        labels = [_class_names(indexes, label_names) for indexes in labels]
+    records = of_columns("the data set", [*text_columns, labels], wanted)
+    return HuggingFaceRows(records, label_names)
 
 
 def _refuse_other_than_a_split(data: Any, library: Any) -> None:
@@ -275,8 +288,12 @@ def _refuse_other_than_a_split(data: Any, library: Any) -> None:
         raise ArgumentError(f"from_huggingface: got {type(data).__name__}, expected a datasets.Dataset")
 
 
-def _class_name(index: int | None, names: Sequence[str]) -> str | None:
-    """Return the name of a class label; ``None`` for -1, which marks a row without a label."""
-    if index is None or index not in range(len(names)):
-        return None
-    return names[index]
+def _class_names(indexes: Sequence[int | None], names: Sequence[str]) -> list[str | None]:
+    """Return the name of each class label; ``None`` for -1, which marks a row without a label."""
+    class_names: list[str | None] = []
+    for index in indexes:
+        if index is not None and index in range(len(names)):
+            class_names.append(names[index])
+        else:
+            class_names.append(None)
+    return class_names

@@ -63,6 +63,10 @@ class RowsToCheck:
         """Return how many rows each label has."""
         return Counter(self.indexes)
 
+    def labels_with_rows(self) -> list[int]:
+        """Return the labels that at least one row has, in the order of the label space."""
+        return sorted(set(self.indexes))
+
 
 def remarks_on(rows: RowsToCheck) -> tuple[str, ...]:
     """Return what is suspicious about rows, one sentence each."""
@@ -91,34 +95,27 @@ def _sentences_of(checks: Sequence[Callable[[RowsToCheck], str | None]], rows: R
 
 def spaces_around_labels(rows: RowsToCheck) -> str | None:
     """Remark on labels with surrounding spaces, which are removed."""
-    spaced = 0
+    spaced_count = 0
     for label in rows.given_labels:
-        if isinstance(label, str) and label != label.strip() and label not in rows.space:
-            spaced += 1
-    if not spaced:
+        has_spaces = isinstance(label, str) and label != label.strip()
+        if has_spaces and label not in rows.space:
+            spaced_count += 1
+    if spaced_count == 0:
         return None
-    subject = "one row has a label" if spaced == 1 else f"{spaced} rows have labels"
+    subject = "one row has a label" if spaced_count == 1 else f"{spaced_count} rows have labels"
     return f"{subject} with surrounding spaces, which are not part of the label"
 
 
 def spellings_of_one_label(rows: RowsToCheck) -> str | None:
     """Remark on labels that differ only in case, blanks, Unicode form, look-alike letters, or the form of a number."""
-    labels_with_key: dict[object, list[int]] = {}
-    for label, name in enumerate(rows.space):
-        key: object = number_of(name)
-        if key is None:
-            key = spelling_key(name)
-        labels_with_key.setdefault(key, []).append(label)
     counts = rows.counts()
     sentences = []
-    for labels in labels_with_key.values():
-        if len(labels) == 1:
-            continue
+    for labels in _labels_that_look_alike(rows.space):
         listed = ", ".join(repr(rows.space[label]) for label in labels)
         sentence = f"the labels {listed} differ only in spelling; they are different labels. Is one a mistake?"
         labels_with_rows = [label for label in labels if counts[label] > 0]
         if labels_with_rows:
-            rarest = min(labels_with_rows, key=lambda label: counts[label])
+            rarest = min(labels_with_rows, key=counts.__getitem__)
             sentence += f" {rows.space[rarest]!r} has {counts[rarest]} rows (first: {rows.first_with(rarest)})"
         sentences.append(sentence)
     if not sentences:
@@ -126,13 +123,27 @@ def spellings_of_one_label(rows: RowsToCheck) -> str | None:
     return ". ".join(sentences)
 
 
+def _labels_that_look_alike(space: Sequence[str]) -> list[list[int]]:
+    """Return the groups of two or more labels that are one number, or have one spelling key.
+
+    Of the label names ``Yes``, ``no`` and ``yes``, the labels 0 and 2 are a group.
+    """
+    labels_by_key: dict[object, list[int]] = {}
+    for label, name in enumerate(space):
+        key: object = number_of(name)
+        if key is None:
+            key = spelling_key(name)
+        labels_by_key.setdefault(key, []).append(label)
+    return [labels for labels in labels_by_key.values() if len(labels) > 1]
+
+
 def two_scripts_in_a_label(rows: RowsToCheck) -> str | None:
     """Remark on a label with letters of two scripts in one word, such as a Cyrillic one among Latin ones."""
-    counts = rows.counts()
-    for label, name in enumerate(rows.space):
+    for label in rows.labels_with_rows():
+        name = rows.space[label]
         for word in name.split():
             scripts = scripts_of(word)
-            if len(scripts) > 1 and counts[label] > 0:
+            if len(scripts) > 1:
                 listed = " and ".join(script.capitalize() for script in scripts)
                 return f"the label {name!r} has {listed} letters in one word (first: {rows.first_with(label)})"
     return None
@@ -174,15 +185,21 @@ def mostly_single_rows(rows: RowsToCheck) -> str | None:
 
 def single_labels(rows: RowsToCheck) -> str | None:
     """Remark on a label with one row among frequent ones: a typing error, a row of totals, a repeated header."""
-    counts = rows.counts()
-    single = [label for label, count in counts.items() if count == 1]
-    frequent = [label for label, count in counts.items() if count >= _FREQUENT]
-    if not single or len(frequent) < 2 or len(single) > _SINGLE_SHARE * len(rows.indexes):
+    single = []
+    frequent_count = 0
+    for label, count in rows.counts().items():
+        if count == 1:
+            single.append(label)
+        elif count >= _FREQUENT:
+            frequent_count += 1
+    are_usual = len(single) > _SINGLE_SHARE * len(rows.indexes)
+    if not single or frequent_count < 2 or are_usual:
         return None
-    shown = ", ".join(f"{rows.space[label]!r} ({rows.first_with(label)})" for label in single[:3])
-    more = ", ..." if len(single) > 3 else ""
+    examples = [f"{rows.space[label]!r} ({rows.first_with(label)})" for label in single[:3]]
+    if len(single) > 3:
+        examples.append("...")
     subject = "one label has one row" if len(single) == 1 else f"{len(single)} labels have one row each"
-    return f"{subject}: {shown}{more}. Is it a mistake, a row of totals or a repeated header?"
+    return f"{subject}: {', '.join(examples)}. Is it a mistake, a row of totals or a repeated header?"
 
 
 def words_for_missing_labels(rows: RowsToCheck) -> str | None:
@@ -190,9 +207,9 @@ def words_for_missing_labels(rows: RowsToCheck) -> str | None:
     counts = rows.counts()
     folded = {name.casefold() for name in rows.space}
     shown = []
-    for label, name in enumerate(rows.space):
-        word = name.casefold()
-        if word in _MISSING_WORDS and counts[label] and not is_usual_class(name, folded):
+    for label in rows.labels_with_rows():
+        name = rows.space[label]
+        if name.casefold() in _MISSING_WORDS and not is_usual_class(name, folded):
             shown.append(f"{name!r} ({counts[label]} rows, first: {rows.first_with(label)})")
     if not shown:
         return None
@@ -214,14 +231,12 @@ def is_usual_class(name: str, folded: Container[str]) -> bool:
 
 def lists_as_labels(rows: RowsToCheck) -> str | None:
     """Remark on labels that are lists written as texts: each combination would be a class of its own."""
-    lists = [label for label, name in enumerate(rows.space) if _LIST.fullmatch(name)]
-    counts = rows.counts()
-    present = [label for label in lists if counts[label]]
-    if not present:
+    lists = [label for label in rows.labels_with_rows() if _LIST.fullmatch(rows.space[label])]
+    if not lists:
         return None
-    first = present[0]
+    first = lists[0]
     return (
-        f"{len(present)} labels look like lists, such as {rows.space[first]!r} (first: {rows.first_with(first)}): each "
+        f"{len(lists)} labels look like lists, such as {rows.space[first]!r} (first: {rows.first_with(first)}): each "
         "combination is a class of its own. Keep rows with one label, and write it without brackets"
     )
 
@@ -231,16 +246,15 @@ def separators_in_labels(rows: RowsToCheck) -> str | None:
 
     They are recognized by their parts, which repeat: the labels have fewer different parts than there are labels.
     """
-    counts = rows.counts()
     for separator in _SEPARATORS:
-        present = [label for label, name in enumerate(rows.space) if separator in name and counts[label]]
+        separated = [label for label in rows.labels_with_rows() if separator in rows.space[label]]
         parts: set[str] = set()
         for name in rows.space:
             parts.update(part.strip() for part in name.split(separator))
-        if present and len(parts) < len(rows.space):
-            first = present[0]
+        if separated and len(parts) < len(rows.space):
+            first = separated[0]
             return (
-                f"{len(present)} labels have the character {separator!r}, such as {rows.space[first]!r} (first: "
+                f"{len(separated)} labels have the character {separator!r}, such as {rows.space[first]!r} (first: "
                 f"{rows.first_with(first)}): each combination is a class of its own. If they are several labels of one "
                 f"text, say so with {argument_and_option('label_separator', separator)}"
             )
@@ -249,24 +263,30 @@ def separators_in_labels(rows: RowsToCheck) -> str | None:
 
 def rows_with_an_empty_text(rows: RowsToCheck) -> str | None:
     """Remark on rows of several texts of which one is empty."""
-    blank = [number for number, texts in enumerate(rows.texts) if not all(map(str.strip, texts))]
-    if not blank:
+    rows_with_blank = []
+    for row_index, texts in enumerate(rows.texts):
+        if any(not text.strip() for text in texts):
+            rows_with_blank.append(row_index)
+    if not rows_with_blank:
         return None
-    return f"{len(blank)} rows have an empty text in one of their columns (first: {rows.place(blank[0])})"
+    first_place = rows.place(rows_with_blank[0])
+    return f"{len(rows_with_blank)} rows have an empty text in one of their columns (first: {first_place})"
 
 
 def identifiers_as_texts(rows: RowsToCheck) -> str | None:
     """Remark on texts that are numbers or identifiers: the text column may be another one."""
+    row_count = len(rows.texts)
+    if row_count < _LEAST_ROWS_FOR_IDENTIFIERS:
+        return None
     for column in range(len(rows.texts[0])):
         texts = [texts_of_row[column].strip() for texts_of_row in rows.texts]
         rows_with_identifier = [row_index for row_index, text in enumerate(texts) if _is_identifier(text)]
-        has_enough_rows = len(texts) >= _LEAST_ROWS_FOR_IDENTIFIERS
-        most_are_identifiers = len(rows_with_identifier) >= _ID_SHARE * len(texts)
-        most_are_different = len(set(texts)) * 2 > len(texts)
-        if has_enough_rows and most_are_identifiers and most_are_different:
+        most_are_identifiers = len(rows_with_identifier) >= _ID_SHARE * row_count
+        most_are_different = len(set(texts)) * 2 > row_count
+        if most_are_identifiers and most_are_different:
             first = rows_with_identifier[0]
             return (
-                f"{len(rows_with_identifier)} of {len(texts)} texts look like identifiers or numbers, such as "
+                f"{len(rows_with_identifier)} of {row_count} texts look like identifiers or numbers, such as "
                 f"{texts[first]!r:.40} ({rows.place(first)}). Is this the column of the texts?"
             )
     return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from StaICC.datasets.catalogue import LABEL_NAMES
+from StaICC.datasets.catalogue import LABEL_NAMES, are_label_names
 from StaICC.datasets.label_values import Labels, label_text, names_by_value, refuse_numbers_with_two_meanings
 from StaICC.datasets.records import Records
 from StaICC.datasets.row_problems import RowProblem, refuse_rows
@@ -26,24 +27,16 @@ def check_label_names(labels: Labels) -> Labels:
     if labels is None:
         return None
     if isinstance(labels, Mapping):
-        names = [str(name) for name in labels.values()]
-        names_are_unique = True  # several labels of rows may be one class
+        different_names = {str(name) for name in labels.values()}  # several labels of rows may be one class
+        if are_label_names(list(different_names)):
+            return labels
     elif isinstance(labels, Sequence) and not isinstance(labels, str):
         names = [str(name) for name in labels]
-        names_are_unique = len(set(names)) == len(names)
-    else:
-        names = []
-        names_are_unique = True
-    has_two_names = len(set(names)) >= 2
-    has_empty_name = not all(name.strip() for name in names)
-    if not names_are_unique or not has_two_names or has_empty_name:
-        raise ArgumentError(
-            f"label names: got {labels!r:.200}, expected {LABEL_NAMES}: a list, or a mapping of the rows' labels to "
-            "names"
-        )
-    if isinstance(labels, Mapping):
-        return labels
-    return names
+        if are_label_names(names):
+            return names
+    raise ArgumentError(
+        f"label names: got {labels!r:.200}, expected {LABEL_NAMES}: a list, or a mapping of the rows' labels to names"
+    )
 
 
 def checked_labels(records: Records, labels: Labels) -> list[str]:
@@ -57,36 +50,44 @@ def checked_labels(records: Records, labels: Labels) -> list[str]:
         ArgumentError: A row cannot be used; the message has all problems, each kind with its first rows. Or a label is
             a number with two meanings.
     """
-    values, label_problems = _texts_of_labels(records, labels)
+    read_labels = _read_labels(records, labels)
     problems = []
     row_count = len(records.rows)
     if records.malformed is not None:
         problems.append(records.malformed)
         row_count += len(records.malformed.numbers)
-    problems += label_problems
+    problems += read_labels.problems
     problems += _problems_of_texts(records)
     refuse_rows(problems, row_count, records.unit)
-    return values
+    return read_labels.texts
 
 
 _UNREADABLE = "?"
 """In the place of a label that cannot be read. It is not empty, because an empty one is missing."""
 
 
-def _texts_of_labels(records: Records, labels: Labels) -> tuple[list[str], list[RowProblem]]:
+@dataclass(frozen=True, slots=True)
+class _ReadLabels:
+    """The labels of rows as texts, with what is wrong with them."""
+
+    texts: list[str]
+    """The label of each row; if there are problems, empty for a missing one, and :data:`_UNREADABLE`."""
+    problems: list[RowProblem]
+
+
+def _read_labels(records: Records, labels: Labels) -> _ReadLabels:
     """Return the labels of rows as texts, and what is wrong with them: no text and no number, or missing.
 
     Raises:
         ArgumentError: A label is a number with two meanings: not a fault of its row, but of the label names.
     """
     names = names_by_value(labels)
-    values: list[str] = []
-    unreadable = _Findings()
-    missing = _Findings()
+    texts: list[str] = []
+    unreadable = _Findings("Correct or remove these rows")
     text_of_label: dict[str, str] = {}  # many rows have few labels, so each is read once
     for row_index, (_, label) in enumerate(records.rows):
         if isinstance(label, str) and label in text_of_label:
-            values.append(text_of_label[label])
+            texts.append(text_of_label[label])
             continue
         try:
             refuse_numbers_with_two_meanings(label, labels)
@@ -96,20 +97,17 @@ def _texts_of_labels(records: Records, labels: Labels) -> tuple[list[str], list[
             text = label_text(label, names)
         except ArgumentError as error:
             unreadable.add(row_index, f"{_place_of_label(records, row_index)}: {error}")
-            values.append(_UNREADABLE)
+            texts.append(_UNREADABLE)
             continue
-        values.append(text)
+        texts.append(text)
         if isinstance(label, str):
             text_of_label[label] = text
-    for row_index, value in enumerate(values):
-        if not value:
+
+    missing = _Findings("Remove or fill in these rows")
+    for row_index, text in enumerate(texts):
+        if not text:
             missing.add(row_index, f"{records.place(row_index)} has no label")
-    problems = []
-    if unreadable.rows:
-        problems.append(unreadable.problem(records, "Correct or remove these rows"))
-    if missing.rows:
-        problems.append(missing.problem(records, "Remove or fill in these rows"))
-    return values, problems
+    return _ReadLabels(texts, _problems_found(records, unreadable, missing))
 
 
 def _place_of_label(records: Records, row_index: int) -> str:
@@ -122,35 +120,31 @@ def _place_of_label(records: Records, row_index: int) -> str:
 
 def _problems_of_texts(records: Records) -> list[RowProblem]:
     """Return what is wrong with the texts of rows: no text, no string, or no Unicode text."""
-    empty = _Findings()
-    wrong_type = _Findings()
-    surrogates = _Findings()
+    empty = _Findings("Remove these rows")
+    wrong_type = _Findings("Correct or remove these rows")
+    surrogates = _Findings("Correct or remove these rows")
     for row_index, (text_or_texts, _) in enumerate(records.rows):
         texts = (text_or_texts,) if isinstance(text_or_texts, str) else text_or_texts
         if not is_list_of_values(texts):
             continue  # the table refuses it
-        is_empty = len(texts) > 0
+        if _are_blank(texts):
+            empty.add(row_index, f"{records.place(row_index)} has no text")
         for column, text in enumerate(texts):
             if not isinstance(text, str):
                 where = _place_of_text(records, row_index, column)
                 wrong_type.add(row_index, f"{where} must be a string, not {text!r:.80}")
-                is_empty = False
-                continue
-            if has_lone_surrogate(text):
+            elif has_lone_surrogate(text):
                 where = _place_of_text(records, row_index, column)
                 surrogates.add(row_index, f"{where} holds a lone surrogate: {text!r:.80}")
-            if text.strip():
-                is_empty = False
-        if is_empty:
-            empty.add(row_index, f"{records.place(row_index)} has no text")
-    problems = []
-    if empty.rows:
-        problems.append(empty.problem(records, "Remove these rows"))
-    if wrong_type.rows:
-        problems.append(wrong_type.problem(records, "Correct or remove these rows"))
-    if surrogates.rows:
-        problems.append(surrogates.problem(records, "Correct or remove these rows"))
-    return problems
+    return _problems_found(records, empty, wrong_type, surrogates)
+
+
+def _are_blank(texts: Sequence[object]) -> bool:
+    """Return whether there are texts, and all of them are blank."""
+    for text in texts:
+        if not isinstance(text, str) or text.strip():
+            return False
+    return len(texts) > 0
 
 
 def _place_of_text(records: Records, row_index: int, column: int) -> str:
@@ -160,20 +154,31 @@ def _place_of_text(records: Records, row_index: int, column: int) -> str:
 
 
 class _Findings:
-    """The rows with one kind of problem, and the message about the first of them."""
+    """The rows with one kind of problem, and the message about the first of them.
 
-    def __init__(self) -> None:
-        self.rows: list[int] = []
+    Args:
+        advice: What to do about such rows.
+    """
+
+    def __init__(self, advice: str) -> None:
+        self.advice = advice
         self.message = ""
+        self.rows: list[int] = []
 
     def add(self, row_index: int, message: str) -> None:
-        """Note that a row has the problem; a row counts once."""
+        """Note that a row has the problem. Rows are added in order; a row counts once."""
         if not self.rows:
             self.message = message
-        is_noted = bool(self.rows) and self.rows[-1] == row_index
-        if not is_noted:
-            self.rows.append(row_index)
+        elif self.rows[-1] == row_index:
+            return
+        self.rows.append(row_index)
 
-    def problem(self, records: Records, advice: str) -> RowProblem:
-        """Return the problem, with the rows as they are counted in messages."""
-        return RowProblem(self.message, advice, [records.numbers[row_index] for row_index in self.rows])
+
+def _problems_found(records: Records, *kinds: _Findings) -> list[RowProblem]:
+    """Return the problems that at least one row has, with the rows as they are counted in messages."""
+    problems = []
+    for findings in kinds:
+        if findings.rows:
+            numbers = [records.numbers[row_index] for row_index in findings.rows]
+            problems.append(RowProblem(findings.message, findings.advice, numbers))
+    return problems

@@ -7,7 +7,7 @@ part of saved results, unlike those of clusters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from StaICC.argument_syntax import argument
 from StaICC.datasets.further_columns import texts_of_values
@@ -36,20 +36,39 @@ def subgroup_columns(rule: Any) -> list[str]:
     if rule is None:
         return []
     if isinstance(rule, Mapping):
-        for name, function in rule.items():
-            if not isinstance(name, str) or not name or not callable(function):
-                raise ArgumentError(
-                    f"{argument('subgroups')}: got {name!r:.60}: {function!r:.60}, expected a name and a function"
-                )
+        _check_functions(rule)
         return []
     names = [rule] if isinstance(rule, str) else rule
-    is_list = isinstance(names, (list, tuple))
-    if not is_list or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+    if not _are_different_names(names):
         raise ArgumentError(
             f"{argument('subgroups')}: got {rule!r:.60}, expected the name of a column, several names, or functions of "
             "the row by name"
         )
     return [str(name) for name in names]
+
+
+def _check_functions(functions: Mapping[Any, Any]) -> None:
+    """Refuse a mapping that has anything but functions by a name.
+
+    Raises:
+        ArgumentError: A key is no name, or a value is no function.
+    """
+    for name, function in functions.items():
+        is_name = isinstance(name, str) and name != ""
+        if not is_name or not callable(function):
+            raise ArgumentError(
+                f"{argument('subgroups')}: got {name!r:.60}: {function!r:.60}, expected a name and a function"
+            )
+
+
+def _are_different_names(names: object) -> TypeGuard[Sequence[str]]:
+    """Return whether a value is a list of texts, each once and none empty."""
+    if not isinstance(names, (list, tuple)):
+        return False
+    for name in names:
+        if not isinstance(name, str) or not name:
+            return False
+    return len(set(names)) == len(names)
 
 
 def subgroups_of(records: Records, table: Iterable[Row], rule: SubgroupRule) -> Subgroups:
@@ -66,6 +85,9 @@ def subgroups_of(records: Records, table: Iterable[Row], rule: SubgroupRule) -> 
     """
     columns = subgroup_columns(rule)
     values_by_name: dict[str, Sequence[object]] = {}
+    if isinstance(rule, Mapping):
+        for name, function in rule.items():
+            values_by_name[name] = [function(row) for row in table]
     for column in columns:
         if column not in records.further:
             raise ArgumentError(
@@ -73,13 +95,14 @@ def subgroups_of(records: Records, table: Iterable[Row], rule: SubgroupRule) -> 
                 "the row, such as subgroups={'length': lambda row: 'long' if len(row.texts[0]) > 99 else 'short'}"
             )
         values_by_name[column] = records.further[column]
-    if isinstance(rule, Mapping):
-        for name, function in rule.items():
-            values_by_name[name] = [function(row) for row in table]
-    return {name: _named(name, values, records) for name, values in values_by_name.items()}
+
+    subgroups = {}
+    for name, values in values_by_name.items():
+        subgroups[name] = _subgroup_of_rows(name, values, records)
+    return subgroups
 
 
-def _named(name: str, values: Sequence[object], records: Records) -> tuple[str, ...]:
+def _subgroup_of_rows(name: str, values: Sequence[object], records: Records) -> tuple[str, ...]:
     """Return the subgroup of each row as a text.
 
     Args:

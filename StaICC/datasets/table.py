@@ -52,9 +52,20 @@ class Row(NamedTuple):
     """Index into the label space."""
 
 
-_verified: dict[tuple[str, int, int, int, str], dict[int, Row]] = {}
-"""Files found good in this process (path, inode, size, time of change, digest), with the rows that were used. Each is
-hashed once, and the parts of a suite read a row once."""
+class _VerifiedFile(NamedTuple):
+    """A file of a frozen table whose digest was found to be the expected one; a changed file is another one."""
+
+    path: str
+    inode: int
+    size: int
+    changed_ns: int
+    """When it was changed, in nanoseconds."""
+    sha256: str
+
+
+_rows_of_file: dict[_VerifiedFile, dict[int, Row]] = {}
+"""The rows that were used of each verified file, by their number. So a process hashes a file once, and the parts of a
+suite read a row once."""
 
 
 class Table(Protocol):
@@ -298,23 +309,27 @@ class FrozenTable:
                     data = memoryview(b"")  # an empty file cannot be mapped
         except OSError as error:
             raise DataMissingError(f"the frozen table {self.path} cannot be read: {error.strerror or error}") from error
-        key = (self.path, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
-        if key not in _verified:
+        opened = _VerifiedFile(self.path, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
+        if opened not in _rows_of_file:
             digest = hashlib.sha256(data).hexdigest()
             if digest != sha256:
                 raise DataDamagedError(f"{self.path} is damaged: its SHA-256 is {digest}, but it must be {sha256}")
-        self._rows = _verified.setdefault(key, {})
+        self._rows = _rows_of_file.setdefault(opened, {})
+        self._find_sections(data)
 
+    def _find_sections(self, data: memoryview) -> None:
+        """Set the attributes to the sections of a file: header, offsets, labels and texts, in this order."""
         _, _, header_size = _START.unpack_from(data)
         header_end = _START.size + header_size
         header: Any = json.loads(bytes(data[_START.size : header_end]))
         row_count = header["rows"]
         self.columns = header["columns"]
         self.digest = header["table"]
-        offsets_end = header_end + 8 * (row_count * self.columns + 1)
+        offset_count = row_count * self.columns + 1
+        offsets_end = header_end + 8 * offset_count
         labels_end = offsets_end + 4 * row_count
-        self._offsets = data[header_end:offsets_end].cast("Q")
-        self._labels = data[offsets_end:labels_end].cast("I")
+        self._offsets = data[header_end:offsets_end].cast("Q")  # 64-bit numbers
+        self._labels = data[offsets_end:labels_end].cast("I")  # 32-bit numbers
         self._body = data[labels_end:]
 
     def __len__(self) -> int:

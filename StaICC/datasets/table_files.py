@@ -15,6 +15,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from StaICC.argument_syntax import argument
 from StaICC.datasets.delimited import check_quoting
@@ -125,7 +126,14 @@ def read_records(
     return dataclasses.replace(records, columns=columns, file=pinned)
 
 
-def labelled_records(source: TableFile, labels: Sequence[str]) -> tuple[Records, list[int]]:
+class LabelledRecords(NamedTuple):
+    """Rows as they were read, with the label index of each."""
+
+    records: Records
+    label_indexes: list[int]
+
+
+def labelled_records(source: TableFile, labels: Sequence[str]) -> LabelledRecords:
     """Read a pinned file again, with the label index of each row.
 
     Args:
@@ -150,17 +158,17 @@ def labelled_records(source: TableFile, labels: Sequence[str]) -> tuple[Records,
     if digest != source.sha256:
         raise SchemaError(f"{source.path} has changed: its SHA-256 is {digest}, expected {source.sha256}")
 
-    name_of_value = source.values
     index_of_name = {name: index for index, name in enumerate(labels)}
     label_indexes = []
     for _, label in records.rows:
-        value = label_text(label, name_of_value)
-        try:
-            label_indexes.append(index_of_name[name_of_value[value]])
-        except KeyError as error:
-            unknown = error.args[0]
-            raise SchemaError(f"{source.path}: the label {unknown!r} is not among the recorded ones") from error
-    return records, label_indexes
+        value = label_text(label, source.values)
+        name = source.values.get(value)
+        if name is None:
+            raise SchemaError(f"{source.path}: the label {value!r} is not among the recorded ones")
+        if name not in index_of_name:
+            raise SchemaError(f"{source.path}: the label {name!r} is not among the recorded ones")
+        label_indexes.append(index_of_name[name])
+    return LabelledRecords(records, label_indexes)
 
 
 def data_file_digest(path: str | os.PathLike[str]) -> str:
@@ -188,7 +196,7 @@ def _read_bytes(file: Path) -> bytes:
         data = file.read_bytes()
     except FileNotFoundError as error:
         raise DataMissingError(_message_about_missing(file)) from error
-    except ArgumentError:
+    except ArgumentError:  # it is a ValueError, too, and has its message
         raise
     except (OSError, ValueError) as error:
         # OSError says the reason without the number of the error and the path.
@@ -218,8 +226,8 @@ def _about_folder(folder: Path) -> str:
     """Return what to do with a folder that was given in the place of a file; empty if nothing is known."""
     names = {path.name for path in folder.iterdir()}
     has_several_splits = "dataset_dict.json" in names
-    is_one_split = {"dataset_info.json", "state.json"} <= names
-    if has_several_splits or is_one_split:
+    has_one_split = "dataset_info.json" in names and "state.json" in names
+    if has_several_splits or has_one_split:
         return (
             "It was written by save_to_disk of the library datasets: pass datasets.load_from_disk(FOLDER), or one of "
             "its splits, to Dataset.from_huggingface"

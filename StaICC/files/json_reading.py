@@ -85,16 +85,18 @@ def _check_depth(value: Any) -> None:
         RecursionError: It is, as the decoder itself raises for a still deeper one.
     """
     depth = 0
-    containers = _containers_among([value])
-    while containers:
+    containers_at_depth = _containers_among([value])
+    while containers_at_depth:
         depth += 1
         if depth > MAX_DEPTH:
             raise RecursionError
         inner_containers = []
-        for container in containers:
-            items = container.values() if isinstance(container, dict) else container
-            inner_containers += _containers_among(items)
-        containers = inner_containers
+        for container in containers_at_depth:
+            if isinstance(container, dict):
+                inner_containers += _containers_among(container.values())
+            else:
+                inner_containers += _containers_among(container)
+        containers_at_depth = inner_containers
 
 
 def _containers_among(values: Iterable[Any]) -> list[list[Any] | dict[str, Any]]:
@@ -208,19 +210,19 @@ hints_of: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 
 def _expected_words(hint: Any) -> str:
     """Return what a value of a type is, for messages: "a number or null"."""
-    origin = get_origin(hint)
-    parts = get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_expected_words(part) for part in parts)
-    if origin is tuple and parts[-1] is Ellipsis:
-        return f"a list, each item {_expected_words(parts[0])}"
-    if origin is tuple:
-        items = ", ".join(_expected_words(part) for part in parts)
-        return f"a list of {len(parts)} items ({items})"
-    if origin in (Mapping, dict):
-        return f"an object, each value {_expected_words(parts[1])}"
     if hint in _WORDS:
         return _WORDS[hint]
+    origin = get_origin(hint)
+    types = get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_expected_words(alternative) for alternative in types)
+    if origin is tuple:
+        if types[-1] is Ellipsis:
+            return f"a list, each item {_expected_words(types[0])}"
+        items = ", ".join(_expected_words(item_type) for item_type in types)
+        return f"a list of {len(types)} items ({items})"
+    if origin in (Mapping, dict):
+        return f"an object, each value {_expected_words(types[1])}"
     is_named_tuple = hasattr(hint, "_fields")
     return "a list" if is_named_tuple else "an object"
 
@@ -245,25 +247,16 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
     if hint is object or hint is Any or type(value) in _TYPES.get(hint, ()):
         return value
     origin = get_origin(hint)
-    parts = get_args(hint)
     if origin in (Union, UnionType):
         return _read_union(hint, value, where)
-    if origin is tuple and isinstance(value, (list, tuple)):
-        has_any_length = parts[-1] is Ellipsis
-        if has_any_length:
-            return _read_items(parts[0], value, where)
-        if len(value) == len(parts):
-            return _read_fixed_items(parts, value, where)
-    elif origin in (Mapping, dict) and isinstance(value, Mapping):
-        return {key: read_value(parts[1], item, f"{where}, {key:.60}") for key, item in value.items()}
-    elif hasattr(hint, "_fields") and isinstance(value, (list, tuple)):
-        if len(value) == len(hint._fields):
-            return _read_named_tuple(hint, value, where)
-    elif dataclasses.is_dataclass(hint):
-        if isinstance(value, hint):  # type: ignore[arg-type]
-            return value
-        if isinstance(value, Mapping):
-            return _read_record(hint, value, where)
+    if origin is tuple:
+        return _read_tuple(hint, value, where)
+    if origin in (Mapping, dict):
+        return _read_mapping(hint, value, where)
+    if hasattr(hint, "_fields"):
+        return _read_named_tuple(hint, value, where)
+    if dataclasses.is_dataclass(hint):
+        return _read_record(hint, value, where)
     raise _type_error(hint, value, where)
 
 
@@ -278,47 +271,75 @@ def _read_union(hint: Any, value: Any, where: str) -> Any:
     for simple_type in types:
         if type(value) in _TYPES.get(simple_type, ()):
             return value
-    composite_types = [part for part in types if part not in _TYPES]
-    if composite_types and value is not None:
-        return read_value(composite_types[0], value, where)
+    if value is not None:
+        for composite_type in types:
+            if composite_type not in _TYPES:
+                return read_value(composite_type, value, where)
     raise _type_error(hint, value, where)
+
+
+def _read_tuple(hint: Any, value: Any, where: str) -> tuple[Any, ...]:
+    """Read a list as a tuple: of items of one type, such as ``tuple[int, ...]``, or with a type for each item."""
+    item_types = get_args(hint)
+    if not isinstance(value, (list, tuple)):
+        raise _type_error(hint, value, where)
+    has_any_length = item_types[-1] is Ellipsis
+    if has_any_length:
+        return _read_items(item_types[0], value, where)
+    if len(value) != len(item_types):
+        raise _type_error(hint, value, where)
+    items = []
+    for position, (item_type, item) in enumerate(zip(item_types, value, strict=True)):
+        items.append(read_value(item_type, item, f"{where}, item {position}"))
+    return tuple(items)
 
 
 def _read_items(hint: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]:
     """Read a list of any length, all items of one type."""
-    if _are_simple(hint, values):
+    if _all_are_simple(hint, values):
         return tuple(values)
     return tuple(read_value(hint, value, f"{where}, item {position}") for position, value in enumerate(values))
 
 
-def _are_simple(hint: Any, values: Sequence[Any]) -> bool:
-    """Return whether all values have a simple type that fits; long lists of numbers are checked at once so."""
-    is_union = get_origin(hint) in (Union, UnionType)
-    hints = get_args(hint) if is_union else (hint,)
-    fitting_types: set[type] = set()
-    for single_hint in hints:
-        fitting_types.update(_TYPES.get(single_hint, ()))
-    return set(map(type, values)) <= fitting_types
+def _all_are_simple(hint: Any, values: Sequence[Any]) -> bool:
+    """Return whether all values are texts, numbers and the like that an annotation allows, such as ``int | None``.
+
+    Long lists of numbers are checked at once so.
+    """
+    alternatives = (hint,)
+    if get_origin(hint) in (Union, UnionType):
+        alternatives = get_args(hint)
+    allowed_types: set[type] = set()
+    for alternative in alternatives:
+        allowed_types.update(_TYPES.get(alternative, ()))
+    types_of_values = set(map(type, values))
+    return types_of_values <= allowed_types
 
 
-def _read_fixed_items(hints: Sequence[Any], values: Sequence[Any], where: str) -> tuple[Any, ...]:
-    """Read a list that has one item for each of several types."""
-    items = []
-    for position, (hint, value) in enumerate(zip(hints, values, strict=True)):
-        items.append(read_value(hint, value, f"{where}, item {position}"))
-    return tuple(items)
+def _read_mapping(hint: Any, value: Any, where: str) -> dict[str, Any]:
+    """Read an object whose values have one type, such as ``Mapping[str, float]``."""
+    if not isinstance(value, Mapping):
+        raise _type_error(hint, value, where)
+    _, value_type = get_args(hint)
+    return {key: read_value(value_type, item, f"{where}, {key:.60}") for key, item in value.items()}
 
 
-def _read_named_tuple(kind: Any, values: Sequence[Any], where: str) -> Any:
+def _read_named_tuple(kind: Any, value: Any, where: str) -> Any:
     """Read a list as a named tuple."""
+    if not isinstance(value, (list, tuple)) or len(value) != len(kind._fields):
+        raise _type_error(kind, value, where)
     fields = []
-    for (name, hint), value in zip(hints_of(kind).items(), values, strict=True):
-        fields.append(read_value(hint, value, f"{where}, {name}"))
+    for (name, hint), item in zip(hints_of(kind).items(), value, strict=True):
+        fields.append(read_value(hint, item, f"{where}, {name}"))
     return kind(*fields)
 
 
-def _read_record(kind: Any, data: Mapping[str, Any], where: str) -> Any:
-    """Read an object as a dataclass, by the names of its fields."""
+def _read_record(kind: Any, data: Any, where: str) -> Any:
+    """Read an object as a dataclass, by the names of its fields; a value of the dataclass is returned unchanged."""
+    if isinstance(data, kind):
+        return data
+    if not isinstance(data, Mapping):
+        raise _type_error(kind, data, where)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for name, field in fields.items():
         if name not in data and not is_optional_field(kind, field):

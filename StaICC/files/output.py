@@ -79,15 +79,31 @@ def replacing(path: Path, fresh: bool = False) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         if fresh:
-            try:
-                os.link(passing, path)  # at once: a process that is killed leaves no empty file
-                return
-            except OSError:  # a file system without hard links; or there is the file: this names it
-                path.open("xb").close()
-        os.replace(passing, path)
+            _name_fresh_file(passing, path)
+        else:
+            os.replace(passing, path)
     finally:
         with contextlib.suppress(OSError):  # it has another name now
             passing.unlink()
+
+
+def _name_fresh_file(passing: Path, path: Path) -> None:
+    """Give a file its name, if no other file has it.
+
+    Args:
+        passing: The file under its passing name.
+        path: Its name.
+
+    Raises:
+        FileExistsError: Another file has the name.
+    """
+    try:
+        os.link(passing, path)  # at once: a process that is killed leaves no empty file
+    except OSError:
+        # Either another file has the name, and the next line is an error that names it, or the file system has no hard
+        # links.
+        path.open("xb").close()
+        os.replace(passing, path)
 
 
 @contextlib.contextmanager
@@ -138,7 +154,11 @@ def _stream(path: StrPath) -> int | None:
 
 
 def _target(given: StrPath) -> Path | None:
-    """Return the file to replace; ``None`` if the path is opened and written to. Refuse what must not be written."""
+    """Return the file that an output replaces; ``None`` for a stream or a pipe, which is opened and written to.
+
+    Raises:
+        ArgumentError: The path is that of a folder, a device or a file of a prediction store, or cannot be written.
+    """
     text = os.fsdecode(given)
     mode = 0  # of a file that does not exist
     try:
@@ -151,9 +171,10 @@ def _target(given: StrPath) -> Path | None:
     if path.is_dir():  # also that of an empty path
         raise ArgumentError(f"{text!r} is a folder; give the name of a file")
 
+    exists = mode != 0
     is_stream = text.startswith(_STREAMS) or _stream(text) is not None
-    exists_as_other_kind = mode != 0 and not stat.S_ISREG(mode)
-    if is_stream or exists_as_other_kind:
+    is_pipe_or_device = exists and not stat.S_ISREG(mode)
+    if is_stream or is_pipe_or_device:
         can_be_written_to = stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
         if not can_be_written_to:
             raise ArgumentError(f"{text} is neither a file nor a pipe; give another path")
@@ -163,7 +184,7 @@ def _target(given: StrPath) -> Path | None:
     if not path.parent.is_dir():
         folder = path.parent if os.path.islink(text) else Path(text).parent
         raise ArgumentError(f"the folder {folder} is not there; make it first, or give another path")
-    is_read_only = mode != 0 and not os.access(path, os.W_OK)
+    is_read_only = exists and not os.access(path, os.W_OK)
     if is_read_only or not os.access(path.parent, os.W_OK):
         raise ArgumentError(f"{text} is read-only, or its folder is; give another path, or change the permissions")
     return path
@@ -227,16 +248,18 @@ def check_outputs(
     if not output_files:
         return
 
-    # What the files are that must not be overwritten, by their keys.
-    protected = {_file_key(path): "an input of this command" for path in inputs}
+    use_of_file = {}  # of each file that must not be overwritten, by its key
+    for path_of_input in inputs:
+        use_of_file[_file_key(path_of_input)] = "an input of this command"
     for store in stores:
         for suffix in ("", *_STORE_SUFFIXES):
-            protected[_file_key(os.path.realpath(store) + suffix)] = "the prediction store of this command"
+            path_of_store = os.path.realpath(store) + suffix
+            use_of_file[_file_key(path_of_store)] = "the prediction store of this command"
     for path in output_files:
         key = _file_key(path)
-        if key in protected:
-            raise ArgumentError(f"{path} is {protected[key]}, which is never overwritten; give another path")
-        protected[key] = "another output of this command"
+        if key in use_of_file:
+            raise ArgumentError(f"{path} is {use_of_file[key]}, which is never overwritten; give another path")
+        use_of_file[key] = "another output of this command"
 
 
 @contextlib.contextmanager

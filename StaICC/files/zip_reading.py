@@ -62,6 +62,11 @@ def open_archive(path: str | os.PathLike[str], expected: str) -> Iterator[zipfil
 
 
 def _check_contents(archive: zipfile.ZipFile, where: str) -> None:
+    """Refuse an archive by its table of contents, before a member is read.
+
+    Raises:
+        SchemaError: It has too many members, an unsafe one, or too many bytes after decompression.
+    """
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise SchemaError(f"{where}: the archive has {len(members)} members, expected at most {MAX_MEMBERS}")
@@ -70,8 +75,9 @@ def _check_contents(archive: zipfile.ZipFile, where: str) -> None:
     for member in members:
         _check_member(member, where)
         total_size += member.file_size
-    most_bytes = max(ALWAYS_ALLOWED_SIZE, MAX_EXPANSION * os.path.getsize(archive.filename or where))
-    if total_size > most_bytes:
+    archive_size = os.path.getsize(archive.filename or where)
+    largest_size = max(ALWAYS_ALLOWED_SIZE, MAX_EXPANSION * archive_size)
+    if total_size > largest_size:
         raise SchemaError(
             f"{where}: the archive expands to {total_size // MEGABYTE} MB, more than {MAX_EXPANSION} times its size. "
             "It may be a decompression bomb and is not read"
@@ -79,6 +85,11 @@ def _check_contents(archive: zipfile.ZipFile, where: str) -> None:
 
 
 def _check_member(member: zipfile.ZipInfo, where: str) -> None:
+    """Refuse a member whose path leads out of the archive, that is encrypted, or that is too large.
+
+    Raises:
+        SchemaError: It is such a member.
+    """
     name = member.filename
     parts = name.replace("\\", "/").split("/")
     is_absolute = parts[0] == "" or ":" in parts[0]

@@ -2,8 +2,8 @@
 
 The library asks for capabilities. A capability that a kernel declares comes with the method that :data:`METHODS` lists.
 Further methods of a kernel's class are used where they are defined: ``noisy_channel`` (in both variants), ``patched``
-and ``layer_states``, ``rendered`` (prompts as the model reads them), ``features`` with ``joint_features`` (several
-features from one run of the model).
+and ``layer_states``, ``rendered(prompts, label_space=())`` (prompts with these labels, as the model reads them),
+``features`` with ``joint_features`` (several features from one run of the model).
 
 Label scores are a softmax. The noisy channel scores the text given the label, instead of the label given the text.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -127,31 +128,47 @@ class AskedPrompts:
             A number for each query; ``None`` if it is unknown: a prompt does not know its parts, or shows rows of the
             demonstration set and was asked without the query that it is about.
         """
+        queries = self._queries_asked(data)
+        if queries is None:
+            return None
         shown: dict[tuple[int, int], set[object]] = {}
-        without_query: set[Prompt] = set()
+        for query in queries:
+            if query.parts is None:
+                return None
+            shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
+        return [len(shown.get((query.row, query.repeat), ())) for query in data.all_queries()]
+
+    def _queries_asked(self, data: BaseExperimentor) -> Iterator[Query | UnlabelledQuery] | None:
+        """Return the queries that the test prompts are about.
+
+        A prompt that was asked without its query is about the query of the data set with this prompt.
+
+        Args:
+            data: The data set with the prompts that the predictions answer.
+
+        Returns:
+            The queries; ``None`` if a prompt shows rows of the demonstration set, and its query is unknown.
+        """
+        queries_of_requests: list[Sequence[Query | UnlabelledQuery]] = []
+        prompts_without_query: set[Prompt] = set()
         for asked in self.requests:
             request = asked.request
             if request.role != "test":
                 continue
             if isinstance(request.prompts, BaseExperimentor):
-                queries: Sequence[Query | UnlabelledQuery] = request.prompts.all_queries()
+                queries_of_requests.append(request.prompts.all_queries())
+            elif request.queries:
+                queries_of_requests.append(request.queries)
             else:
-                queries = request.queries
-                if not queries:
-                    without_query.update(prompt for prompt, _ in request.prompts)
-            for query in queries:
-                if query.parts is None:
-                    return None
-                shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
-        for query in data.all_queries():
-            if query.prompt in without_query:
-                if query.parts is None:
-                    return None
-                shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
-        without_query.difference_update(query.prompt for query in data.all_queries())
-        if any(_shows_known_rows(prompt) for prompt in without_query):
-            return None
-        return [len(shown.get((query.row, query.repeat), ())) for query in data.all_queries()]
+                prompts_without_query.update(prompt for prompt, _ in request.prompts)
+
+        if prompts_without_query:
+            queries_of_prompts = [query for query in data.all_queries() if query.prompt in prompts_without_query]
+            queries_of_requests.append(queries_of_prompts)
+            unknown_prompts = prompts_without_query.difference(query.prompt for query in queries_of_prompts)
+            if any(_shows_known_rows(prompt) for prompt in unknown_prompts):
+                return None
+        return itertools.chain.from_iterable(queries_of_requests)
 
     def asks(self, kernel: Inference) -> bool:
         """Return whether any request is about this model."""

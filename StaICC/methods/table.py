@@ -167,13 +167,14 @@ class MethodTable(ResultGroup):
         rows = []
         for name, part in self.items():
             for result in part.results():
+                prompts = sum(result.timing.get(phase_prompts, 0) for phase_prompts in PROMPTS.values())
                 interval = result.means.intervals.get(score)
                 rows.append(
                     {
                         "method": name,
                         "title": self.titles.get(name, name),
                         "benchmark": result.benchmark,
-                        "prompts": sum(result.timing.get(name, 0) for name in PROMPTS.values()),
+                        "prompts": prompts,
                         "tokens": result.timing.get(TOKENS_ALONE),
                         score: result.averaged[score],
                         "low": None if interval is None else interval.low,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from StaICC.prompting.words import words_of
 
@@ -41,6 +41,26 @@ class WordTerms:
         return self.terms[position]
 
 
+@dataclass(frozen=True, slots=True)
+class _Occurrences:
+    """The texts that have a word, in increasing order, and how often each of them has it."""
+
+    text_indexes: array[int] = field(default_factory=lambda: array("q"))
+    counts: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass(frozen=True, slots=True)
+class _PartialScores:
+    """The scores of texts for some words of a query, those with the largest terms."""
+
+    scores: Sequence[float]
+    """For each text, the sum of its terms of these words."""
+    highest: float
+    """The highest of these scores."""
+    remaining: float
+    """The largest sum of terms that the other words can add to a score."""
+
+
 class BM25Index:
     """An inverted index of texts, with which queries are compared by Okapi BM25 (Robertson and Zaragoza 2009).
 
@@ -57,27 +77,26 @@ class BM25Index:
     def __init__(self, texts: Sequence[str]) -> None:
         self._text_count = len(texts)
         lengths = []
-        text_indexes_by_word: dict[str, array[int]] = {}
-        counts_by_word: dict[str, array[int]] = {}
+        occurrences_by_word: defaultdict[str, _Occurrences] = defaultdict(_Occurrences)
         for text_index, text in enumerate(texts):
             words = words_of(text)
             lengths.append(len(words))
             for word, count in Counter(words).items():
-                if word not in counts_by_word:
-                    text_indexes_by_word[word] = array("q")
-                    counts_by_word[word] = array("q")
-                text_indexes_by_word[word].append(text_index)
-                counts_by_word[word].append(count)
+                occurrences = occurrences_by_word[word]
+                occurrences.text_indexes.append(text_index)
+                occurrences.counts.append(count)
 
-        mean_length = max(sum(lengths) / max(len(texts), 1), _SMALLEST_MEAN_LENGTH)
+        text_count = len(texts)
+        mean_length = max(sum(lengths) / max(text_count, 1), _SMALLEST_MEAN_LENGTH)
         length_terms = [_K1 * (1 - _B + _B * length / mean_length) for length in lengths]
         self._terms_by_word: dict[str, WordTerms] = {}
-        for word, text_indexes in text_indexes_by_word.items():
-            idf = math.log(1 + (len(texts) - len(text_indexes) + 0.5) / (len(text_indexes) + 0.5))
+        for word, occurrences in occurrences_by_word.items():
+            texts_with_word = len(occurrences.text_indexes)
+            idf = math.log(1 + (text_count - texts_with_word + 0.5) / (texts_with_word + 0.5))
             terms = array("d")
-            for text_index, count in zip(text_indexes, counts_by_word[word], strict=True):
+            for text_index, count in zip(occurrences.text_indexes, occurrences.counts, strict=True):
                 terms.append(idf * count * (_K1 + 1) / (count + length_terms[text_index]))
-            self._terms_by_word[word] = WordTerms(text_indexes, terms, max(terms))
+            self._terms_by_word[word] = WordTerms(occurrences.text_indexes, terms, max(terms))
 
     def scores(self, query: str) -> list[float]:
         """Return the score of each text; higher is more similar."""
@@ -99,28 +118,38 @@ class BM25Index:
         if not terms_of_words:
             return list(range(self._text_count))
 
-        total = sum(word_terms.largest for word_terms in terms_of_words)
-        rounding = _ROUNDING * total
-        remaining = total  # the highest score of a text that has none of the added words
-        partial_scores = [0.0] * self._text_count
-        highest_partial = 0.0
+        largest_sum = sum(word_terms.largest for word_terms in terms_of_words)
+        partial = self._partial_scores(terms_of_words, largest_sum)
+        # The text with the highest partial score has at least this score in full, so a text whose partial score is
+        # lower by more than the remaining terms cannot be first.
+        least_score = partial.highest - partial.remaining - _ROUNDING * largest_sum
+        full_scores = {}
+        for text_index, partial_score in enumerate(partial.scores):
+            if partial_score >= least_score:
+                full_scores[text_index] = _score_of(text_index, terms_of_words)
+        highest = max(full_scores.values())
+        return [text_index for text_index, score in full_scores.items() if score == highest]
+
+    def _partial_scores(self, terms_of_words: Sequence[WordTerms], largest_sum: float) -> _PartialScores:
+        """Return the scores of all texts for the words with the largest terms, as many as matter.
+
+        Args:
+            terms_of_words: The terms of each word of the query.
+            largest_sum: The sum of the largest terms of these words.
+        """
+        scores = [0.0] * self._text_count
+        highest = 0.0
+        remaining = largest_sum
         for word_terms in sorted(terms_of_words, key=_largest_term, reverse=True):
-            if remaining < _SMALL_REMAINDER * highest_partial:
+            if remaining < _SMALL_REMAINDER * highest:
                 break
             for text_index, term in zip(word_terms.text_indexes, word_terms.terms, strict=True):
-                partial_score = partial_scores[text_index] + term
-                partial_scores[text_index] = partial_score
-                if partial_score > highest_partial:
-                    highest_partial = partial_score
+                score = scores[text_index] + term
+                scores[text_index] = score
+                if score > highest:
+                    highest = score
             remaining -= word_terms.largest
-
-        least_partial = highest_partial - remaining - rounding
-        scores = {}
-        for text_index, partial_score in enumerate(partial_scores):
-            if partial_score >= least_partial:
-                scores[text_index] = _score_of(text_index, terms_of_words)
-        highest = max(scores.values())
-        return [text_index for text_index, score in scores.items() if score == highest]
+        return _PartialScores(scores, highest, remaining)
 
     def _terms_of_words(self, query: str) -> list[WordTerms]:
         """Return the terms of each word of a query that is in a text, in the order of the query."""

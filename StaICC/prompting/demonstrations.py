@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import zip_longest
+from typing import NamedTuple
 
 from StaICC.arguments import validate_integer
 from StaICC.errors import ArgumentError
@@ -25,9 +26,17 @@ DemonstrationLists = tuple[tuple[int, ...], ...]
 """For each prompt, the positions of its demonstrations in the demonstration set, in the order shown."""
 
 
+class _Drawn(NamedTuple):
+    """The demonstrations of all prompts."""
+
+    lists: DemonstrationLists
+    state_after: int
+    """The state of the generator after the last draw."""
+
+
 @lru_cache(maxsize=64)  # the parts of a suite use the same lists
-def _draw(pool: int, k: int, prompts: int, seed: int = SEED) -> tuple[DemonstrationLists, int]:
-    """Return the demonstrations of all prompts, and the state of the generator after the last draw."""
+def _draw(pool: int, k: int, prompts: int, seed: int = SEED) -> _Drawn:
+    """Draw the demonstrations of all prompts, as :func:`sample_demonstrations` does."""
     generator = StableRandom(seed)
     # One object for each position: without it, the lists of a million prompts would have millions of integers.
     shared_positions = tuple(range(pool))
@@ -35,7 +44,7 @@ def _draw(pool: int, k: int, prompts: int, seed: int = SEED) -> tuple[Demonstrat
     for _ in range(prompts):
         drawn = generator.sample_indexes(pool, k)
         lists.append(tuple([shared_positions[position] for position in drawn]))
-    return tuple(lists), generator.state
+    return _Drawn(tuple(lists), generator.state)
 
 
 class DemonstrationSampler(FrozenList):
@@ -74,8 +83,7 @@ def sample_demonstrations(pool: int, k: int, prompts: int, seed: int = SEED) -> 
     """
     if k and not pool:
         raise ArgumentError(f"there are no demonstrations to draw k = {k} from; choose k = 0, or another split")
-    lists, _ = _draw(pool, k, prompts, seed)
-    return lists
+    return _draw(pool, k, prompts, seed).lists
 
 
 @lru_cache(maxsize=64)
@@ -120,9 +128,11 @@ def turns_of(labels: Iterable[T | None]) -> list[list[int]]:
         >>> turns_of(["b", "a", "a", None, "a"])
         [[0, 1], [2], [4]]
     """
+    rows_of_labels = rows_by_label(labels)
+    turn_count = max(map(len, rows_of_labels), default=0)
     turns = []
-    for rows_of_turn in zip_longest(*rows_by_label(labels)):
-        turns.append([row for row in rows_of_turn if row is not None])
+    for turn in range(turn_count):
+        turns.append([rows[turn] for rows in rows_of_labels if turn < len(rows)])
     return turns
 
 
@@ -158,61 +168,99 @@ def restrict_to_domain(
     Raises:
         ArgumentError: A label cannot be made to occur (or to be missing), whatever is drawn.
     """
-    _check_feasible(labels, k, query_labels, inside, where)
-    # A list whose first position is refused cannot fit. Such lists are passed over without drawing the other positions.
+    restriction = _DomainRestriction(labels, k, inside, where)
     refused_first = {}
-    for query_label in set(query_labels):
-        refused_first[query_label] = [not inside and label == query_label for label in labels]
+    for query_label in sorted(set(query_labels)):
+        restriction.check_feasible(query_label)
+        refused_first[query_label] = restriction.refused_as_first(query_label)
 
-    lists, state = _draw(len(labels), k, prompts or len(query_labels))
-    generator = StableRandom(state)
-    fitting_lists = list(lists)
+    drawn = _draw(len(labels), k, prompts or len(query_labels))
+    generator = StableRandom(drawn.state_after)
+    fitting_lists = list(drawn.lists)
     for prompt_index, query_label in enumerate(query_labels):
-        redraws = 0
-        while _has_label(fitting_lists[prompt_index], labels, query_label) is not inside:
-            passed_over = generator.skip_samples(refused_first[query_label], k, _MOST_REDRAWS)
-            redraws += passed_over + 1
-            if redraws > _MOST_REDRAWS:
-                raise ArgumentError(
-                    f"{_mode(inside)} mode on {where}: {_MOST_REDRAWS} draws of k = {k} demonstrations gave none that "
-                    f"fits label index {query_label}; choose another k"
-                )
-            fitting_lists[prompt_index] = tuple(generator.sample_indexes(len(labels), k))
+        if not restriction.fits(fitting_lists[prompt_index], query_label):
+            fitting_lists[prompt_index] = restriction.redraw(generator, query_label, refused_first[query_label])
     return tuple(fitting_lists)
 
 
-def _mode(inside: bool) -> str:
-    """Return the name of a domain mode, for messages."""
-    if inside:
-        return "in-domain"
-    return "out-of-domain"
+@dataclass(frozen=True, slots=True)
+class _DomainRestriction:
+    """The rule of the in-domain and out-of-domain modes: the label of a query is among its demonstrations, or is not.
 
-
-def _has_label(positions: Iterable[int], labels: Sequence[int], label: int) -> bool:
-    """Return whether one of the demonstrations has a label."""
-    return any(labels[position] == label for position in positions)
-
-
-def _check_feasible(labels: Sequence[int], k: int, query_labels: Sequence[int], inside: bool, where: str) -> None:
-    """Refuse what redrawing could never reach (the release loops for ever there).
-
-    Raises:
-        ArgumentError: A label of a query cannot be made to occur (or to be missing).
+    The fields are the arguments of :func:`restrict_to_domain`.
     """
-    for query_label in sorted(set(query_labels)):
-        with_label = labels.count(query_label)
-        without_label = len(labels) - with_label
-        if inside:
-            possible = k > 0 and with_label > 0
-        elif k > len(labels):
+
+    labels: tuple[int, ...]
+    """The label index of each demonstration of the set."""
+    k: int
+    inside: bool
+    where: str
+
+    @property
+    def mode(self) -> str:
+        """The name of the mode, for messages."""
+        if self.inside:
+            return "in-domain"
+        return "out-of-domain"
+
+    def fits(self, positions: Iterable[int], query_label: int) -> bool:
+        """Return whether demonstrations, as positions in the set, contain (or lack) the label of the query."""
+        has_label = any(self.labels[position] == query_label for position in positions)
+        return has_label == self.inside
+
+    def check_feasible(self, query_label: int) -> None:
+        """Refuse a label for which no list fits, so that redrawing would never end (as it does in 0.1.1).
+
+        Raises:
+            ArgumentError: The label cannot be made to occur (or to be missing).
+        """
+        with_label = self.labels.count(query_label)
+        without_label = len(self.labels) - with_label
+        if self.inside:
+            possible = self.k > 0 and with_label > 0
+        elif self.k > len(self.labels):
             possible = without_label >= 1  # demonstrations repeat where there are too few
         else:
-            possible = without_label >= k
+            possible = without_label >= self.k
         if not possible:
             raise ArgumentError(
-                f"{_mode(inside)} mode cannot succeed on {where} with k = {k}: {with_label} of {len(labels)} "
-                f"demonstrations have label index {query_label}"
+                f"{self.mode} mode cannot succeed on {self.where} with k = {self.k}: {with_label} of "
+                f"{len(self.labels)} demonstrations have label index {query_label}"
             )
+
+    def refused_as_first(self, query_label: int) -> list[bool]:
+        """Return for each demonstration whether no list that begins with it fits.
+
+        In-domain, any first demonstration may be followed by one with the label.
+        """
+        if self.inside:
+            return [False] * len(self.labels)
+        return [label == query_label for label in self.labels]
+
+    def redraw(self, generator: StableRandom, query_label: int, refused_first: Sequence[bool]) -> tuple[int, ...]:
+        """Return the next list that fits; lists that do not are drawn and dropped.
+
+        Args:
+            generator: Draws the lists.
+            query_label: The label of the query.
+            refused_first: Of :meth:`refused_as_first`. A list with such a beginning counts as drawn, but its other
+                positions are not computed.
+
+        Raises:
+            ArgumentError: None of very many lists fits.
+        """
+        redraws = 0
+        while True:
+            passed_over = generator.skip_samples(refused_first, self.k, _MOST_REDRAWS)
+            redraws += passed_over + 1
+            if redraws > _MOST_REDRAWS:
+                raise ArgumentError(
+                    f"{self.mode} mode on {self.where}: {_MOST_REDRAWS} draws of k = {self.k} demonstrations gave none "
+                    f"that fits label index {query_label}; choose another k"
+                )
+            positions = tuple(generator.sample_indexes(len(self.labels), self.k))
+            if self.fits(positions, query_label):
+                return positions
 
 
 def check_demonstration_lists(
@@ -253,9 +301,7 @@ def check_demonstration_lists(
         where = f"row {row_number} of {name}"
         if len(row) != expected_length:
             raise ArgumentError(f"{where} has {len(row)} positions, {reason}")
-        positions = []
-        for position in row:
-            positions.append(validate_integer(f"{where}: a demonstration", position, 0, pool - 1))
+        positions = [validate_integer(f"{where}: a demonstration", position, 0, pool - 1) for position in row]
         checked_rows.append(tuple(positions))
     return tuple(checked_rows)
 

@@ -77,11 +77,12 @@ class Query:
 
     def _repr_html_(self) -> str:
         """Return the query for a notebook, without its text: some data sets contain offensive ones."""
-        texts = [self.prompt] if isinstance(self.prompt, str) else list(self.prompt)
+        texts = [self.prompt] if isinstance(self.prompt, str) else self.prompt
         lengths = ", ".join(str(len(text)) for text in texts)
-        true_label = str(self.label)
         if 0 <= self.label < len(self.label_space):
             true_label = self.label_space[self.label]
+        else:
+            true_label = str(self.label)
         values = {
             "label space": ", ".join(self.label_space),
             "true label": true_label,
@@ -596,8 +597,7 @@ class PromptWriter(FixedAttributes):
             texts: Sequence[str] = [text_or_texts]
         else:
             texts = text_or_texts
-        is_sequence = isinstance(texts, Sequence) and len(texts) == column_count
-        if not is_sequence or not all(isinstance(text, str) for text in texts):
+        if not _are_texts(texts, column_count):
             raise ArgumentError(
                 f"expected {column_count} input texts, as a row of {self._card.name} has, not {text_or_texts!r}"
             )
@@ -641,9 +641,16 @@ class PromptWriter(FixedAttributes):
         return one_line(f"<prompt writer of {self._card.name}, {state} settings: {self.get_config_dict()!r}>")
 
 
+def _are_texts(values: object, count: int) -> bool:
+    """Return whether a value is a sequence of ``count`` texts."""
+    if not isinstance(values, Sequence) or len(values) != count:
+        return False
+    return all(isinstance(value, str) for value in values)
+
+
 def _are_distinct_texts(names: object, count: int) -> bool:
-    """Return whether a value is a sequence of so many different texts, none of them empty."""
-    if not isinstance(names, Sequence) or isinstance(names, str):
+    """Return whether a value is a sequence of ``count`` different texts, none of them empty; a single text is none."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
         return False
     for name in names:
         if not isinstance(name, str) or not name:

@@ -127,16 +127,21 @@ class StableRandom:
             raise ArgumentError(f"cannot draw {n} of {size} positions; expected n >= 0, and at least 1 position")
         if n > size:
             return [int(self.random() * size) for _ in range(n)]
-        if n > _FEW:
-            remaining = array("I", range(size))  # small items, because removing one moves those after it
-            return [remaining.pop(int(draw * len(remaining))) for draw in self.floats(n)]
-        return self._sample_few(size, n)
+        if n <= _FEW:
+            return self._sample_few(size, n)
+        remaining = array("I", range(size))  # small items, because removing one moves those after it
+        drawn = []
+        for draw in self.floats(n):
+            index = int(draw * len(remaining))
+            drawn.append(remaining.pop(index))
+        return drawn
 
     def _sample_few(self, size: int, n: int) -> list[int]:
         """Return what :meth:`sample_indexes` draws, without a list of the remaining positions.
 
         A draw is an index into the positions that remain. Each position that was taken before, and is not above the
-        drawn one, moves it up by one.
+        drawn one, moves it up by one. If 1 was taken of the positions 0 to 4, the draw 2 is position 3, because 0, 2,
+        3 and 4 remain.
         """
         drawn: list[int] = []
         taken_ascending: list[int] = []

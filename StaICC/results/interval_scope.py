@@ -28,6 +28,13 @@ class IntervalScope:
     sentence: str
     fixed_demonstrations: bool
     """Whether the demonstrations are fixed: with others, scores differ by more than the intervals say."""
+    advice: str = ""
+    """What to run for an interval over other demonstrations; empty without advice. A paper leaves it out."""
+
+    @property
+    def note(self) -> str:
+        """The sentence with the advice."""
+        return f"{self.sentence} {self.advice}".rstrip()
 
 
 def interval_scope(result: ResultLike) -> IntervalScope | None:
@@ -48,11 +55,16 @@ def interval_scope(result: ResultLike) -> IntervalScope | None:
     if result.benchmark == benchmark_names.GENERALISATION:
         return IntervalScope(
             "Intervals and tests of this table are over test rows, with the lists of demonstrations and the templates "
-            "of this run. The command components has the interval over other lists and templates.",
+            "of this run.",
             fixed_demonstrations=True,
+            advice="The command components has the interval over other lists and templates.",
         )
     if sampler == "nested-shared":
-        return IntervalScope(_of_shared_lists(result), fixed_demonstrations=True)
+        return IntervalScope(
+            _of_shared_lists(result),
+            fixed_demonstrations=True,
+            advice="For an interval over lists, use run generalisation with 3 draws or more, then components.",
+        )
     if sampler.startswith("manual"):
         return IntervalScope(
             "Demonstrations were set by hand or by the method: intervals and tests are over test rows, with these "
@@ -83,33 +95,34 @@ def _of_shared_lists(result: ResultLike) -> str:
         condition = ", unless the method chooses its own"
     return (
         f"All test rows share one list of demonstrations in each repeat{condition}: intervals and tests are over test "
-        f"rows and hold for {lists} only. For an interval over lists, use run generalisation with 3 draws or "
-        "more, then components."
+        f"rows and hold for {lists} only."
     )
 
 
-def scope_notes(results: Iterable[ResultLike]) -> list[str]:
+def scope_notes(results: Iterable[ResultLike], with_advice: bool = True) -> list[str]:
     """Return what limits the intervals and tests of some results, each sentence once.
 
     Args:
         results: The results.
+        with_advice: Whether to say what to run for an interval over other demonstrations.
 
     Returns:
         A sentence about demonstrations that are fixed, and one about each data set whose rows are in clusters. The list
         is empty if rows are independent and have demonstrations of their own.
     """
     results = list(results)
-    notes = dict.fromkeys(demonstration_notes(results))
+    notes = dict.fromkeys(demonstration_notes(results, with_advice))
     for result in results:
         notes.update(dict.fromkeys(cluster_notes(result)))
     return list(notes)
 
 
-def demonstration_notes(results: Iterable[ResultLike]) -> list[str]:
+def demonstration_notes(results: Iterable[ResultLike], with_advice: bool = True) -> list[str]:
     """Return for which demonstrations the tests of some results hold, each sentence once.
 
     Args:
         results: The results.
+        with_advice: Whether to say what to run for an interval over other demonstrations.
 
     Returns:
         The sentences; none if all test rows have demonstrations of their own.
@@ -118,7 +131,7 @@ def demonstration_notes(results: Iterable[ResultLike]) -> list[str]:
     for result in results:
         scope = interval_scope(result)
         if scope is not None and scope.fixed_demonstrations:
-            notes[scope.sentence] = None
+            notes[scope.note if with_advice else scope.sentence] = None
     return list(notes)
 
 
@@ -134,7 +147,7 @@ def all_scope_notes(results: Iterable[ResultLike]) -> list[str]:
     for result in results:
         scope = interval_scope(result)
         if scope is not None:
-            notes[scope.sentence] = None
+            notes[scope.note] = None
         notes.update(dict.fromkeys(cluster_notes(result)))
     return list(notes)
 

@@ -27,6 +27,8 @@ GIVEN = "predictions given"
 NOT_RECORDED = "not recorded"
 """What is shown for a result without provenance."""
 
+_UNNAMED = "unnamed model"
+
 _IDENTITY_DIGITS = 12
 """Digits of an identity that are shown: the first 12 of the digest tell models apart."""
 _MAX_MODELS_SHOWN = 3
@@ -80,25 +82,29 @@ class Predictor:
         the user or a log named their model, the label ends with ``(predictions given)``, because nothing checks this
         name.
         """
+        identity = self.who.get(GIVEN, self.identity)
+        parts = [self._name_or_given, f"[{identity[:_IDENTITY_DIGITS]}]", self._remark]
+        return " ".join(part for part in parts if part)
+
+    @property
+    def label_without_digest(self) -> str:
+        """The label without the short identity, such as ``"gpt2"``; a model without a name is ``"unnamed model"``."""
+        parts = [self._name_or_given or _UNNAMED, self._remark]
+        return " ".join(part for part in parts if part)
+
+    @property
+    def _name_or_given(self) -> str:
+        """The name, or "predictions given" for those without a name; empty if a model has no name."""
         if GIVEN in self.who:
-            return self._label_of_given_predictions()
-        text = f"[{self.identity[:_IDENTITY_DIGITS]}]"
-        if self.shown_name:
-            text = f"{self.shown_name} {text}"
-        if self.unidentified:
-            return f"{text} (unidentified)"
-        return text
+            return self.shown_name or GIVEN
+        return self.shown_name
 
-    def _label_of_given_predictions(self) -> str:
-        """Return the label of predictions that the user gave, such as ``"gpt-4o [0123456789ab] (predictions given)"``.
-
-        Without a name it is such as ``"predictions given [0123456789ab]"``.
-        """
-        digest_of_predictions = self.who[GIVEN]
-        short_identity = f"[{digest_of_predictions[:_IDENTITY_DIGITS]}]"
-        if not self.shown_name:
-            return f"{GIVEN} {short_identity}"
-        return f"{self.shown_name} {short_identity} ({GIVEN})"
+    @property
+    def _remark(self) -> str:
+        """What a label says in brackets behind the identity; mostly empty."""
+        if GIVEN in self.who:
+            return f"({GIVEN})" if self.shown_name else ""
+        return "(unidentified)" if self.unidentified else ""
 
     @property
     def shown_name(self) -> str:
@@ -136,11 +142,14 @@ class Provenance(SavedRecord):
         """The names and short identities of the models, in one line."""
         if not self.predictors:
             return NOT_RECORDED
-        labels = list(dict.fromkeys(predictor.label for predictor in self.predictors))
-        text = "; ".join(labels[:_MAX_MODELS_SHOWN])
-        if len(labels) > _MAX_MODELS_SHOWN:
-            text += f" and {len(labels) - _MAX_MODELS_SHOWN} more"
-        return text
+        return _joined_labels([predictor.label for predictor in self.predictors])
+
+    @property
+    def label_without_digests(self) -> str:
+        """The names of the models in one line, as in the label, without their short identities."""
+        if not self.predictors:
+            return NOT_RECORDED
+        return _joined_labels([predictor.label_without_digest for predictor in self.predictors])
 
     @property
     def names(self) -> str:
@@ -151,7 +160,7 @@ class Provenance(SavedRecord):
         """
         names: dict[str, None] = {}  # a dictionary keeps the order
         for predictor in self.predictors:
-            default_name = GIVEN if GIVEN in predictor.who else "unnamed model"
+            default_name = GIVEN if GIVEN in predictor.who else _UNNAMED
             names[predictor.shown_name or default_name] = None
         return "; ".join(names) or NOT_RECORDED
 
@@ -205,6 +214,15 @@ class Provenance(SavedRecord):
         predictors = [replace(predictor, **empty_values) for predictor in self.predictors]
         further_models = [replace(model, **empty_values) for model in self.further_models]
         return replace(self, predictors=tuple(predictors), further_models=tuple(further_models))
+
+
+def _joined_labels(labels: Iterable[str]) -> str:
+    """Return the labels of models in one line, each once; after the first few, the others are counted."""
+    distinct_labels = list(dict.fromkeys(labels))
+    text = "; ".join(distinct_labels[:_MAX_MODELS_SHOWN])
+    if len(distinct_labels) > _MAX_MODELS_SHOWN:
+        text += f" and {len(distinct_labels) - _MAX_MODELS_SHOWN} more"
+    return text
 
 
 def _facts_about(predictor: Predictor) -> dict[str, str | None]:

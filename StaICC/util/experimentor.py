@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from StaICC.benchmarks.experimentor import Experimentor, MetricTable
 from StaICC.benchmarks.tasks.normal import NormalTask
 from StaICC.datasets.catalogue import SplitSizes
+from StaICC.datasets.dataset import Dataset
 from StaICC.errors import ArgumentError
 from StaICC.metrics.metric_set import Metric, MetricFunction, MetricSet
 from StaICC.prompting.views import TripletSplit
@@ -56,25 +57,43 @@ class single_experimentor(Experimentor, metaclass=_AnyExperimentor):
         if triplet_dataset is not None and original_dataset is not None:
             raise ArgumentError("got triplet_dataset and original_dataset, expected one of them")
         if triplet_dataset is not None:
-            if not isinstance(triplet_dataset, TripletSplit):
-                raise ArgumentError(
-                    f"triplet_dataset: got {triplet_dataset!r:.60}, expected benchmark[i].triplet_dataset. Pass a data "
-                    "set as original_dataset=..."
-                )
-            dataset = triplet_dataset.require_dataset()
+            dataset = _dataset_of_split(triplet_dataset)
         elif original_dataset is not None:
-            if len(dividing) != 3:
-                raise ArgumentError(
-                    f"dividing: got {len(dividing)} numbers, expected 3: calibration, demonstration and test rows"
-                )
-            calibration, demonstration, test = dividing
-            dataset = dataset_of(original_dataset, SplitSizes(calibration, demonstration, test))
+            dataset = dataset_of(original_dataset, _sizes_of(dividing))
         else:
             raise ArgumentError("got no data set, expected triplet_dataset or original_dataset")
         super().__init__(dataset, NormalTask(repeat_times), k=k, noisy_channel=noisy_channel, metrics=metrics)
         if triplet_dataset is not None:
             self._triplet = triplet_dataset
         self.demonstration_lists()  # raises where there are too few rows
+
+
+def _dataset_of_split(split: object) -> Dataset:
+    """Return the data set of three sets.
+
+    Raises:
+        ArgumentError: The value is no split, or does not know its data set.
+    """
+    if not isinstance(split, TripletSplit):
+        raise ArgumentError(
+            f"triplet_dataset: got {split!r:.60}, expected benchmark[i].triplet_dataset. Pass a data set as "
+            "original_dataset=..."
+        )
+    return split.require_dataset()
+
+
+def _sizes_of(dividing: Sequence[int]) -> SplitSizes:
+    """Return the numbers of calibration, demonstration and test rows as the sizes of a split.
+
+    Raises:
+        ArgumentError: They are not three numbers, or not possible as sizes.
+    """
+    if len(dividing) != 3:
+        raise ArgumentError(
+            f"dividing: got {len(dividing)} numbers, expected 3: calibration, demonstration and test rows"
+        )
+    calibration, demonstration, test = dividing
+    return SplitSizes(calibration, demonstration, test)
 
 
 __getattr__ = removed_names(

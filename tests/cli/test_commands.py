@@ -57,6 +57,36 @@ def test_a_full_disk_is_said_and_other_faults_are_not_hidden(staicc: Cli, monkey
         main(["prompts", *MINI[1:], "-o", "p.jsonl"])
 
 
+SHOWN_MODEL = """\
+class Model:
+    def __call__(self, prompt, label_space):
+        return label_space[0]
+
+    def rendered(self, prompts, label_space=()):
+        return [f"{', '.join(label_space)}: {prompt}" for prompt in prompts]
+
+model = Model()
+"""
+
+
+def test_prompts_are_rendered_with_their_labels(staicc: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any kernel may write labels into prompts, or leave room for them."""
+    Path("shown_model.py").write_text(SHOWN_MODEL, "utf-8")
+    monkeypatch.syspath_prepend(Path.cwd())
+    prompts = ["prompts", *MINI[1:], "--model", "shown_model:model"]
+    status, shown, _ = staicc(*prompts)
+    assert status == 0
+    for line in shown.splitlines():
+        record = json.loads(line)
+        assert record["rendered"] == f"{', '.join(record['label_space'])}: {record['prompt']}"
+
+    status, shown, _ = staicc(*prompts, "--noisy-channel")
+    assert status == 0
+    for line in shown.splitlines():
+        record = json.loads(line)
+        assert record["rendered"] == [f": {prompt}" for prompt in record["prompt"]]
+
+
 # -- as a program
 
 

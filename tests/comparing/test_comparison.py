@@ -19,11 +19,12 @@ import StaICC
 from StaICC.comparing import alignment, ranking
 from StaICC.comparing.alignment import MOST_RUNS, align
 from StaICC.comparing.comparison import compare, compare_all, compare_runs
-from StaICC.comparing.formats import FORMATS, format_comparisons
+from StaICC.comparing.formats import FORMATS, format_comparisons, format_tables
 from StaICC.comparing.missing_queries import MEANING, difference_outcome
 from StaICC.comparing.rank_bounds import p_value_bounds
 from StaICC.comparing.ranking import Rank, rank, standings
 from StaICC.comparing.run_records import LabelLimits, _larger_limits
+from StaICC.comparing.subgroups import compare_subgroups
 from StaICC.comparing.verdicts import Best, Tied, Untested, Worse, verdict_of
 from StaICC.comparing.verdicts import Tested as WasTested
 from StaICC.datasets.dataset import Dataset
@@ -775,3 +776,51 @@ def test_the_limits_of_micro_f1_are_those_of_all_rounds_in_any_order() -> None:
         for items in rounds:
             limits = _larger_limits(limits, items, most_of_reply=100.0)
         assert limits == LabelLimits(true=5.0, predicted=150.0)
+
+
+# -- digests in captions
+
+
+def caption_and_comments(text: str) -> tuple[str, list[str]]:
+    """Return the caption of a table in LaTeX, and its comments."""
+    (caption,) = re.findall(r"\\caption\{(.*)\}", text)
+    return caption, [line for line in text.splitlines() if line.startswith("% ")]
+
+
+@pytest.mark.parametrize("name", ["202411291234", "0a1b2c3d4e5f", "gpt [0a1b2c3d4e5f]"])
+def test_a_name_of_a_run_that_looks_like_a_digest_is_in_the_caption(name: str) -> None:
+    """What is a digest is decided where it is made, not by the form of a text that has names."""
+    data = Dataset.from_rows([(text, row % 2) for row, text in enumerate(TEXTS)], name="c0ffee123456")
+    runs = {name: given([data], "a", 0.95), "other": given([data], "b", 0.4)}
+    (compared,) = compare_runs(runs).comparisons
+    assert f"{name} is better (p < 0.0001)" in compared.conclusion()
+    whole = format_comparisons([compare_runs(runs)], "latex")
+    by_label = format_tables(compare_subgroups(runs, "label"), "latex")
+    for text, title in ((whole, "Normal"), (by_label, "Normal by label")):
+        caption, comments = caption_and_comments(text)
+        assert f"{title}: first {name}, second other" in caption
+        assert not any(name in comment for comment in comments if "signature" not in comment)
+    assert f"{name} is better (p " in caption_and_comments(whole)[0]
+
+
+def test_digests_of_models_and_settings_are_comments() -> None:
+    """The caption has the names of the models; the lines with their digests are comments."""
+    named = {"ours": "0123456789ab", "theirs": "theirs"}  # the name of a model, too, may look like a digest
+    runs = {}
+    for run_name, model in named.items():
+        benchmark = StaICC.Normal(datasets=["mini"], limit=12, k=2 if run_name == "ours" else 3)
+        runs[run_name] = benchmark(scored(run_name), model_name=model)
+    compared = compare_runs(runs)
+    lines = compared.comparisons[0].introduction()
+    digests = [run.provenance.predictors[0].identity[:12] for run in runs.values()]
+    assert lines[1:3] == [f"first: 0123456789ab [{digests[0]}]", f"second: theirs [{digests[1]}]"]
+    prompts = [run.signature.fields["prompts"] for run in runs.values()]
+    with_prompts = f"they differ in prompts: {prompts[0]} and {prompts[1]}"
+    assert with_prompts in lines
+    caption, comments = caption_and_comments(format_comparisons([compared], "latex"))
+    assert "first: 0123456789ab; second: theirs; " in caption
+    assert "they differ in k: 2 and 3" in caption
+    assert r"they differ in model\_name: 0123456789ab and theirs" in caption
+    assert f"% {with_prompts}" in comments
+    assert f"% {lines[1]}" in comments
+    assert not any(digest in caption for digest in [*digests, *prompts])

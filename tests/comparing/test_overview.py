@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from StaICC.comparing.benchmark_comparison import BenchmarkComparison, display_c
 from StaICC.comparing.cells import interval_cell, number_cell
 from StaICC.comparing.comparison import compare_runs
 from StaICC.comparing.comparison_results import Comparison
+from StaICC.comparing.formats import format_comparisons
 from StaICC.comparing.overview import overview_blocks
 from StaICC.comparing.ranking import MISSING_NOTE
 from StaICC.comparing.setting_differences import shown_value
@@ -208,3 +210,9 @@ def test_the_figure_names_the_correction(compared: BenchmarkComparison, of_many_
         figure = differences(comparison.comparisons)
         assert f"not significant ({method})" in figure.caption
         assert figure.head[-1] == f"p ({method})"
+
+
+def test_json_has_the_correction(of_many_runs: BenchmarkComparison) -> None:
+    (saved,) = json.loads(format_comparisons([of_many_runs], "json"))
+    corrections = [pair["correction"] for pair in saved["comparisons"]]
+    assert corrections == [{"method": "Bonferroni", "pairs": of_many_runs.correction.pairs}] * len(corrections)

@@ -271,6 +271,7 @@ def test_shared_demonstrations_limit_what_is_said() -> None:
     for text in (paper_text(runs), paper_text({"a": runs["a"]})):
         assert text.count("hold for these 2 lists only") == 1
         assert "2 lists of demonstrations that all test rows share and" in text
+        assert "run generalisation" not in text  # advice for the author is no sentence of a paper
     assert "lists only" not in paper_text({"a": run_that_errs(0.1, "A"), "b": run_that_errs(0.3, "A")})
 
 

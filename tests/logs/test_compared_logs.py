@@ -89,10 +89,13 @@ def test_a_score_without_known_range_or_direction_is_untested_until_they_are_sta
     assert main(["compare", *paths]) == 2
     assert "--direction higher or lower" in capsys.readouterr().err
     assert main(["compare", *paths, "--direction", "higher"]) == 0
-    assert "--range LOW HIGH" in capsys.readouterr().out
+    reason = "with read_logs(..., value_range=(low, high)) (--range LOW HIGH)"
+    assert reason in capsys.readouterr().out
     assert main(["compare", *paths, "--direction", "higher", "--range", "0", "4"]) == 0
     results = read_logs(*paths, higher_is_better=True)
-    assert compare(*results.values()).datasets[0].p_value is None
+    comparison = compare(*results.values())
+    assert comparison.datasets[0].p_value is None
+    assert reason in str(comparison)  # a comparison is saved, so the command writes the same text
     results = read_logs(*paths, higher_is_better=True, value_range=(0, 4))
     assert compare(*results.values()).datasets[0].p_value is not None
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from StaICC.benchmarks.verify import verify
+from StaICC.comparing import alignment
 from StaICC.comparing.comparison import compare, compare_runs
 from StaICC.comparing.formats import FORMATS, format_comparisons
 from StaICC.comparing.published_comparison import compare_with_published
@@ -455,7 +456,7 @@ def test_results_say_the_same_everywhere(small_files: Path, tmp_path: Path, expe
     assert all(found.reason and not found.figures for found in compare_with_published(result))
 
 
-def test_experiments_are_compared_condition_by_condition(small_files: Path) -> None:
+def test_experiments_are_compared_condition_by_condition(small_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that is right in one condition only is better there, and nothing is said about the others."""
     own = benchmark(small_files, "controls", limit=60)
     conditions = [condition.name for condition in own[0].conditions()]
@@ -492,6 +493,12 @@ def test_experiments_are_compared_condition_by_condition(small_files: Path) -> N
                 other for other in of_condition if (other.first, other.second) == (pair.first, pair.second)
             )
             assert line.holm == min(1.0, (pair_alone.overall.holm or 0.0) * len(conditions))
+    text = str(several)
+    assert (
+        "p (corrected): corrected for pairs of runs and directions (Holm), and for the conditions (Bonferroni)" in text
+    )
+    assert "p (corrected): for all interactions and directions (Holm)" in text
+    assert "p (Holm)" not in text  # no table has such a column
     with pytest.raises(ArgumentError, match="expected one of"):
         rank(runs)
     assert [place.run for place in rank(runs, conditions[0]).runs][-1] == "none"
@@ -500,6 +507,11 @@ def test_experiments_are_compared_condition_by_condition(small_files: Path) -> N
     for form in FORMATS:
         text = format_comparisons([several], form).replace("\\", "")
         assert all(name in text for name in conditions), form
+    monkeypatch.setattr(alignment, "MOST_RUNS", 2)
+    text = str(compare_runs(runs))
+    assert "p (corrected): corrected for all pairs of runs and for the conditions (Bonferroni)" in text
+    assert "p (corrected): for the interactions of all pairs of runs (Bonferroni)" in text
+    assert "Holm" not in text
 
 
 def test_report_and_latex_correct_for_the_conditions_as_compare_does(small_files: Path) -> None:

@@ -142,6 +142,14 @@ def test_prompts_with_demonstrations_of_unknown_queries_leave_the_number_undefin
     assert "labelled_per_query" not in asks(with_query=False)
 
 
+def test_a_text_that_is_the_prompt_of_a_query_shows_its_demonstrations() -> None:
+    def asks_texts(data: Any) -> Any:
+        (rows,) = yield [data.ask(prompts=[query.prompt for query in data.queries])]
+        return rows
+
+    assert run(asks_texts, mini(k=3)).timing["labelled_per_query"] == 3
+
+
 def test_prompts_that_a_method_wrote_itself_are_not_those_of_the_benchmark() -> None:
     """It answers the queries without their demonstrations, whatever the benchmark shows."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
+import subprocess
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +165,15 @@ def crossed_result(seed: int) -> Result:
     return found
 
 
+def write_table(result: Result, path: Path) -> None:
+    """Write the table of rows of a result."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = list(row_scores(result))
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_recipe_for_statsmodels_reproduces_our_components(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -170,11 +181,7 @@ def test_the_recipe_for_statsmodels_reproduces_our_components(
     pytest.importorskip("statsmodels")
     result = crossed_result(seed)
     monkeypatch.chdir(tmp_path)
-    with Path("rows.csv").open("w", encoding="utf-8", newline="") as file:
-        rows = list(row_scores(result))
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(result, Path("rows.csv"))
     (recipe,) = re.findall(
         r"```python\n(import pandas\nimport statsmodels.+?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
@@ -186,6 +193,71 @@ def test_the_recipe_for_statsmodels_reproduces_our_components(
     assert names["components"].keys() == expected.keys()
     for source, component in expected.items():
         assert names["components"][source] == pytest.approx(component, abs=1e-10), source
+
+
+SOURCES_IN_R = {
+    "row": "rows",
+    "demonstrations": "draws",
+    "template": "templates",
+    "row:demonstrations": "rows x draws",
+    "row:template": "rows x templates",
+    "demonstrations:template": "draws x templates",
+    "Residual": "rest",
+}
+"""Our names of the sources of variance, by their names in the recipe for R."""
+
+
+def components_in_r(folder: Path) -> tuple[dict[str, float], str]:
+    """Run the recipe of the page in R on ``rows.csv``; return the components, and what R printed as messages."""
+    (recipe,) = re.findall(r"```text\n(library\(lme4\).+?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    script = folder / "recipe.R"
+    script.write_text(f"options(digits = 15)\n{recipe}", encoding="utf-8")
+    done = subprocess.run(["Rscript", str(script)], cwd=folder, capture_output=True, text=True, check=True)
+    components = {}
+    for line in done.stdout.splitlines()[1:]:
+        _, source, variance = line.split()
+        components[SOURCES_IN_R[source]] = float(variance)
+    return components, done.stderr
+
+
+@pytest.fixture(scope="module")
+def lme4() -> None:
+    """Skip tests that need R with lme4, where it is not installed."""
+    if shutil.which("Rscript") is None:
+        pytest.skip("R is not installed")
+    if subprocess.run(["Rscript", "-e", "library(lme4)"], capture_output=True).returncode != 0:
+        pytest.skip("lme4 is not installed")
+
+
+@pytest.mark.usefixtures("lme4")
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_recipe_for_r_agrees_if_all_estimates_are_positive(tmp_path: Path, seed: int) -> None:
+    result = crossed_result(seed)
+    write_table(result, tmp_path / "rows.csv")
+    in_r, messages = components_in_r(tmp_path)
+    ours = variance_components(result).lines[0].effects.components
+    assert min(ours.values()) > 0.0
+    assert in_r == pytest.approx(ours, abs=1e-5)
+    assert "boundary (singular) fit" not in messages
+
+
+@pytest.mark.usefixtures("lme4")
+@pytest.mark.parametrize(
+    ("seed", "rows", "rows_and_templates", "rows_and_templates_in_r"),
+    [(1, -0.0028, 0.0338, 0.0322), (2, -0.0043, 0.0233, 0.0210)],
+)
+def test_the_recipe_for_r_has_0_in_the_place_of_a_negative_estimate(
+    tmp_path: Path, seed: int, rows: float, rows_and_templates: float, rows_and_templates_in_r: float
+) -> None:
+    result = crossed_result(seed)
+    write_table(result, tmp_path / "rows.csv")
+    in_r, messages = components_in_r(tmp_path)
+    ours = variance_components(result).lines[0].effects.components
+    assert ours["rows"] == pytest.approx(rows, abs=5e-5)
+    assert ours["rows x templates"] == pytest.approx(rows_and_templates, abs=5e-5)
+    assert in_r["rows"] == pytest.approx(0.0, abs=1e-6)
+    assert in_r["rows x templates"] == pytest.approx(rows_and_templates_in_r, abs=5e-5)
+    assert "boundary (singular) fit" in messages
 
 
 def test_the_command_writes_the_table(tmp_path: Path) -> None:

@@ -189,14 +189,20 @@ class TokenKernel:
         """How prompts and labels are written for the tokenizer; loads the model."""
         return PromptFormat(self.tokenizer, self.options)
 
-    def rendered(self, prompts: Sequence[str]) -> list[str]:
+    def rendered(self, prompts: Sequence[str], label_space: Sequence[str] = ()) -> list[str]:
         """Return prompts as the model reads them, without dropped demonstrations.
 
-        Where all tokens of a label are scored, a prompt that only just fits loses one more, to have room for its label.
+        Args:
+            prompts: The prompts.
+            label_space: The labels of all of them. Where all tokens of a label are scored, a prompt that only just fits
+                loses one more demonstration, to have room for its label.
         """
         if self.options.on_too_long == "error":
             return [self.format.render(prompt) for prompt in prompts]
-        reading = self._read_prompts(prompts)
+        labels: Sequence[str] = ()
+        if self.options.scores_all_tokens:
+            labels = label_space
+        reading = self._read_prompts(prompts, labels)
         return [prompt for (prompt,) in reading.texts]
 
     # Scoring labels

@@ -232,6 +232,19 @@ def test_rendered_prompts_are_those_that_are_sent(tokenizer: Any, model: Any) ->
     assert all(reading.dropped)
 
 
+def test_rendered_prompts_have_room_for_the_labels_whose_tokens_are_all_scored(tokenizer: Any, model: Any) -> None:
+    (query, *_) = StaICC.Normal(k=3, datasets=own_data(["good", "bad"]), limit=1)[0].all_queries()
+    limit = len(tokenizer(str(query.prompt)).input_ids)  # it fits, but not with a label
+    options: dict[str, Any] = {"max_length": limit, "on_too_long": "drop-demonstrations"}
+    one_token = CausalLMKernel(model, tokenizer, **options)
+    all_tokens = CausalLMKernel(model, tokenizer, label_scoring="full", **options)
+    assert one_token.rendered([query.prompt], query.label_space) == [query.prompt]
+    (rendered,) = all_tokens.rendered([query.prompt], query.label_space)
+    ((sent,),) = all_tokens._read([[query.prompt]], query.label_space).texts
+    assert rendered == sent
+    assert len(rendered) < len(query.prompt)
+
+
 def test_a_damaged_row_of_the_vocabulary_is_no_label_mass(tokenizer: Any) -> None:
     damaged = random_llama(tokenizer, max_position_embeddings=512, bos_token_id=None, eos_token_id=None)
     with torch.no_grad():
