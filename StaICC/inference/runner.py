@@ -320,11 +320,12 @@ class _Evaluation:
         """Give the queries that are not stored; other runs on the store see which of them this run evaluates."""
         groups = _groups(self._keys, self._function, self._options)
         store = self._options.store
+        claims = None if store is None else store.claims()
         pending = PendingQueries(
             blocks_of(groups, self._reused),
             fixed=_is_batched(self._function),
             store=store,
-            claims=None if store is None else store.claims(),
+            claims=claims,
             stored_version=self._stored_version,
             take_stored=self._take_stored,
             most_characters=_most_characters(self._options),

@@ -307,6 +307,15 @@ def _set_busy_timeout(connection: sqlite3.Connection, seconds: float) -> None:
     connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
 
 
+class _StoredModel(NamedTuple):
+    """A model in the table of models."""
+
+    number: int
+    """Its number, by which predictions name it."""
+    editions: str
+    """A JSON list of the editions that served it."""
+
+
 class _Insertion(NamedTuple):
     """What came of inserting rows into the table."""
 
@@ -601,11 +610,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             (by_others,) = connection.execute("PRAGMA data_version").fetchone()
         return by_others, self._commits
 
-    def _model(self, connection: sqlite3.Connection, name: bytes) -> tuple[int, str]:
-        """Return the number of a model, and its editions; it is added if it is new."""
+    def _model(self, connection: sqlite3.Connection, name: bytes) -> _StoredModel:
+        """Return a model of the table; it is added if it is new."""
         connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (name,))
         number, editions = connection.execute("SELECT id, editions FROM models WHERE name = ?", (name,)).fetchone()
-        return number, editions
+        return _StoredModel(number, editions)
 
     def get_many(self, name: str, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """Look up predictions of one model.
@@ -663,8 +672,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
         with self._writing(timeout) as connection:
-            model, _ = self._model(connection, _encode_name(name))
-            insertion = self._insert(connection, model, rows)
+            model = self._model(connection, _encode_name(name))
+            insertion = self._insert(connection, model.number, rows)
             self._commits += 1
         if insertion.different and not self._has_warned:
             self._has_warned = True
@@ -722,13 +731,13 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             if edition in recorded:  # there is nothing to write
                 return [other for other in recorded if other != edition]
         with self._writing() as connection:
-            model, editions_as_json = self._model(connection, _encode_name(name))
-            editions: list[str] = json.loads(editions_as_json)
+            model = self._model(connection, _encode_name(name))
+            editions: list[str] = json.loads(model.editions)
             others = [other for other in editions if other != edition]
             may_be_added = allowed or not others
             if edition not in editions and may_be_added:
                 editions.append(edition)
-                connection.execute("UPDATE models SET editions = ? WHERE id = ?", (json.dumps(editions), model))
+                connection.execute("UPDATE models SET editions = ? WHERE id = ?", (json.dumps(editions), model.number))
         return others
 
     def _editions(self, name: str) -> list[str]:
@@ -817,15 +826,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         Raises:
             StoreError: This store has it with others.
         """
-        model, own_editions = self._model(connection, name)
-        if own_editions == "[]":
-            connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model))
-        elif editions not in ("[]", own_editions):
+        model = self._model(connection, name)
+        if model.editions == "[]":
+            connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model.number))
+        elif editions not in ("[]", model.editions):
             raise StoreError(
-                f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {own_editions}, "
+                f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {model.editions}, "
                 f"the other in {editions}. Keep the stores apart"
             )
-        return model
+        return model.number
 
     def close(self) -> None:
         """Close the file. A closed store cannot be used again; closing twice is no error."""

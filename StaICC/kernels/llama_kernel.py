@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.contract import Text
@@ -131,6 +131,14 @@ def _token_or_none(token: int) -> int | None:
     return token
 
 
+class LlamaEngine(NamedTuple):
+    """A model in memory."""
+
+    model: Any
+    """The ``llama_cpp.Llama``."""
+    vocabulary: Vocabulary
+
+
 class LlamaKernel(EngineKernel):
     """A model in a GGUF file on llama.cpp; it is loaded when it is first needed.
 
@@ -189,19 +197,19 @@ class LlamaKernel(EngineKernel):
             files = sorted(path.parent.glob(pattern_of_shards))
         return {"model": "GGUF", "files": " ".join(digest_of_file(file) for file in files)}
 
-    def engine(self, positions: int = SMALLEST) -> tuple[Any, Vocabulary]:
-        """Return the ``llama_cpp.Llama`` with a context of at least some positions, and its vocabulary; loads it."""
+    def engine(self, positions: int = SMALLEST) -> LlamaEngine:
+        """Return the engine with a context of at least some positions; loads it, again if its context is smaller."""
         with self._lock:
-            if self._engine is None or self._engine[0].n_ctx() < positions:
+            if self._engine is None or self._engine.model.n_ctx() < positions:
                 content = self._read_content()
                 self.release()
                 model = self._load(positions)
                 if self._read_content() != content:
                     raise StaICCError("the file of the model changed while it was loaded; load it again")
-                self._engine = (model, Vocabulary(model))
+                self._engine = LlamaEngine(model, Vocabulary(model))
                 self._content = content
                 self._held = ()
-            engine: tuple[Any, Vocabulary] = self._engine
+            engine: LlamaEngine = self._engine
             return engine
 
     def _load(self, positions: int) -> Any:
@@ -232,12 +240,12 @@ class LlamaKernel(EngineKernel):
     @property
     def tokenizer(self) -> Vocabulary:
         """The model's tokenizer; loads the model."""
-        return self.engine()[1]
+        return self.engine().vocabulary
 
     def _limit(self) -> int:
         if self.options.max_length:
             return self.options.max_length
-        model, _ = self.engine()
+        model = self.engine().model
         return int(_library().llama_model_n_ctx_train(model.model))
 
     def _reader(self) -> TokenKernel:
@@ -263,7 +271,7 @@ class LlamaKernel(EngineKernel):
         """
         library = _library()
         numpy = require("numpy", "llama", "the llama.cpp kernel")
-        model, _ = self.engine(len(sequence) + 1)
+        model = self.engine(len(sequence) + 1).model
         positions_in_memory = self._keep_shared_states(model, sequence, first_wanted)
         for chunk_start in range(positions_in_memory, len(sequence), AT_ONCE):
             chunk = sequence[chunk_start : chunk_start + AT_ONCE]

@@ -24,7 +24,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import set_integers
@@ -308,9 +308,16 @@ def _kinds_with_option(option: str) -> list[str]:
     return kinds
 
 
+class NameAndOptions(NamedTuple):
+    """The name of a model, and its options with their values."""
+
+    name: str
+    options: dict[str, Any]
+
+
 def split_options(
     text: str, types: Mapping[str, str], others: bool = False, model: str = "", given: Mapping[str, Any] | None = None
-) -> tuple[str, dict[str, Any]]:
+) -> NameAndOptions:
     """Split the name of a model from its options.
 
     Args:
@@ -329,7 +336,7 @@ def split_options(
 
     Example:
         >>> split_options("hf:gpt2;order=3", {"order": "int"})
-        ('hf:gpt2', {'order': 3})
+        NameAndOptions(name='hf:gpt2', options={'order': 3})
     """
     name, *settings = text.split(";")
     model = model or name
@@ -350,7 +357,7 @@ def split_options(
         for option in options:
             if option not in types:
                 raise unknown_option(model, option, types)
-    return name, options
+    return NameAndOptions(name, options)
 
 
 def _read_option(option: str, value: str, annotation: str, model: str) -> Any:
@@ -509,8 +516,9 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     kind, colon, after_kind = name.partition(":")
 
     # A kind that is built in or comes from a plug-in; a path is none.
+    is_built_in = kind in KERNELS
     looks_like_path = any(mark in kind for mark in "/\\.")
-    if kind in KERNELS or (not looks_like_path and KERNELS.knows(kind)):
+    if is_built_in or (not looks_like_path and KERNELS.knows(kind)):
         entry = KERNELS.find(kind)
         rest_of_spec = spec.removeprefix(kind)  # with the mark ":" or ";" in front
         return _make(kind, entry.value, entry.name + rest_of_spec, options, argument=rest_of_spec[1:])
@@ -524,7 +532,8 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
         return _make(reference, KERNELS.find(reference).value, after_kind, options, argument=argument)
 
     # A file or a folder.
-    if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
+    has_folder_mark = "/" in name or "\\" in name
+    if has_folder_mark or name.endswith(".gguf") or Path(name).is_dir():
         return cast("LoadedKernel", KERNELS["hf"](spec, **options))
     hint = KERNELS.hint
     if not colon:

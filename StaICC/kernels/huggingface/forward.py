@@ -603,6 +603,7 @@ def _unstretched_length(text: Any) -> float:
             getattr(text, "max_position_embeddings", None),
         ]
         known_lengths = [length for length in stated_lengths if length]
-        # Without a length, any input may be stretched.
-        shortest = min(shortest, known_lengths[0] if known_lengths else 0)
+        if not known_lengths:  # any input may be stretched
+            return 0
+        shortest = min(shortest, known_lengths[0])
     return shortest

@@ -637,10 +637,12 @@ def _number_types(model: Any) -> str:
     """Return the number type of a model's parameters; of several ones, each with its number of weights."""
     weight_counts: Counter[str] = Counter()
     for weight in model.parameters():
-        weight_counts[str(weight.dtype).removeprefix("torch.")] += weight.numel()
-    if len(weight_counts) <= 1:
-        return "".join(weight_counts)
-    return ", ".join(f"{name} ({weight_counts[name]})" for name in sorted(weight_counts))
+        number_type = str(weight.dtype).removeprefix("torch.")
+        weight_counts[number_type] += weight.numel()
+    number_types = sorted(weight_counts)
+    if len(number_types) > 1:
+        number_types = [f"{number_type} ({weight_counts[number_type]})" for number_type in number_types]
+    return ", ".join(number_types)
 
 
 def _active_adapters(model: Any) -> set[str]:

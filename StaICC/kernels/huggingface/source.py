@@ -114,6 +114,7 @@ def digest_of_file(path: Path | str) -> str:
     status = path.stat()
     last_change = max(status.st_mtime_ns, status.st_ctime_ns)
     if time.time_ns() - last_change < SETTLED:
+        # Another change may fall into the same tick of the clock, and would not show in the state.
         return file_digest(path)
     state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
     return _remembered_digest(path, state)

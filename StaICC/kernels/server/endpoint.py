@@ -135,10 +135,11 @@ def _log_probability(value: object, what: str) -> float:
     Raises:
         EndpointError: It is no number of at most 0, within rounding.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value > _SLACK:
-        got = "no log-probability" if value is None else f"{value!r} as log-probability"
-        raise EndpointError(f"the server gave {got} of {what}; a number of at most 0 was expected")
-    return min(float(value), 0.0)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and math.isfinite(value) and value <= _SLACK:  # type: ignore[arg-type, operator]
+        return min(float(value), 0.0)  # type: ignore[arg-type]
+    got = "no log-probability" if value is None else f"{value!r} as log-probability"
+    raise EndpointError(f"the server gave {got} of {what}; a number of at most 0 was expected")
 
 
 # -- prompt log-probabilities ---------------------------------------------------------------------------------------
@@ -176,7 +177,8 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
             f"the server did not echo the text that was sent, but {clip(echoed_text)}: it cut or changed the prompt, "
             f"or does not know echo; {other_scoring()}"
         )
-    tokens, values = _listed_tokens(choice)
+    listed_tokens = _listed_tokens(choice)
+    tokens = [listed.text for listed in listed_tokens]
 
     # How many of the tokens are generated ones? The server states it; if that is not right, it is 1 or 0.
     stated_count = token_counts(body).get("completion_tokens")
@@ -193,10 +195,10 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
         has_generated_token = echoed_text != text or bool(stated_count)
         if generated_count == 0 and has_generated_token:
             raise EchoError(f"no log-probability of the generated token: cut short or shifted; {other_scoring()}")
-        first = end - len(starts)
+        tokens_of_text = listed_tokens[end - len(starts) : end]
         echoed = []
-        for start, token, value in zip(starts, tokens[first:end], values[first:end], strict=True):
-            echoed.append(EchoedToken(start, token, value))
+        for start, listed in zip(starts, tokens_of_text, strict=True):
+            echoed.append(EchoedToken(start, listed.text, listed.log_probability))
         return echoed
     raise EchoError(
         f"the server's tokens do not spell the text that was sent (they end in {clip(''.join(tokens[-4:]))}, the text "
@@ -204,8 +206,16 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
     )
 
 
-def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
-    """Return the tokens of a completion with ``echo``, and the log-probability that the server sent for each.
+class _ListedToken(NamedTuple):
+    """A token of a completion with ``echo``."""
+
+    text: str
+    log_probability: object
+    """What the server sent as its log-probability; not yet checked."""
+
+
+def _listed_tokens(choice: Mapping[str, Any]) -> list[_ListedToken]:
+    """Return the tokens of a completion with ``echo``.
 
     Raises:
         EchoError: They are missing, their numbers differ, a token is no text, or four and more log-probabilities are
@@ -226,7 +236,7 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     present_values = [value for value in values if value is not None]
     if len(values) >= 4 and present_values and all(value == present_values[0] for value in present_values):
         raise EchoError(f"the server computes none: the same log-probability, {present_values[0]!r}, for every token")
-    return tokens, values
+    return [_ListedToken(token, value) for token, value in zip(tokens, values, strict=True)]
 
 
 def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
@@ -696,12 +706,14 @@ def is_local(url: str) -> bool:
 def _checked_url(base_url: object) -> str:
     """Return an address in its shortest form; refuse parts that an identity or an error must not show."""
     try:
-        parts = urlsplit(base_url.strip() if isinstance(base_url, str) else "")
+        text = base_url.strip() if isinstance(base_url, str) else ""
+        parts = urlsplit(text)
         port = parts.port
         host = parts.hostname or ""
     except ValueError:
         raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    has_account = parts.username is not None or parts.password is not None
+    if has_account or parts.query or parts.fragment:
         raise ArgumentError(f"base_url must have no user name, password, query or fragment; the key is {KEY_VARIABLE}")
     if parts.scheme not in ("http", "https") or not host:
         raise ArgumentError("base_url must be a text that begins with http:// or https:// and names a host")

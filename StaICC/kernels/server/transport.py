@@ -779,8 +779,10 @@ class Transport(Requests):
             return _Fault(reason, error=PromptTooLongError)
         if status == 402:
             return _Fault("the quota is used up", error=UnusableEndpointError)
+        if status in (400, 403) and _QUOTA.search(text):
+            return _Fault("the quota is used up", error=UnusableEndpointError)
         # Messages about rate limits speak of quotas, too, so only the code of a 429 says that the quota is used up.
-        if (status in (400, 403) and _QUOTA.search(text)) or (status == 429 and _QUOTA.search(code)):
+        if status == 429 and _QUOTA.search(code):
             return _Fault("the quota is used up", error=UnusableEndpointError)
         if status in (401, 403):
             advice = "check it" if self._has_key else "there is none"
