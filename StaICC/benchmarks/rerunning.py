@@ -369,7 +369,11 @@ def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
     recomputed.stopping = result.stopping
     if any(GIVEN in predictor.who for predictor in result.provenance.predictors):
         # The identity of given predictions is their digest. It changed with the predictions, so the new one is kept.
-        recomputed.provenance = replace(recomputed.provenance, method=result.provenance.method)
+        recomputed.provenance = replace(
+            recomputed.provenance,
+            method=result.provenance.method,
+            method_settings=result.provenance.method_settings,
+        )
     else:
         recomputed.provenance = result.provenance
     recomputed.warnings += (

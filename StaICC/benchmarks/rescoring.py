@@ -289,6 +289,7 @@ class ScoredResult:
             method=saved.signature.fields.get("method"),
             asked=saved.provenance.asked,
             further_models=saved.provenance.further_models,
+            method_settings=saved.provenance.method_settings,
         )
 
         # A data file is found by its digest, so it may have another name than in the run.

@@ -10,6 +10,7 @@ from StaICC.cli.saved_results import load_named
 from StaICC.comparing.citing import Work, entries, find_work, works
 from StaICC.comparing.paper import works_of
 from StaICC.datasets.catalogue import names
+from StaICC.errors import UnknownNameError
 from StaICC.layout import Line
 
 
@@ -40,16 +41,20 @@ def cite(args: argparse.Namespace) -> Printed:
       python -m StaICC cite result.json
       python -m StaICC cite --methods --json
     """
-    names_given = [name for name in args.names if not Path(name).is_file()]
-    files = [Path(name) for name in args.names if Path(name).is_file()]
-    chosen = list(names_given)
-    if args.methods:
-        chosen += [work.names[0] for work in works() if work.kind == "method"]
-    if not chosen and not files:
-        chosen = list(names())
-
     further_works = long_icl_works()
-    found = [find_work(name, further_works) for name in ["StaICC", *chosen]]
+    found = [find_work("StaICC")]
+    files = []
+    for name in args.names:
+        try:
+            found.append(find_work(name, further_works))
+        except UnknownNameError:
+            if not Path(name).is_file():
+                raise
+            files.append(Path(name))
+    if args.methods:
+        found += [work for work in works() if work.kind == "method"]
+    if not args.names and not args.methods:
+        found += [find_work(name) for name in names()]
     for saved in load_named(files).values():
         for result in saved.results():
             found += works_of(result, further_works)

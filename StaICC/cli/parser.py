@@ -24,11 +24,11 @@ def model_option_flags() -> Collection[str]:
 
 def _model_option_types() -> dict[str, str]:
     """Return the annotated type of each option of models, by its option on the command line."""
-    from StaICC.kernels.registry import KERNELS, declared_options  # costly, and rarely needed
+    from StaICC.kernels.registry import options_by_kind  # costly, and rarely needed
 
     types = {}
-    for kind in KERNELS:
-        for option in declared_options(KERNELS.find(kind).value):
+    for options in options_by_kind().values():
+        for option in options:
             types[flag(option.name)] = option.type
     return types
 
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--"):
                 self._refuse_option(word)
         message = f"unrecognized arguments: {' '.join(words)}"
-        option = _option_before(words[0], all_words)
+        option = self._option_before(words[0], all_words)
         if option == "--k":
             message += "; write several numbers of demonstrations with commas, such as --k 4,16,64"
         elif option is not None:
@@ -127,6 +127,20 @@ class Parser(argparse.ArgumentParser):
         elif "--datasets" in self._option_string_actions:
             message += "; name data sets with --datasets, a file of data with --data"
         self.error(message)
+
+    def _option_before(self, word: str, all_words: Sequence[str]) -> str | None:
+        """Return the option with one value whose value is directly before a word; ``None`` if there is none.
+
+        Args:
+            word: The word, such as the 8 of ``--k 4 8``. It may be among the words several times.
+            all_words: The words of the command.
+        """
+        for option, value, following_word in zip(all_words, all_words[1:], all_words[2:], strict=False):
+            action = self._option_string_actions.get(option)
+            takes_one_value = action is not None and action.nargs is None
+            if takes_one_value and following_word == word and not value.startswith("-"):
+                return option
+        return None
 
     def _refuse_option(self, word: str) -> NoReturn:
         """Exit with an error that says what to use instead of an option, or suggests the nearest one."""
@@ -233,22 +247,6 @@ class Parser(argparse.ArgumentParser):
             kind = "value" if action.option_strings else str(action.metavar or action.dest).lower()
             hint = "Run a benchmark with: python -m StaICC run NAME" if kind == "command" else ""
             raise argparse.ArgumentError(action, str(unknown_name(kind, value, map(str, action.choices), hint)))
-
-
-def _option_before(word: str, all_words: Sequence[str]) -> str | None:
-    """Return the option whose value is directly before a word; ``None`` if there is none.
-
-    Args:
-        word: The word, such as the 8 of ``--k 4 8``.
-        all_words: The words of the command.
-    """
-    position = list(all_words).index(word)
-    if position < 2:
-        return None
-    option, value = all_words[position - 2 : position]
-    if option.startswith("--") and "=" not in option and not value.startswith("-"):
-        return option
-    return None
 
 
 def _with_checked_type(action: argparse.Action) -> argparse.Action:

@@ -377,8 +377,8 @@ class ComparedPairs:
     pairs: Sequence[tuple[str, str]]
     """All these pairs, with those that share no data set."""
     comparable: Sequence[tuple[str, str]]
-    """The pairs that share a data set. P-values are corrected for these: a pair without a common data set is no test.
-    """
+    """The pairs with a data set on which both runs have the score. P-values are corrected for the number of these: a
+    pair without such a data set is no test."""
     chosen_from: int
     """Number of pairs from which the pairs were chosen by the values of the runs; 0 if they were not chosen so."""
 

@@ -301,9 +301,8 @@ def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownName
 def _kinds_with_option(option: str) -> list[str]:
     """Return the built-in kinds of models that have an option."""
     kinds = []
-    for kind in KERNELS:
-        names = [fact.name for fact in declared_options(KERNELS.find(kind).value)]
-        if option in names:
+    for kind, options in options_by_kind().items():
+        if option in [fact.name for fact in options]:
             kinds.append(kind)
     return kinds
 
@@ -485,6 +484,11 @@ def declared_options(factory: KernelFactory) -> Sequence[OptionFact]:
     if hasattr(kernel_class, "__dataclass_fields__"):
         return options_of(kernel_class)
     return ()
+
+
+def options_by_kind() -> dict[str, Sequence[OptionFact]]:
+    """Return the options of each built-in kind of models."""
+    return {kind: declared_options(KERNELS.find(kind).value) for kind in KERNELS}
 
 
 def load_kernel(spec: str, **options: Any) -> LoadedKernel:

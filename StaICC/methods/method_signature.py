@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.benchmarks.running import BaseBenchmark
@@ -12,7 +14,11 @@ from StaICC.methods.catalogue import METHODS
 from StaICC.methods.contract import MethodSpec, Variant
 from StaICC.methods.options import signature_texts
 from StaICC.registry import labelled, origin_of
+from StaICC.results.predictor import MethodSettings, OptionValue
 from StaICC.results.signature import Signature, short_digest
+
+_LARGEST_NUMBER = 1e299
+"""Larger numbers are not recorded as values: readers of results refuse integers of more than 300 digits."""
 
 
 def method_field(spec: MethodSpec, variant: Variant, options: Any, calibration_number: int | None) -> str:
@@ -32,25 +38,80 @@ def method_field(spec: MethodSpec, variant: Variant, options: Any, calibration_n
     words = [labelled(spec.name, origin), variant]
     if calibration_number is not None:
         words.append(f"n={calibration_number}")
-    texts = signature_texts(options)
-    for option in options_of(spec.options):
-        value = getattr(options, option.name)
-        if value == option.default and not is_own:
-            continue
-        text = texts.get(option.name) or _value_text(value)
-        words.append(f"{option.name}={text}")
+    for option in _written_options(spec, options, is_own):
+        words.append(f"{option.name}={option.text}")
     return " ".join(words)
 
 
-def _value_text(value: Any) -> str:
-    """Return an option's value without blanks: numbers and words as they are, all else as a digest."""
+def method_settings(spec: MethodSpec, variant: Variant, options: Any, calibration_number: int | None) -> MethodSettings:
+    """Return the settings of a method as values; arguments as for :func:`method_field`."""
+    is_registered = METHODS.get(spec.name) == spec
+    origin = origin_of(spec.steps)
+    is_of_plugin = bool(origin) and spec.name not in METHODS and METHODS.knows(spec.name)
+    is_own = not origin and not is_registered
+    return MethodSettings(
+        name=spec.name if is_registered or is_of_plugin else None,
+        variant=variant,
+        calibration_number=calibration_number,
+        options={option.name: option.value for option in _written_options(spec, options, is_own)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenOption:
+    """An option of a method, as a result records it."""
+
+    name: str
+    text: str
+    """The value without blanks: numbers and words as they are, all else as a digest."""
+    value: OptionValue
+    """The value; ``None`` if the text is a digest."""
+
+
+def _written_options(spec: MethodSpec, options: Any, with_defaults: bool) -> Iterator[_WrittenOption]:
+    """Yield the options of a method.
+
+    Args:
+        spec: The method.
+        options: The record of the options.
+        with_defaults: Whether options with their default value are among them.
+    """
+    texts = signature_texts(options)
+    for option in options_of(spec.options):
+        value = getattr(options, option.name)
+        if value == option.default and not with_defaults:
+            continue
+        if option.name in texts:
+            yield _WrittenOption(option.name, texts[option.name], None)
+        elif _is_number_or_word(value):
+            yield _WrittenOption(option.name, str(value), _value_for_file(value))
+        else:
+            yield _WrittenOption(option.name, _digest_of(value), None)
+
+
+def _is_number_or_word(value: object) -> bool:
+    """Return whether the value of an option has no blanks, so that it is written as it is."""
+    if isinstance(value, str):
+        return value.replace("-", "").isalnum()
+    return isinstance(value, (int, float)) and not isinstance(value, Kernel) and not callable(value)
+
+
+def _value_for_file(value: Any) -> OptionValue:
+    """Return a number, truth value or text; ``None`` for a number that JSON does not have."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (int, float)) and abs(value) < _LARGEST_NUMBER:
+        return value
+    return None
+
+
+def _digest_of(value: Any) -> str:
+    """Return the digest that is written for an option's value."""
     if isinstance(value, Kernel):  # another model, which the method asks
         return identity_of(value).digest[:12]
     if callable(value):
         return code_mark(value)
-    is_number = isinstance(value, (int, float))
-    is_word = isinstance(value, str) and value.replace("-", "").isalnum()
-    return str(value) if is_number or is_word else short_digest(value)
+    return short_digest(value)
 
 
 def with_method(signature: Signature, field: str, benchmark: BaseBenchmark[Any]) -> Signature:

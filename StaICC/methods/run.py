@@ -38,7 +38,7 @@ from StaICC.methods.contract import MethodSpec as MethodSpec
 from StaICC.methods.costs import Costs
 from StaICC.methods.harness import Reading, RunningSteps, prompts_of_method, serve
 from StaICC.methods.kernel_functions import StatedFacts
-from StaICC.methods.method_signature import method_field, with_method
+from StaICC.methods.method_signature import method_field, method_settings, with_method
 from StaICC.methods.model_caches import ModelCaches
 from StaICC.methods.options import make_options
 from StaICC.methods.released.methods import steps_of
@@ -479,6 +479,7 @@ class Method:
         result.provenance = replace(
             result.provenance,
             method=result.signature.fields["method"],
+            method_settings=method_settings(self.spec, self.variant, self.options, number_read),
             asked=digest({name: asked.digest() for name, asked in running.asked.items()}),
             further_models=_further_models(running),
         )

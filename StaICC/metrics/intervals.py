@@ -62,7 +62,7 @@ class Interval:
 Rows = Sequence[float]
 """One number for each test row."""
 
-INTERVAL_VERSION = "intervals-3"
+INTERVAL_VERSION = "intervals-4"
 """Version of the rules for intervals; part of signatures. The first version was a bootstrap."""
 
 LEAST_ROWS = 5
@@ -563,6 +563,9 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     are added as independent errors (the root of the sum of squares): the limits of the accuracy, times the difference
     between the mean likelihoods of correct and wrong predictions; and the variation around these two means.
 
+    The reverse is a model whose predictions are right with a low probability, but for a few rows with a high one. Their
+    accuracy does not show that such rows exist. So the upper limit has a third source, a pseudo-row of likelihood 1.
+
     Args:
         likelihoods: Sum over the queries of each row.
         correct: Number of correct predictions of each row.
@@ -596,11 +599,15 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
     ]
     within_below, within_above = wilson_distances(share, _squares(deviations), q)
 
-    # The two sources can be correlated in a row. The variance of the sums of the rows includes that, so that its Wilson
-    # limits are the closest ones possible.
+    # Third source, of the upper limit: the change of the mean by a pseudo-row of likelihood 1, as a standard deviation.
+    change_by_pseudo_row = (1.0 - share) / (len(queries) + 1)
+
+    # The first two sources can be correlated in a row. The variance of the sums of the rows includes that, so that its
+    # Wilson limits are the closest ones possible.
     least_below, least_above = wilson_distances(share, _squares(mean.influence), q)
     below = max(math.hypot(gap * accuracy.below, within_below), least_below)
     above = max(math.hypot(gap * accuracy.above, within_above), least_above)
+    above = math.hypot(above, q * change_by_pseudo_row)
     return _with_implied_variance(replace(mean, below=below, above=above), level)
 
 

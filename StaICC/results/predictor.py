@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 
+from StaICC.errors import SchemaError
+from StaICC.files.json_reading import LEFT_OUT_IF_NONE
 from StaICC.inference.recheck import RunRecord
 from StaICC.results.details import DatasetDetails, SavedRecord
 from StaICC.results.signature import escaped
@@ -118,6 +120,46 @@ class Predictor:
         return ""
 
 
+OptionValue = bool | int | float | str | None
+"""The value of an option of a method; ``None`` if only a digest of it is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSettings:
+    """The settings of an inference method as values."""
+
+    name: str | None
+    """The name of the method; ``None`` for a method of the user's own, which no name makes."""
+    variant: str
+    """The variant."""
+    calibration_number: int | None
+    """The number of calibration samples; ``None`` if the method did not read it."""
+    options: Mapping[str, OptionValue]
+    """The options that are not the default; a method of the user's own has all of them."""
+
+    def contradiction(self, method: str | None) -> str | None:
+        """Return a setting that a text with all settings does not have; ``None`` if it has all of them.
+
+        Args:
+            method: The name of a method with its settings, in words that are divided by blanks.
+        """
+        first_word, *words = (method or "").split(" ")
+        if self.name is not None and self.name != first_word.partition("@")[0]:
+            return self.name
+        if self.variant not in words[:1]:
+            return self.variant
+        if self.calibration_number is not None and f"n={self.calibration_number}" not in words:
+            return f"n={self.calibration_number}"
+        for name, value in self.options.items():
+            if value is None:
+                has_option = any(word.startswith(f"{name}=") for word in words)
+            else:
+                has_option = f"{name}={value}" in words
+            if not has_option:
+                return name
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance(SavedRecord):
     """Which models made a result's predictions, how, when, and how many failed.
@@ -129,6 +171,7 @@ class Provenance(SavedRecord):
         asked: Digest of all that the method asked: features, roles, models, prompts with their labels; ``None`` for
             plain predictions. It is no part of the signature, since prompts may depend on what the model computes.
         further_models: The models that the method asked besides that of the predictions.
+        method_settings: The settings of the method as values; ``None`` for plain predictions.
     """
 
     predictors: tuple[Predictor, ...] = ()
@@ -136,6 +179,15 @@ class Provenance(SavedRecord):
     failures: str | None = None
     asked: str | None = None
     further_models: tuple[Predictor, ...] = ()
+    method_settings: MethodSettings | None = field(default=None, metadata=LEFT_OUT_IF_NONE)
+
+    def check_saved(self, where: str) -> None:
+        """Raise a SchemaError if the settings of the method contradict its text."""
+        if self.method_settings is None:
+            return
+        contradiction = self.method_settings.contradiction(self.method)
+        if contradiction is not None:
+            raise SchemaError(f"{where}: method_settings has {contradiction!r:.60}, method is {self.method!r:.80}")
 
     @property
     def label(self) -> str:

@@ -223,6 +223,15 @@ def test_everything_that_can_be_run_can_be_cited(capsys: pytest.CaptureFixture[s
         assert text.count("{") == text.count("}"), name
 
 
+def test_a_file_with_the_name_of_a_data_set_does_not_hide_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("TREC").write_text("a file of the user", "utf-8")
+    assert main(["cite", "TREC"]) == 0
+    assert set(entries(cite("TREC"))) <= set(entries(capsys.readouterr().out))
+
+
 # -- ``run``: every benchmark, saved, shown, and what it refuses
 
 

@@ -19,10 +19,17 @@ from hypothesis import strategies as st
 import StaICC
 from StaICC import load, load_kernel
 from StaICC.cli import _parser
+from StaICC.cli.run_files.command import _distinct_names
 from StaICC.cli.run_files.keys import run_file_keys
+from StaICC.cli.run_files.recorded_model import _KINDS_WITH_FILES, _RECORDED_KERNELS
 from StaICC.cli.run_files.toml_text import toml_text
+from StaICC.errors import SchemaError
 from StaICC.inference.identity import identity_of
 from StaICC.kernels.ppm import PPMKernel
+from StaICC.kernels.registry import KERNELS
+from StaICC.methods.catalogue import METHODS
+from StaICC.methods.contract import MethodSpec
+from StaICC.methods.run import Method
 from StaICC.results.predictor import describe_environment
 from tests.cli.run_file_cases import RUN_FILES, defaults_left_out
 
@@ -193,6 +200,33 @@ def test_the_command_line_replaces_the_file_and_says_so(staicc: Run) -> None:
     assert both == saved(staicc, "words.json", *words.split())
 
 
+@pytest.mark.parametrize("in_file", ["batch_size", "batch-size"])
+@pytest.mark.parametrize("given", ["batch_size", "batch-size"])
+def test_an_option_of_a_method_is_replaced_in_each_spelling(staicc: Run, in_file: str, given: str) -> None:
+    Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n[method_option]\n{in_file} = 3\n', "utf-8")
+    words = ["--method-option", f"{given}=5"]
+    result = saved(staicc, "r.json", "--config", "run.toml", *words)
+    assert "batch_size=5" in result.method
+    status, _, stderr = staicc("run", "--config", "run.toml", *words, "--dry-run")
+    assert status == 0
+    assert "run.toml: method_option.batch_size is replaced by the command line\n" in stderr
+
+
+def test_an_option_in_two_spellings_is_refused(staicc: Run) -> None:
+    options = "{batch_size = 3, batch-size = 4}"
+    for text in (f"method_option = {options}\n", f"[sweep]\nmethod_option = [{options}]\n"):
+        Path("run.toml").write_text(f'{SMALL}method = "batch-calibration"\n{text}', "utf-8")
+        status, stdout, stderr = staicc("run", "--config", "run.toml")
+        assert (status, stdout) == (2, "")
+        assert "run.toml: method_option.batch_size is given twice, in two spellings" in stderr
+
+
+def test_options_of_a_model_are_left_out_if_another_model_is_given(staicc: Run) -> None:
+    Path("run.toml").write_text(SMALL + "[model_option]\norder = 5\n", "utf-8")
+    _, _, stderr = staicc("run", "--config", "run.toml", "--model", "ppm", "--dry-run")
+    assert "run.toml: model_option is left out, since --model is given\n" in stderr
+
+
 def test_another_model_or_method_of_the_command_line_replaces_its_options_too(staicc: Run) -> None:
     options = 'method = "batch_calibration"\n[method_option]\nbatch_size = 4\n[model_option]\norder = 5\n'
     Path("run.toml").write_text(SMALL + options, "utf-8")
@@ -223,13 +257,18 @@ def test_every_option_of_run_is_a_key_of_run_files() -> None:
     assert run_file_keys(parser)["new_option"].expected == "an integer"
 
 
-NOT_RECORDED = {
-    *("store", "workers", "chunk_size", "recheck", "quiet", "on_error"),
+CHANGE_NO_RESULT = {
+    *("store", "workers", "chunk_size", "recheck", "quiet"),
     *("json", "records", "output", "overwrite", "no_save", "published"),
     *("dry_run", "probe_seconds", "tokenizer", "prices", "cached_price", "currency"),
-    *("card", "data_dir", "label_separator"),
+    "data_dir",
 }
-"""Keys that change no result, and files that a result does not name."""
+"""Keys that change no result. The files of a folder of data are those that are published, whatever the folder."""
+
+WITH_A_REMARK = {"card", "label_separator"}
+"""Keys that a result does not have, so that a remark names them."""
+
+WITH_OTHER_TESTS = {"on_error"}
 
 NEED_OTHER_MODELS_OR_DATA = {"answers", "max_tokens", "stop", "lengths"}
 
@@ -240,7 +279,8 @@ def test_every_option_that_changes_a_result_is_in_a_case_above() -> None:
     for text in RUN_FILES.values():
         in_cases |= set(tomllib.loads(textwrap.dedent(text)))
     keys = set(run_file_keys(_parser("run").command("run")))
-    assert keys - NOT_RECORDED - NEED_OTHER_MODELS_OR_DATA - {"model"} == in_cases
+    not_in_cases = CHANGE_NO_RESULT | WITH_A_REMARK | WITH_OTHER_TESTS | NEED_OTHER_MODELS_OR_DATA | {"model"}
+    assert keys - not_in_cases == in_cases
 
 
 # Sweeps.
@@ -275,6 +315,22 @@ def test_settings_whose_names_are_equal_have_results_of_their_own(staicc: Run) -
     Path("run.toml").write_text(SMALL + '[sweep]\nmodel_name = ["a b", "a-b", "A b"]\n', "utf-8")
     assert staicc("run", "--config", "run.toml", "--json", "r.json")[0] == 0
     assert {load(path).model.partition(" [")[0] for path in Path().glob("r_*.json")} == {"a b", "a-b", "A b"}
+
+
+def test_names_of_results_have_each_value_of_a_setting() -> None:
+    model_names = ["a long name of a model " * 5, "a long name of a model " * 6]
+    settings = [{"model_name": name, "datasets": ["mini"], "k": k} for name in model_names for k in range(1000)]
+    names = _distinct_names(settings)
+    assert len({name.casefold() for name in names}) == len(names) == 2000
+    assert max(map(len, names)) < 130
+    for setting, name in zip(settings, names, strict=True):
+        assert f"_k-{setting['k']}" in name
+
+
+def test_thousands_of_settings_with_equal_names_get_numbers() -> None:
+    names = _distinct_names([{"model_name": "a" * 200, "k": "A" * length} for length in range(100, 4100)])
+    assert names[:2] == [names[0], f"{names[0]}_2"]
+    assert len(set(names)) == 4000
 
 
 def test_a_sweep_is_checked_before_its_first_run(staicc: Run) -> None:
@@ -373,6 +429,150 @@ def test_a_function_is_to_be_filled_in(staicc: Run, monkeypatch: pytest.MonkeyPa
     Path("run.toml").write_text(shown.replace("FILL-IN", "lengths:length"), "utf-8")
     monkeypatch.syspath_prepend(".")
     assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
+
+
+def fails_with_a_first_label(prompt: str, label_space: list[str]) -> int:
+    """Predict nothing for every fifth length of a prompt."""
+    if len(prompt) % 5 == 0:
+        raise ValueError("no prediction")
+    return len(prompt) % len(label_space)
+
+
+def test_a_run_with_failures_is_repeated_as_one_that_goes_on(staicc: Run) -> None:
+    benchmark = StaICC.Normal(datasets=["mini"], limit=20)
+    incomplete = benchmark(fails_with_a_first_label, on_error="collect")
+    assert not incomplete.complete
+    incomplete.save("incomplete.json")
+    assert tomllib.loads(staicc("show", "run", "incomplete.json")[1])["on_error"] == "collect"
+    benchmark(length, on_error="collect").save("complete.json")
+    assert "on_error" not in tomllib.loads(staicc("show", "run", "complete.json")[1])
+
+
+def remarks_of(staicc: Run, result: Any) -> str:
+    """Return the comments of the run file of a result."""
+    result.save("r.json")
+    status, shown, stderr = staicc("show", "run", "r.json")
+    assert status == 0, stderr
+    return "\n".join(line for line in shown.splitlines() if line.startswith("#"))
+
+
+def test_a_file_of_data_has_a_remark_about_its_card_and_about_several_labels(staicc: Run) -> None:
+    write_own_data()
+    own = ["normal", "--data", "own.csv", "--text", "review", "--label", "mood", "--limit", "2"]
+    remarks = remarks_of(staicc, saved(staicc, "own.json", *own))
+    assert "Write the path of own.csv" in remarks
+    assert "add card" in remarks
+    assert "label_separator" not in remarks
+    many = ["long-icl", "--data", "many.csv", "--text", "text", "--label", "label", "--rounds", "1", "--limit", "1"]
+    remarks = remarks_of(staicc, saved(staicc, "many.json", *many))
+    assert "If rows have several labels, add label_separator" in remarks
+
+
+def test_a_method_that_changes_demonstrations_has_a_remark(staicc: Run) -> None:
+    method = Method("topk", load_kernel("ppm"), encoder="bm25")
+    remarks = remarks_of(staicc, method.run(StaICC.Normal(datasets=["mini"], limit=2)))
+    assert "If you changed them by hand as well, that is not here" in remarks
+
+
+def test_metrics_of_the_user_have_a_remark(staicc: Run) -> None:
+    metrics = {"first_label_rate": lambda truth, rows: 0.5}
+    result = StaICC.Normal(datasets=["mini"], limit=2, metrics=metrics)(load_kernel("ppm"))
+    assert "Fill in the metrics of your own as package.module:name: first_label_rate" in remarks_of(staicc, result)
+
+
+def test_a_model_that_may_be_a_file_has_a_remark(staicc: Run) -> None:
+    result = StaICC.Normal(datasets=["mini"], limit=2)(load_kernel("ppm"))
+    names = {"llama:m.gguf": "LlamaKernel 3", "hf:folder": "CausalLMKernel 3", "vllm:m": "VLLMKernel"}
+    for name, kernel in names.items():
+        predictor = dataclasses.replace(result.provenance.predictors[0], name=name, who={"kernel": kernel})
+        result.provenance = dataclasses.replace(result.provenance, predictors=(predictor,))
+        assert f"If the model {name} is a folder or file, write its path" in remarks_of(staicc, result)
+
+
+def test_each_kind_of_models_is_known_by_what_its_kernels_record() -> None:
+    """A new kind needs an entry, without which its results have FILL-IN as their model."""
+    assert set(_RECORDED_KERNELS) == set(KERNELS)
+    assert set(_KINDS_WITH_FILES) <= set(KERNELS)
+    names_without_weights = {"ppm": "ppm", "openai": "openai:http://localhost:9/v1#m", "litellm": "litellm:a/b"}
+    for kind, word in _RECORDED_KERNELS.items():
+        if kind not in names_without_weights:
+            factory: Any = KERNELS[kind]  # the function from_spec of the class of kernels
+            assert word == factory.__self__.__name__
+            continue
+        who = identity_of(load_kernel(names_without_weights[kind])).who
+        assert word in (who.get("model"), who.get("kernel", "").partition(" ")[0])
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "value"),
+    [
+        ("batch_calibration", "batch_size", 202401310930),
+        ("dc_pmi", "premise", "abcdefabcdef"),
+        ("topk", "encoder", "bm25"),
+    ],
+)
+def test_an_option_of_a_method_that_looks_like_a_digest_is_repeated(
+    staicc: Run, method: str, option: str, value: Any
+) -> None:
+    options = ["--method", method, "--method-option", f"{option}={value}"]
+    result = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options)
+    shown = staicc("show", "run", "a.json")[1]
+    assert tomllib.loads(shown)["method_option"] == {option: value}
+    Path("run.toml").write_text(shown, "utf-8")
+    assert saved(staicc, "b.json", "--config", "run.toml").signature == result.signature
+
+
+def first_letters(texts: list[str]) -> list[list[float]]:
+    """Return a vector for each text."""
+    return [[float(ord(text[0])), 1.0] for text in texts]
+
+
+def test_an_option_of_which_there_is_a_digest_is_to_be_filled_in(staicc: Run) -> None:
+    without_source = eval("lambda texts: [[float(len(text)), 1.0] for text in texts]")
+    for encoder in (first_letters, without_source):
+        method = Method("topk", load_kernel("ppm"), encoder=encoder)
+        method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
+        assert tomllib.loads(staicc("show", "run", "python.json")[1])["method_option"] == {"encoder": "FILL-IN"}
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberOptions:
+    """The options of a method of the user's own, with the names of other settings in the signature."""
+
+    n: int = 3
+    k: int = 5
+
+
+def test_a_method_of_the_user_is_to_be_filled_in_with_its_options(staicc: Run) -> None:
+    """Its name may be that of a method of StaICC, which a run file must not name."""
+    spec = MethodSpec("vanilla", "My method", METHODS["vanilla"].steps, options=NumberOptions)
+    method = Method(spec, load_kernel("ppm"), n=8)
+    method.run(StaICC.Normal(datasets=["mini"], limit=2)).save("python.json")
+    shown = staicc("show", "run", "python.json")[1]
+    values = tomllib.loads(shown)
+    assert values["method"] == "FILL-IN"
+    assert "# Fill in the method as package.module:name: vanilla" in shown
+    assert values["method_option"] == {"n": 8, "k": 5}
+    assert "calibration_number" not in values
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "topk"),
+        ("variant", "staicc"),
+        ("calibration_number", 8),
+        ("options", {"batch_size": 9}),
+        ("options", {"batches": None}),
+    ],
+)
+def test_settings_of_a_method_that_contradict_its_text_are_refused(staicc: Run, field: str, value: Any) -> None:
+    options = ["--method", "batch-calibration", "--method-option", "batch_size=4"]
+    document = saved(staicc, "a.json", "normal", "--datasets", "mini", "--limit", "2", *options).to_dict()
+    assert StaICC.Result.from_dict(document).to_dict() == document
+    document["provenance"]["method_settings"][field] = value
+    with pytest.raises(SchemaError, match="method_settings has"):
+        StaICC.Result.from_dict(document)
 
 
 class _OwnPPM(PPMKernel):

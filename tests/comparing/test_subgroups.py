@@ -159,6 +159,7 @@ def test_p_values_are_corrected_for_all_subgroups_and_pairs(runs: dict[str, Resu
     assert [line.holm for line in lines] == holm([line.p_value for line in lines])
     assert {comparison.tests for comparison in found} == {12}
     assert "corrected for 12 tests" in str(found[0])
+    assert "significant difference in one subgroup and none in another is no evidence" in str(found[0])
 
 
 def test_a_subgroup_that_is_too_small_is_untested_with_the_reason() -> None:

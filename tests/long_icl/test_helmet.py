@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from StaICC import HELMET, Dataset, LongICL, nearest_gold_table
+from StaICC import HELMET, Dataset, LongICL, load_kernel, nearest_gold_table
 from StaICC.benchmarks.findings import Recomputed, status_of
 from StaICC.benchmarks.task import Statistics
 from StaICC.benchmarks.verify import verify
@@ -21,6 +21,7 @@ from StaICC.errors import ArgumentError, DataDamagedError, UnknownNameError
 from StaICC.long_icl.cards import cards, task_card
 from StaICC.long_icl.experimentor import LongICLExperimentor
 from StaICC.long_icl.loading import load
+from StaICC.long_icl.options import DEFAULT_LIMIT
 from StaICC.long_icl.reference_tokens import BUDGETS
 from StaICC.long_icl.selection import permutation
 from StaICC.methods.run import Method
@@ -305,6 +306,26 @@ def test_batches_tasks_and_methods_take_helmet(
     assert result.signature.fields["method"] == "batch_calibration paper"
     with pytest.raises(ArgumentError, match="needs a calibration set, which HELMET does not have"):
         Method("domain_calibration", second_label).run(benchmark)
+
+
+def test_the_run_file_of_a_result_has_what_is_not_the_default(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: dict[str, Any] = {"lengths": (4096,), "limit": 3, "share": 0.5}
+    settings |= {"parsing": "library", "unparsed": "excluded"}
+    result = helmet(tables, ["helmet_nlu"], **settings)(load_kernel("ppm"))
+    result.save(tmp_path / "saved.json")
+    run_file, repeated = tmp_path / "run.toml", tmp_path / "repeated.json"
+    assert main(["show", "run", str(tmp_path / "saved.json")]) == 0
+    run_file.write_text(capsys.readouterr().out, "utf-8")
+    assert main(["run", "--config", str(run_file), "--data-dir", str(tables), "--quiet", "--json", str(repeated)]) == 0
+    assert load_result(repeated).signature == result.signature
+
+    result.arguments = {**helmet(tables, ["helmet_nlu"]).arguments(), "limit": DEFAULT_LIMIT}
+    result.save(tmp_path / "default.json")
+    assert main(["show", "run", str(tmp_path / "default.json")]) == 0
+    values = [line for line in capsys.readouterr().out.splitlines() if " = " in line]
+    assert values == ['benchmark = "helmet"', 'model = "ppm"', 'datasets = ["helmet_nlu"]']
 
 
 def test_runs_are_compared_by_length(tables: Path) -> None:

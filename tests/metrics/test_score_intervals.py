@@ -190,6 +190,14 @@ def test_a_certain_and_perfect_model_is_as_uncertain_as_its_accuracy() -> None:
     assert (large.below, large.above) == pytest.approx(limits)
 
 
+@pytest.mark.parametrize(("rows", "rare_share"), [(10, 0.1), (20, 0.05), (128, 0.01)])
+def test_the_likelihood_allows_for_rare_rows_that_the_sample_lacks(rows: int, rare_share: float) -> None:
+    """All rows are right with 0.1, which a third of the samples shows if some rows of the population have 0.95."""
+    ones, low = [1.0] * rows, [0.1] * rows
+    _, high = ends(likelihood_part(low, ones, low, ones, 0.95))
+    assert high > 0.1 + rare_share * (0.95 - 0.1)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_mean_allows_for_no_bias_and_for_twice_the_estimated_one(sign: int) -> None:
     """Calibration errors of ten data sets, 0.15 and 0.09 without bias: upper limit 0.169 before, coverage 0.89."""

@@ -213,8 +213,8 @@ def sentence(runs: dict[str, Result]) -> str:
     return unescape(re.sub("<[^>]*>", "", found[1]))
 
 
-def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() -> None:
-    """Holm's correction decides about the pairs with the best run; Bonferroni's, which compare has, would not."""
+def many_runs() -> dict[str, Result]:
+    """Return more runs than :data:`MOST_RUNS`: one leads, ten are near it, ten are far from it."""
     rows = [(f"{row}.", "ny"[row % 2]) for row in range(160)]
     data = Dataset.from_rows(rows, name="many", split=SplitSizes(calibration=0, demonstration=80, test=80))
 
@@ -224,7 +224,12 @@ def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() ->
     benchmark = StaICC.Normal(datasets=[data])
     queries = benchmark[0].all_queries()
     places = list(dict.fromkeys(query.row for query in queries))
-    runs = {"lead": run(0), **{f"near{n}": run(13) for n in range(10)}, **{f"low{n}": run(80) for n in range(10)}}
+    return {"lead": run(0), **{f"near{n}": run(13) for n in range(10)}, **{f"low{n}": run(80) for n in range(10)}}
+
+
+def test_of_many_runs_latex_has_the_verdicts_of_the_leaderboard_and_of_rank() -> None:
+    """Holm's correction decides about the pairs with the best run; Bonferroni's, which compare has, would not."""
+    runs = many_runs()
     words = {row[0].split()[0]: row[1].split()[1] for row in rows_of(report_html(runs), "Leaderboard")[1:]}
     assert words == {place.run: place.verdict.case for place in rank(runs).runs}
     assert words["near0"] == "worse"
@@ -309,6 +314,32 @@ def test_headline_and_table_have_the_same_difference_and_p_value(lower_is_better
         assert "p (Holm)" not in head
     else:
         assert verdict.startswith(f"a significant difference ({p_text(float(last[head.index('p (Holm)')]))})")
+
+
+def test_headline_and_table_of_many_runs_have_the_same_difference_and_p_value() -> None:
+    """Of more than 20 runs, compare corrects by Bonferroni's method, and the leaderboard by Holm's."""
+    runs = many_runs()
+    text = sentence(runs)
+    found = re.search(r"lead minus (near\d) is ([+-]\d\.\d{4}) \(.*?: .*? difference \((p .*?)\)", text)
+    assert found is not None, text
+    other, difference, p_of_sentence = found.groups()
+    head, *_, last = rows_of(section(report_html(runs), "changed"), f"Normal: lead, {other}")
+    assert last[head.index("difference")] == difference
+    assert p_text(float(last[head.index("p (Holm)")])) == p_of_sentence
+
+
+def test_headline_and_table_have_the_same_p_value_if_queries_are_missing() -> None:
+    """The table has the difference of the values of the other queries; the sentence that with missing ones at worst."""
+    runs = {"whole": known(0.9), "partial": known(0.3, fails=True)}
+    text = sentence(runs)
+    found = re.search(
+        r"whole minus partial is (\+0\.\d{4}) with missing queries at their worst: .*? difference \((p .*?)\)", text
+    )
+    assert found is not None, text
+    head, *_, last = rows_of(section(report_html(runs), "changed"), "Normal: whole, partial")
+    # Without its missing queries, the partial run is always right.
+    assert last[head.index("difference")].startswith("-")
+    assert p_text(float(last[head.index("p (Holm)")])) == found[2]
 
 
 def test_a_setting_that_varies_is_a_column_and_one_that_is_shared_is_stated_once() -> None:

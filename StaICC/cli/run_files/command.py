@@ -10,18 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from StaICC.argument_syntax import flag
 from StaICC.cli.output import STDOUT
 from StaICC.cli.parser import Parser
 from StaICC.cli.run import check_arguments, prepare, run
-from StaICC.cli.run_files.keys import SWEEP, RunFileKey, run_file_keys
+from StaICC.cli.run_files.keys import SWEEP, RunFileKey, option_name, run_file_keys
 from StaICC.cli.run_files.reading import RunFile, read_run_file
 from StaICC.errors import ArgumentError
 from StaICC.safe_text import one_line
 
+_REPLACED = "replaced by the command line"
+
 _OUTPUT_FILES = ("json", "records")
 """Arguments that name a file; each run of a sweep has its own."""
 
-_NAME_LENGTH = 80
+_VALUE_LENGTH = 30
+"""Characters of a value in the name of a file; longer values are cut, so that those after them are still there."""
+
+_NAME_LENGTH = 120
+"""Characters of a setting in the name of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +73,9 @@ def plan_runs(words: Sequence[str], make_parser: Callable[[], Parser]) -> list[P
     path, other_words = _take_config(words, parser)
     given = make_parser().parse_given(other_words)
     file = read_run_file(path, parser)
-    file, replaced = _without_given(file, given, run_file_keys(parser))
-    for name in replaced:
-        print(one_line(f"{path}: {name} is replaced by the command line"), file=sys.stderr)
+    file, remarks = _without_given(file, given, run_file_keys(parser))
+    for remark in remarks:
+        print(one_line(f"{path}: {remark}"), file=sys.stderr)
 
     combinations = file.combinations()
     names = _distinct_names(combinations)
@@ -114,7 +121,7 @@ def _take_config(words: Sequence[str], parser: Parser) -> tuple[str, list[str]]:
 def _without_given(
     file: RunFile, given: Mapping[str, Any], keys: Mapping[str, RunFileKey]
 ) -> tuple[RunFile, list[str]]:
-    """Return a run file without the keys that the command line replaces, and their names.
+    """Return a run file without the keys that the command line replaces, and a remark about each of them.
 
     Options of a model or method are replaced one by one; all of them if the command line names the model or method.
 
@@ -124,22 +131,25 @@ def _without_given(
         keys: The keys of run files.
     """
     values = dict(file.values)
-    replaced = []
+    left_out = []
+    remarks = []
     for name, key in keys.items():
         if name not in file.values and name not in file.sweep:
             continue
-        is_given = key.action.dest in given
-        if key.is_table and key.table_of not in given:
-            if is_given and isinstance(values.get(name), Mapping):
-                given_names = {text.partition("=")[0].replace("-", "_") for text in given[key.action.dest]}
-                kept = {option: value for option, value in values[name].items() if option not in given_names}
-                replaced += [f"{name}.{option}" for option in values[name] if option not in kept]
-                values[name] = kept
-            elif is_given:
-                replaced.append(name)
-        elif is_given or key.table_of in given:
-            replaced.append(name)
-    return RunFile(file.path, values, file.sweep).without(replaced), replaced
+        if key.table_of in given:
+            left_out.append(name)
+            remarks.append(f"{name} is left out, since {flag(key.table_of)} is given")
+            continue
+        if key.action.dest not in given:
+            continue
+        if key.is_table and isinstance(values.get(name), Mapping):
+            given_names = {option_name(text) for text in given[key.action.dest]}
+            remarks += [f"{name}.{option} is {_REPLACED}" for option in values[name] if option in given_names]
+            values[name] = {option: value for option, value in values[name].items() if option not in given_names}
+        else:
+            left_out.append(name)
+            remarks.append(f"{name} is {_REPLACED}")
+    return RunFile(file.path, values, file.sweep).without(left_out), remarks
 
 
 def _arguments(
@@ -156,10 +166,10 @@ def _arguments(
     args = parser.parse_args([_any_benchmark(parser)])  # the defaults
     args.benchmark = None
     file.apply({**file.values, **setting}, parser, args)
+    tables = {key.action.dest for key in run_file_keys(parser).values() if key.is_table}
     for name, value in given.items():
-        is_table_with_rest = name in ("model_option", "method_option")
-        if is_table_with_rest:
-            value = [*getattr(args, name), *value]
+        if name in tables:
+            value = [*getattr(args, name), *value]  # the options of the file that the command line does not replace
         setattr(args, name, value)
     if args.benchmark is None:
         raise ArgumentError(f'{file.path}: the benchmark is missing. Write a line such as: benchmark = "normal"')
@@ -180,16 +190,28 @@ def _any_benchmark(parser: Parser) -> str:
 def _distinct_names(combinations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a name for each setting of a sweep, as a part of file names; no two are equal if case is ignored."""
     names: list[str] = []
+    taken: set[str] = set()
+    next_number: dict[str, int] = {}
     for setting in combinations:
-        words = [f"{name}-{_value_text(value)}" for name, value in setting.items()]
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", "_".join(words))[:_NAME_LENGTH].strip(".-")
+        stem = _file_name_part(setting)
         name = stem
-        number = 2
-        while name.casefold() in [other.casefold() for other in names]:
+        number = next_number.get(stem.casefold(), 2)
+        while name.casefold() in taken:
             name = f"{stem}_{number}"
             number += 1
+        next_number[stem.casefold()] = number
+        taken.add(name.casefold())
         names.append(name)
     return names
+
+
+def _file_name_part(setting: Mapping[str, Any]) -> str:
+    """Return a setting as a part of file names: ``"k-4_model-ppm"``."""
+    words = []
+    for name, value in setting.items():
+        value_text = re.sub(r"[^A-Za-z0-9._-]+", "-", _value_text(value))
+        words.append(f"{name}-{value_text[:_VALUE_LENGTH]}".rstrip(".-"))
+    return "_".join(words)[:_NAME_LENGTH].strip(".-")
 
 
 def _value_text(value: object) -> str:

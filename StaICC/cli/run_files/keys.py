@@ -254,6 +254,19 @@ def run_file_keys(parser: Parser) -> dict[str, RunFileKey]:
     return keys
 
 
+def option_name(text: str) -> str:
+    """Return the name of an option of a model or method, which may have hyphens instead of underscores.
+
+    Args:
+        text: The name, or the option with its value as the command line has it.
+
+    Example:
+        >>> option_name("knn-k"), option_name("knn-k=5")
+        ('knn_k', 'knn_k')
+    """
+    return text.partition("=")[0].strip().replace("-", "_")
+
+
 def find_key(name: str, keys: Mapping[str, RunFileKey]) -> RunFileKey:
     """Return the key of a name, which may have hyphens instead of underscores.
 

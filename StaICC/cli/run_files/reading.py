@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.cli.parser import Parser
-from StaICC.cli.run_files.keys import SWEEP, RunFileKey, find_key, run_file_keys, shown
+from StaICC.cli.run_files.keys import SWEEP, RunFileKey, find_key, option_name, run_file_keys, shown
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.optional import require
 
@@ -91,7 +91,7 @@ def read_run_file(path: str, parser: Parser) -> RunFile:
         )
     try:
         values = _by_key(content, keys)
-        sweep = _by_key(sweep_content, keys)
+        sweep = _by_key(sweep_content, keys, in_sweep=True)
         for name, settings in sweep.items():
             _check_sweep(name, settings)
             if name in values:
@@ -102,18 +102,44 @@ def read_run_file(path: str, parser: Parser) -> RunFile:
     return RunFile(path, values, sweep)
 
 
-def _by_key(content: Mapping[str, Any], keys: Mapping[str, RunFileKey]) -> dict[str, Any]:
-    """Return values by the names of their keys.
+def _by_key(content: Mapping[str, Any], keys: Mapping[str, RunFileKey], in_sweep: bool = False) -> dict[str, Any]:
+    """Return values by the names of their keys; tables of options by the names of the options.
+
+    Args:
+        content: The values as the file has them.
+        keys: The keys of run files.
+        in_sweep: Whether each key has a list with a value for each run.
 
     Raises:
-        StaICCError: A key is unknown, or given in two spellings.
+        StaICCError: A key or an option is unknown, or given in two spellings.
     """
     values: dict[str, Any] = {}
     for name, value in content.items():
         key = find_key(name, keys)
         if key.name in values:
             raise ArgumentError(f"{key.name} is given twice, in two spellings. Remove one of them")
+        if key.is_table and in_sweep and isinstance(value, list):
+            value = [_by_option(key.name, table) for table in value]
+        elif key.is_table:
+            value = _by_option(key.name, value)
         values[key.name] = value
+    return values
+
+
+def _by_option(key_name: str, table: object) -> object:
+    """Return a table of options by the names of the options; what is no table is found when it is applied.
+
+    Raises:
+        ArgumentError: An option is given in two spellings.
+    """
+    if not isinstance(table, Mapping):
+        return table
+    values: dict[str, Any] = {}
+    for text, value in table.items():
+        name = option_name(text)
+        if name in values:
+            raise ArgumentError(f"{key_name}.{name} is given twice, in two spellings. Remove one of them")
+        values[name] = value
     return values
 
 

@@ -9,7 +9,7 @@ from StaICC.cli.model_options import shown_model
 from StaICC.cli.run_files.keys import FILL_IN
 from StaICC.cli.run_files.settings import Settings
 from StaICC.errors import ArgumentError
-from StaICC.kernels.registry import KERNELS, OptionFact, declared_options
+from StaICC.kernels.registry import KERNELS, OptionFact, options_by_kind
 from StaICC.results.predictor import GIVEN, Predictor
 from StaICC.results.result import Result
 
@@ -115,11 +115,9 @@ def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
         predictor: The model in the provenance.
     """
     kind = model.partition(":")[0]
-    if kind not in KERNELS:
-        return {}
     recorded = {**predictor.who, **predictor.how}
     options = {}
-    for option in declared_options(KERNELS.find(kind).value):
+    for option in options_by_kind().get(kind, ()):
         text = recorded.get(option.name)
         if text is None:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,18 +15,16 @@ from StaICC.cli.run_files.settings import Settings
 from StaICC.datasets.catalogue import names
 from StaICC.errors import ArgumentError
 from StaICC.files.output import StrPath
-from StaICC.kernels.registry import read_json_or_text
+from StaICC.long_icl.effective_length import DEFAULT_SHARE
 from StaICC.long_icl.experiments import Experiment
-from StaICC.long_icl.options import ALL_ROUNDS, default_limit, default_parsing
+from StaICC.long_icl.helmet import DEFAULT_LENGTHS
+from StaICC.long_icl.options import ALL_ROUNDS, DEFAULT_LIMIT, default_limit, default_parsing
 from StaICC.methods.catalogue import TABLE_2
 from StaICC.methods.table import OF_METHODS, OF_SHOTS
 from StaICC.registry import fold
 from StaICC.results.files import read_result_file
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.version import __version__
-
-_DIGEST = re.compile("[0-9a-f]{12}")
-"""What a method has in the place of an option that is no number and no word."""
 
 _DATA_KEYS = {
     "encoding": "encoding",
@@ -40,10 +37,6 @@ _DATA_KEYS = {
 
 _CHANGED_BY_METHODS = {"demonstrations", "demonstrations (manual)", "template", "repeats"}
 """The changes of an experimentor that methods make."""
-
-_HELMET_LIMIT = 500
-_HELMET_LENGTHS = [8192, 16384, 32768, 65536, 131072]
-_HELMET_SHARE = 0.85
 
 
 def settings_of_file(path: StrPath, parser: Parser) -> Settings:
@@ -152,7 +145,7 @@ def _settings_of_result(result: Result, parts: Sequence[Result], group_name: str
     settings = model_settings(result)
     _refuse_other_changes(parts, settings)
     settings.values["benchmark"] = _benchmark_name(group_name or result.benchmark, result)
-    settings.values |= _method_settings(result)
+    _add_method(result, settings)
     if not result.complete:
         settings.values["on_error"] = "collect"
     _add_data(result, settings)
@@ -212,30 +205,34 @@ def _benchmark_name(name: str, result: Result) -> str:
 
 
 def _method_settings(result: Result) -> dict[str, Any]:
-    """Return the method with its variant and options, as the provenance records them: words divided by blanks."""
-    if result.provenance.method is None:
+    """Return the method with its variant and options.
+
+    Raises:
+        ArgumentError: The result has a method, but not its settings as values.
+    """
+    method = result.provenance.method
+    recorded = result.provenance.method_settings
+    if method is None:
         return {}
-    name, variant, *words = result.provenance.method.split(" ")
-    settings: dict[str, Any] = {"method": name.partition("@")[0], "method_variant": variant}
+    if recorded is None:
+        raise ArgumentError(
+            f"{result.benchmark}: the result has no settings of its method but {method!r}. Run it again"
+        )
+    settings: dict[str, Any] = {"method": recorded.name or FILL_IN, "method_variant": recorded.variant}
+    if recorded.calibration_number is not None:
+        settings["calibration_number"] = recorded.calibration_number
     options = {}
-    for word in words:
-        option, _, value = word.partition("=")
-        if option == "n":
-            settings["calibration_number"] = int(value)
-        elif _DIGEST.fullmatch(value):
-            options[option] = FILL_IN  # the value is not recorded, only its digest
-        else:
-            options[option] = _word_value(value)
+    for name, value in recorded.options.items():
+        options[name] = FILL_IN if value is None else value
     settings["method_option"] = options
     return settings
 
 
-def _word_value(word: str) -> Any:
-    """Return the value of an option of a method in the type that TOML has for it: a number, a truth value or a text."""
-    if word in ("True", "False"):
-        return word == "True"
-    value = read_json_or_text(word)
-    return value if isinstance(value, (int, float)) else word
+def _add_method(result: Result, settings: Settings) -> None:
+    """Add the method, with a remark if it is one of the user's own."""
+    settings.values |= _method_settings(result)
+    if settings.values.get("method") == FILL_IN:
+        settings.remarks.append(f"Fill in the method as package.module:name: {result.provenance.method}")
 
 
 def _add_data(result: Result, settings: Settings) -> None:
@@ -330,11 +327,8 @@ def _long_icl_settings(result: Result) -> dict[str, Any]:
         settings["rounds"] = list(arguments["rounds"])
     settings["limit"] = _limit_setting(arguments["limit"], default_limit(experiment))
     settings["instruct"] = arguments["instruct"] or None
-    if arguments["parsing"] != default_parsing(experiment, has_own_data=bool(result.files)):
-        settings["parsing"] = arguments["parsing"]
-    if arguments["unparsed"] != "wrong":
-        settings["unparsed"] = arguments["unparsed"]
-    return settings
+    parsing = default_parsing(experiment, has_own_data=bool(result.files))
+    return settings | _settings_of_replies(arguments, parsing)
 
 
 def _experiment_settings(experiment: Experiment, recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -351,12 +345,18 @@ def _experiment_settings(experiment: Experiment, recorded: Mapping[str, Any]) ->
 def _helmet_settings(result: Result) -> dict[str, Any]:
     """Return the arguments of HELMET that are not the default."""
     arguments = result.arguments
-    settings: dict[str, Any] = {"limit": _limit_setting(arguments["limit"], _HELMET_LIMIT)}
-    if list(arguments["lengths"]) != _HELMET_LENGTHS:
+    settings: dict[str, Any] = {"limit": _limit_setting(arguments["limit"], DEFAULT_LIMIT)}
+    if tuple(arguments["lengths"]) != DEFAULT_LENGTHS:
         settings["lengths"] = list(arguments["lengths"])
-    if arguments["share"] != _HELMET_SHARE:
+    if arguments["share"] != DEFAULT_SHARE:
         settings["share"] = arguments["share"]
-    if arguments["parsing"] != "published":
+    return settings | _settings_of_replies(arguments, "published")
+
+
+def _settings_of_replies(arguments: Mapping[str, Any], default_parsing: str) -> dict[str, Any]:
+    """Return how replies are parsed, and how those without a label count, where that is not the default."""
+    settings: dict[str, Any] = {}
+    if arguments["parsing"] != default_parsing:
         settings["parsing"] = arguments["parsing"]
     if arguments["unparsed"] != "wrong":
         settings["unparsed"] = arguments["unparsed"]
