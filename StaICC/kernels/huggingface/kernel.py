@@ -21,7 +21,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import LoadsModel, Text
@@ -58,6 +58,17 @@ ALGORITHM = "2"
 """Part of the identity. Raised with any change of this package that can move a prediction beyond rounding."""
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 """One for each model: several kernels, each in its thread, may share one."""
+
+
+class DetailedScores(NamedTuple):
+    """What a model computes after prompts."""
+
+    probabilities: list[list[float]]
+    """For each prompt, a probability for each label."""
+    logits: Any
+    """A float32 array (prompts, vocabulary)."""
+    states: Any
+    """The last hidden states, a float32 array (prompts, width)."""
 
 
 class CausalLMKernel(TokenKernel, LoadsModel):
@@ -470,19 +481,15 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             logits = runner.forward.rows(states, deciding.tokens, totals=False)
             return self._probabilities(logits.rows)
 
-    def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
+    def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> DetailedScores:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
 
         Args:
             prompts: The prompts, at least one.
             label_space: The labels, scored by one token each.
-
-        Returns:
-            A list of probabilities for each prompt; a float32 array (prompts, vocabulary); a float32 array (prompts,
-            width).
         """
         features = self.features(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
-        return features["probabilities"], features["vocabulary"], features["hidden"]
+        return DetailedScores(features["probabilities"], features["vocabulary"], features["hidden"])
 
     @property
     def joint_features(self) -> frozenset[str]:
