@@ -448,6 +448,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             connection.execute("PRAGMA synchronous = FULL")
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
+        """Make a store of an empty file.
+
+        Raises:
+            SchemaError: The store is read-only.
+        """
         if self.read_only:
             raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
         with connection:

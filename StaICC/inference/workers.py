@@ -91,6 +91,7 @@ class RemoteFunction:
     """Whether threads of this process end their chunks early."""
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """Return what is pickled: a copy, which knows which function it is and which identity it must have."""
         if not self.identifier:
             self.identifier = os.urandom(16).hex()
             self.identity = identity_of(self.function)

@@ -190,6 +190,7 @@ class LlamaKernel(EngineKernel):
         return Path(self._source.location().name)
 
     def _read_content(self) -> dict[str, str]:
+        """Return the digest of the file; of a model in several files, the digests of all in order."""
         path = self._path()
         files = [path]
         if _SHARD.search(path.name):
@@ -243,12 +244,14 @@ class LlamaKernel(EngineKernel):
         return self.engine().vocabulary
 
     def _limit(self) -> int:
+        """Return the maximum number of tokens of a prompt: the given ``max_length``, or the model's own context."""
         if self.options.max_length:
             return self.options.max_length
         model = self.engine().model
         return int(_library().llama_model_n_ctx_train(model.model))
 
     def _reader(self) -> TokenKernel:
+        """Return what reads prompts: this kernel, or if it is not loaded a reader of the vocabulary alone."""
         if self._engine is not None:
             return self
         model = _library().Llama(str(self._path()), vocab_only=True, verbose=False)
@@ -318,6 +321,7 @@ class LlamaKernel(EngineKernel):
         return sorted(range(len(sequences)), key=lambda number: sequences[number])
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
+        """Return the logits of tokens after each sequence; see the base class."""
         rows: list[list[float]] = [[] for _ in sequences]
         log_totals = [0.0] * len(sequences)
         for number in self._count_and_sort(sequences):
@@ -330,6 +334,7 @@ class LlamaKernel(EngineKernel):
         return TokenLogits(rows, log_totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
         computed = self._computed(sequences, starts, labels)
         logs: list[list[float]] = [[] for _ in sequences]
         for number in self._count_and_sort(computed):
@@ -349,6 +354,7 @@ class LlamaKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
+        """Return the texts that continue sequences, one sequence after the other; see the base class."""
         vocabulary = self.tokenizer
         ending = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)

@@ -493,37 +493,38 @@ class TextInference:
             prompts: The prompts.
             label_space: The texts that are allowed, if the kernel has the option ``guided``; else not used.
         """
-        sampling: dict[str, Any] = {}
+        # Further arguments of the kernel.
+        arguments: dict[str, Any] = {}
         if self.temperature:
-            sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
+            arguments = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
         if self.guided:
-            # A label follows the blank that was removed.
+            # Where the blank was removed from the prompt, it begins the label.
             blank = " " if self.strip_blank else ""
-            sampling["choices"] = [blank + label for label in label_space]
+            arguments["choices"] = [blank + label for label in label_space]
         prompts = self._read(prompts)
         if isinstance(self.kernel, ReplyKernel):
-            return self.kernel.replies(prompts, self.max_new_tokens, self.stop, sampling)
+            return self.kernel.replies(prompts, self.max_new_tokens, self.stop, arguments)
 
-        replies = self._generate(prompts, self.max_new_tokens, sampling)
+        replies = self._generate(prompts, self.max_new_tokens, arguments)
         if not self._repeats_cut_thoughts:
             return replies
 
         def request_longer_replies(cut_prompts: list[str]) -> Sequence[str]:
             longer_limit = self._limit_for_thoughts(cut_prompts, label_space)
-            return self._generate(cut_prompts, longer_limit, sampling)
+            return self._generate(cut_prompts, longer_limit, arguments)
 
         return with_thoughts(replies, prompts, request_longer_replies)
 
-    def _generate(self, prompts: Sequence[str], max_new_tokens: int, sampling: Mapping[str, Any]) -> Sequence[str]:
+    def _generate(self, prompts: Sequence[str], max_new_tokens: int, arguments: Mapping[str, Any]) -> Sequence[str]:
         """Return the continuations that the kernel generates.
 
         Args:
             prompts: The prompts as they are given to the kernel.
             max_new_tokens: Maximum number of tokens of a continuation.
-            sampling: How tokens are sampled: further arguments of the kernel.
+            arguments: Further arguments of the kernel: how tokens are sampled, and which texts are allowed.
         """
         texts: Sequence[str] = self.kernel.generate(
-            prompts, max_new_tokens=max_new_tokens, stop=list(self.stop), **sampling
+            prompts, max_new_tokens=max_new_tokens, stop=list(self.stop), **arguments
         )
         return texts
 

@@ -177,6 +177,7 @@ class VLLMKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
+        """Return the texts that continue sequences, guided to the choices if there are some; see the base class."""
         settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
         if sampling["temperature"]:
             settings |= sampling
@@ -194,6 +195,7 @@ class VLLMKernel(EngineKernel):
     # Requests
 
     def _limit(self) -> int:
+        """Return the maximum number of tokens of a prompt: the smaller one of the model's limit and the engine's."""
         config = self.engine.llm_engine.model_config
         longest_of_engine = int(config.max_model_len)
         limit = self.format.limit(config.hf_config)
@@ -202,6 +204,7 @@ class VLLMKernel(EngineKernel):
         return min(limit, longest_of_engine)
 
     def _reader(self) -> TokenKernel:
+        """Return what reads prompts: this kernel, or a reader with the engine's limit if no engine is started."""
         if self._engine is not None:
             return self
         reader = self._source.load_reader()
@@ -213,11 +216,13 @@ class VLLMKernel(EngineKernel):
         return PromptReader(reader.tokenizer, reader.config, options, self._least_new)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+        """Return what the engine reads of sequences: for labels, each distinct beginning after which one is scored."""
         if labels:
             return list(_scored_tokens_by_beginning(sequences, starts))
         return sequences
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
+        """Return the log-probabilities of tokens after each sequence, in the place of logits; see the base class."""
         log_probabilities = self._next_token_logs(sequences, [tokens] * len(sequences))
         rows = []
         for log_by_token in log_probabilities:
@@ -262,6 +267,7 @@ class VLLMKernel(EngineKernel):
         return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
         if labels:
             return self._label_log_probabilities(sequences, starts)
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))

@@ -345,6 +345,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return self.format.limit(self.model.config)
 
     def _reader(self) -> TokenKernel:
+        """Return what reads prompts: this kernel, or if it is not loaded a reader without the weights."""
         if self._source is None or self._loaded is not None:
             return self
         reader = self._source.load_reader()
@@ -354,6 +355,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return why_not_finite(self.model)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+        """Return what the model reads of sequences; see the base class."""
         if self.runner().forward.can.reason:
             # A model that runs one prompt at a time reads every prompt in full.
             return sequences
@@ -602,6 +604,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
+        """Return the texts that continue sequences; see the base class."""
         ending = Ending(self.tokenizer, self._end_tokens(), stop)
         continuations = generate(self.runner(), sequences, max_new_tokens, ending, **sampling)
         self._count(sequences, continuations)

@@ -782,8 +782,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         super().__post_init__()
-        options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
-        object.__setattr__(self, "_transport", Transport(options))
+        server_options = {field.name: getattr(self, field.name) for field in fields(ServerOptions)}
+        object.__setattr__(self, "_transport", Transport(ServerOptions(**server_options)))
         object.__setattr__(self, "_prompt_check", PromptCheck())
         object.__setattr__(self, "_tie_check", _TieCheck())
         if not self.model:
@@ -977,11 +977,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
         self._prompt_check.announce(prompts)
         outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
-        scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
-        reason = self._tie_check.fault(scored)
-        if reason is not None:
-            return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
-        return list(outcomes)
+        scores_of_queries = [outcome for outcome in outcomes if isinstance(outcome, list)]
+        why_not_believed = self._tie_check.fault(scores_of_queries)
+        if why_not_believed is None:
+            return list(outcomes)
+        return [EndpointError(why_not_believed) if isinstance(outcome, list) else outcome for outcome in outcomes]
 
     def replies(
         self,
@@ -1005,6 +1005,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
+        """Return the reply to each prompt, or the error in its place; see the base class."""
         check_prompts(prompts)
         if stop is None:
             # A label is one line, and a completion goes on after it; a chat reply ends by itself.
@@ -1028,11 +1029,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return f"{INSTRUCTION} {', '.join(labels)}.\n\n{prompt}"
 
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
-        """The fields of a request that allow no reply but a label."""
-        if self.guided == "choice":
-            return {"structured_outputs": {"choice": list(labels)}}
+        """Return the fields of a request that allow no reply but a label; none without ``guided``."""
         if not self.guided:
             return {}
+        if self.guided == "choice":
+            return {"structured_outputs": {"choice": list(labels)}}
         properties = {"label": {"type": "string", "enum": list(labels)}}
         schema = {"type": "object", "properties": properties, "required": ["label"], "additionalProperties": False}
         json_schema = {"name": "label", "strict": True, "schema": schema}

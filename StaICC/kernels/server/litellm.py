@@ -116,6 +116,7 @@ class LiteLLMKernel(ReplyKernel):
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
+        """Return the reply to each prompt, or the error in its place; see the base class."""
         litellm = require("litellm", "litellm", "the litellm kernel")
         settings = self.reply_request(most, stop or ()) | more
         if "seed" in settings:

@@ -165,6 +165,12 @@ def measure(prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
 
 
 def _cut_error(tokens: PromptTokens, prompt: str) -> PromptCutError:
+    """Return the error for a cut prompt.
+
+    Args:
+        tokens: Its tokens.
+        prompt: What to call it: ``"a prompt"``, or ``"a shorter prompt"``.
+    """
     return PromptCutError(
         f"the server reads {tokens.read:,} tokens of {prompt} of about {tokens.expected:,}, and cuts the rest. "
         "Raise its context length (Ollama: num_ctx or OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size), or use fewer or "
