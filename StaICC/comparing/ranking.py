@@ -261,21 +261,21 @@ def standings(
     if not any(at_worst.get(run) == best for run in tested):
         tested = {}  # the best run was not tested, so nothing is known in comparison with it
 
-    places: dict[str, Rank] = {}
+    ranks: dict[str, Rank] = {}
     for run, value in values.items():
         if value is None and run not in at_worst:  # nothing is known of this run
             continue
         if run in tested:
-            place = tested[run]
-            may_be_best = not isinstance(place.verdict, Untested)
+            rank = tested[run]
+            may_be_best = not isinstance(rank.verdict, Untested)
         else:
             untested = Untested(reason or "the comparison has another value of this score")
-            place = Rank(run, value, groups="", verdict=untested, missing=missing[run])
+            rank = Rank(run, value, groups="", verdict=untested, missing=missing[run])
             may_be_best = missing[run] == 0
         if may_be_best and at_worst.get(run) == best:
-            place = replace(place, verdict=Best())
-        places[run] = place
-    return places
+            rank = replace(rank, verdict=Best())
+        ranks[run] = rank
+    return ranks
 
 
 def _tested_ranks(

@@ -40,7 +40,7 @@ def changes(group: Group, headlines: Sequence[Headline]) -> str:
         headline = next((headline for headline in headlines if headline.column.benchmark == benchmark), None)
         leader = next(iter(runs))
         if headline is not None:
-            leader = next(iter(headline.places), leader)
+            leader = next(iter(headline.ranks), leader)
         leader_first = {leader: runs[leader], **runs}
         try:
             compared = compare_runs(leader_first, reference=leader).comparisons
@@ -67,10 +67,10 @@ def _with_verdict(pair: Comparison, headline: Headline) -> Comparison:
 
     An experiment has no mean, and a comparison by another metric keeps its own test.
     """
-    place = headline.places.get(pair.second)
-    if pair.by_condition or place is None or pair.metric != headline.column.key:
+    rank = headline.ranks.get(pair.second)
+    if pair.by_condition or rank is None or pair.metric != headline.column.key:
         return pair
-    overall = replace(pair.overall, outcome=_outcome(place.verdict, pair.overall.outcome))
+    overall = replace(pair.overall, outcome=_outcome(rank.verdict, pair.overall.outcome))
     if pair.mean is None:
         return replace(pair, datasets=(overall,))
     return replace(pair, mean=overall)

@@ -19,19 +19,19 @@ class Point(NamedTuple):
 
     panel: str
     series: str
-    place: str
-    """The name of its row, or of its place on the horizontal axis."""
+    category: str
+    """The name of its row, or of its position on the horizontal axis."""
     score: ChartScore
     x: float | None = None
-    """The place on the horizontal axis; without one, a point is in the table only."""
+    """The position on the horizontal axis; without one, a point is in the table only."""
     more: tuple[str, ...] = ()
     """Further cells of the table."""
     size: float = 1.0
 
     @property
     def label(self) -> str:
-        """Its series and its place, each once."""
-        return ", ".join(name for name in dict.fromkeys((self.series, self.place)) if name)
+        """Its series and its category, each once."""
+        return ", ".join(name for name in dict.fromkeys((self.series, self.category)) if name)
 
 
 SHARE_AXIS = Axis((0, 1), [(0, "0"), (0.5, "0.5"), (1, "1")])
@@ -96,17 +96,17 @@ def chart(
     Args:
         title: The title.
         caption: What it shows.
-        head: The names of panels, series, places, scores and further cells; a column without a name is left out.
+        head: The names of panels, series, categories, scores and further cells; a column without a name is left out.
         points: The points, in the order of the table.
         series: The number of each series, which decides its marker and colour (``None`` is grey); by default in the
             order of the points, with a legend. Lines connect the points of a numbered series in a curve.
         needs: The message if no point has a value; without one, a figure may have no panels.
-        across: The horizontal axis of curves, or of each panel. Without one, each place is a row, and the baselines are
-            lines in it.
+        across: The horizontal axis of curves, or of each panel. Without one, each category is a row, and the
+            baselines are lines in it.
         values: The axis of the scores, or that of each panel; by default it contains all of them.
         lines: Lines in the background of each panel.
         legend: Further entries of the legend.
-        dodge: Distance of series from each other at the same place.
+        dodge: Distance of series from each other at the same position.
         width: Pixels; rows of a panel below 220 pixels have no names.
 
     Raises:
@@ -167,7 +167,7 @@ def _points_by_panel(points: Sequence[Point]) -> dict[str, list[Point]]:
 class _ChartPanel:
     """A panel of a chart, whose points are curves or rows.
 
-    Curves have a horizontal axis, and their scores are vertical. Without a horizontal axis, each place is a row, and
+    Curves have a horizontal axis, and their scores are vertical. Without a horizontal axis, each category is a row, and
     scores are horizontal.
     """
 
@@ -199,17 +199,17 @@ class _ChartPanel:
             background: Lines behind them.
         """
         self.shapes += background
-        places = list(dict.fromkeys(point.place for point in points))
+        categories = list(dict.fromkeys(point.category for point in points))
         for point in points:
             number = self.series[point.series]
-            place = float(places.index(point.place)) if self.across is None else point.x
+            position = float(categories.index(point.category)) if self.across is None else point.x
             is_drawn = number is None or number < SERIES
-            if point.score.value is not None and place is not None and is_drawn:
-                self._add_point(point, number, place, point.score.value)
+            if point.score.value is not None and position is not None and is_drawn:
+                self._add_point(point, number, position, point.score.value)
 
         values = self.values or self._axis_of_shapes()
         if self.across is None:
-            return self._with_rows(title, values, places)
+            return self._with_rows(title, values, categories)
         return self._with_curves(title, self.across, values)
 
     def _with_curves(self, title: str, across: Axis, values: Axis) -> Panel:
@@ -217,46 +217,46 @@ class _ChartPanel:
         lines = [Shape(curve, number) for number, curve in self.curves.items() if number is not None]
         return Panel(title, across, values, [*self.shapes, *lines, *self.marks], self.width)
 
-    def _with_rows(self, title: str, values: Axis, places: Sequence[str]) -> Panel:
-        """Return the panel with a row for each place; a narrow one has no room for their names."""
-        names = list(places)
+    def _with_rows(self, title: str, values: Axis, categories: Sequence[str]) -> Panel:
+        """Return the panel with a row for each category; a narrow one has no room for their names."""
+        names = list(categories)
         if self.width < _NARROWEST_WITH_NAMES:
-            names = [""] * len(places)
+            names = [""] * len(categories)
         longest_name = fitting_characters(_SHARE_OF_NAMES * self.width)
         return Panel(title, values, row_axis(names, longest_name), [*self.shapes, *self.marks], self.width)
 
-    def _add_point(self, point: Point, number: int | None, place: float, value: float) -> None:
+    def _add_point(self, point: Point, number: int | None, position: float, value: float) -> None:
         """Add a point with its baselines and its interval.
 
         Args:
             point: The point.
             number: The number of its series; ``None`` is grey.
-            place: Its place on the axis that is not that of the scores.
+            position: Its position on the axis that is not that of the scores.
             value: Its score.
         """
         if self.across is None:
-            self._add_baseline(point.score.random, place, Shape(kind="line"))
-            self._add_baseline(point.score.majority, place, Shape(kind="dashed"))
+            self._add_baseline(point.score.random, position, Shape(kind="line"))
+            self._add_baseline(point.score.majority, position, Shape(kind="dashed"))
         middle_of_series = (len(self.series) - 1) / 2
-        place += self.dodge * ((number or 0) - middle_of_series)
+        position += self.dodge * ((number or 0) - middle_of_series)
         interval = point.score.interval
         if interval is not None:
-            ends = [self._at(place, interval.low), self._at(place, interval.high)]
+            ends = [self._at(position, interval.low), self._at(position, interval.high)]
             self.shapes.append(Shape(ends, number))
         text = f"{point.label}: {point.score.cell}"
-        self.marks.append(Shape([self._at(place, value)], number, "mark", text, point.size))
-        self.curves.setdefault(number, []).append(self._at(place, value))
+        self.marks.append(Shape([self._at(position, value)], number, "mark", text, point.size))
+        self.curves.setdefault(number, []).append(self._at(position, value))
 
     def _add_baseline(self, value: float | None, row: float, style: Shape) -> None:
         """Add a baseline as a line through a row; nothing without one."""
         if value is not None:
             self.shapes.append(style._replace(points=[(value, row - 0.5), (value, row + 0.5)]))
 
-    def _at(self, place: float, value: float) -> tuple[float, float]:
+    def _at(self, position: float, value: float) -> tuple[float, float]:
         """Return the point of a score: scores are vertical in curves, and horizontal in rows."""
         if self.across is not None:
-            return place, value
-        return value, place
+            return position, value
+        return value, position
 
     def _axis_of_shapes(self) -> Axis:
         """Return an axis that contains all shapes; from 0 to 1 without any."""
@@ -283,7 +283,7 @@ def _numbers(head: Sequence[str], points: Sequence[Point], with_baselines: bool)
     for point in points:
         score = point.score
         # A column is a pair: its head, and the cell of this point. One without a head is left out.
-        cells = [*zip(head[:4], (point.panel, point.series, point.place, score.cell), strict=True)]
+        cells = [*zip(head[:4], (point.panel, point.series, point.category, score.cell), strict=True)]
         if with_intervals:
             cells.append(("interval", score.interval_cell))
         if with_baselines:
@@ -302,7 +302,7 @@ def _marks_note(points: Iterable[Point]) -> str:
     for point in points:
         if point.score.value is None:
             continue
-        names = dict.fromkeys(name for name in (point.series, point.place) if name not in _NO_NAMES)
+        names = dict.fromkeys(name for name in (point.series, point.category) if name not in _NO_NAMES)
         name = ", ".join(names)
         if point.score.left_out:
             left_out[f"{name}: {point.score.left_out}"] = None

@@ -32,7 +32,7 @@ def confusion_tables(run: str, results: ResultsByRun) -> str:
         if not counts:
             continue
         labels = labels_of(details)
-        cells = _cells(counts, place=[valid_unicode(run), result.benchmark, dataset])
+        cells = _cells(counts, data_of_table=[valid_unicode(run), result.benchmark, dataset])
         if len(labels) > _MOST_LABELS:
             head = ["true label", "predicted label", "queries"]
             rows = _most_frequent_confusions(counts, labels, cells)
@@ -44,22 +44,25 @@ def confusion_tables(run: str, results: ResultsByRun) -> str:
     return join([element("p", colours + confusion_note(result), class_="soft"), *tables])
 
 
-def _cells(counts: Sequence[Sequence[int]], place: Sequence[str]) -> list[list[Markup]]:
+def _cells(counts: Sequence[Sequence[int]], data_of_table: Sequence[str]) -> list[list[Markup]]:
     """Return the cells of a matrix, each shaded by its share of the queries of the true label.
+
+    A click on a cell shows its queries. The script of the page finds them by the cell's attribute ``data-queries``: the
+    run, the benchmark, the data set, the true label and the predicted label.
 
     Args:
         counts: The number of queries by true label and predicted label.
-        place: The run, the benchmark and the data set. With both labels, they are for the script of the queries.
+        data_of_table: The run, the benchmark and the data set.
     """
     cells = []
     for truth, counts_of_truth in enumerate(counts):
-        total = sum(counts_of_truth) or 1
+        total = sum(counts_of_truth) or 1  # a label without queries has only zeros
         row = []
-        for label, queries in enumerate(counts_of_truth):
-            colour = "h" if truth == label else "e"
-            shade = round(10 * queries / total)
-            selected = json_escaped(json.dumps([*place, truth, label]), only_ascii=True)
-            row.append(element("td", str(queries), class_=f"{colour}{shade}", data_queries=selected))
+        for predicted, n_queries in enumerate(counts_of_truth):
+            colour = "h" if truth == predicted else "e"  # hit, error
+            shade = round(10 * n_queries / total)
+            address = json_escaped(json.dumps([*data_of_table, truth, predicted]), only_ascii=True)
+            row.append(element("td", str(n_queries), class_=f"{colour}{shade}", data_queries=address))
         cells.append(row)
     return cells
 

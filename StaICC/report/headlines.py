@@ -14,6 +14,7 @@ from StaICC.report.chart_scores import ChartScore, Scores, mean_key, scores_of
 from StaICC.report.comparable_groups import Group, each_result
 from StaICC.report.runs_by_name import ResultsByRun
 from StaICC.results.experiment_table import is_experiment
+from StaICC.results.result import Result
 
 
 class Headline(NamedTuple):
@@ -24,7 +25,7 @@ class Headline(NamedTuple):
     """Whether larger values are better; ``None`` if that is not known."""
     scores: dict[str, ChartScore]
     """The means by run; without the runs that lack the benchmark."""
-    places: dict[str, Rank]
+    ranks: dict[str, Rank]
     """Of the runs that have a value, or one with missing queries at their worst; the best first."""
 
     @property
@@ -34,7 +35,7 @@ class Headline(NamedTuple):
 
     def sorted_by(self, run: str) -> float:
         """Return the value of a run with missing queries at their worst; larger is better."""
-        value = self.places[run].sorted_by
+        value = self.ranks[run].sorted_by
         if value is None:
             return -math.inf
         if self.better is False:
@@ -55,41 +56,62 @@ def headlines_of(group: Group) -> Iterator[Headline]:
     scores_by_result: dict[tuple[str, str], Scores] = {}
     for run, benchmark, result in each_result(group):
         scores_by_result[benchmark, run] = scores_of(result)
+
     is_first = True
     for column in columns:
         runs = group[column.benchmark]
         if not any(column.key in result.averaged for result in runs.values()):
             continue
-        scores = {}
-        for run in runs:
-            key = mean_key(column.benchmark, column.key)
-            scores[run] = scores_by_result[column.benchmark, run].get((None, key), ChartScore())
+        mean = (None, mean_key(column.benchmark, column.key))  # no data set: the mean over all
+        scores = {run: scores_by_result[column.benchmark, run].get(mean, ChartScore()) for run in runs}
+
+        ranks = _ranks_without_tests(scores)
         better = _common_direction(column, runs)
-        places = _places_without_tests(scores)
         if better is not None:
             conditions = _conditions_shown(column.benchmark, runs, columns)
-            places |= standings(runs, column.key, better, all_pairs=is_first, conditions=conditions)
+            ranks |= standings(runs, column.key, better, all_pairs=is_first, conditions=conditions)
         is_first = False
-        yield _best_first(Headline(column, better, scores, places))
+        yield _best_first(Headline(column, better, scores, ranks))
 
 
 def _columns(group: Group) -> list[Column]:
-    """Return the headline scores: those of the library, the scores of other benchmarks, conditions of experiments."""
-    columns = [column for column in COLUMNS if column.benchmark in group]
+    """Return the headline scores: those of the library, then the scores of single benchmarks.
+
+    An experiment has no score of the library, but one for each of its conditions.
+    """
+    library_columns = []
+    for column in COLUMNS:
+        runs = group.get(column.benchmark)
+        if runs is not None and not is_experiment(_first_of(runs)):
+            library_columns.append(column)
+
+    further_columns = []
     for benchmark, runs in group.items():
-        result = next(iter(runs.values()))
-        if is_experiment(result):
-            conditions: dict[str, None] = {}
-            for result_of_run in runs.values():
-                conditions |= dict.fromkeys(metrics_of(result_of_run))
-            keys = list(conditions)
-            columns = [column for column in columns if column.benchmark != benchmark]
-        else:
-            keys = [key for key in metrics_of(result) if key in result.higher_is_better]
-            if benchmark not in HEADLINE:  # benchmarks from other packages: their first score
-                keys = list(dict.fromkeys([*metrics_of(result)[:1], *keys]))
-        columns += [Column(benchmark, key, f"{benchmark}: {key}") for key in keys]
-    return columns
+        for key in _further_keys(benchmark, runs):
+            further_columns.append(Column(benchmark, key, f"{benchmark}: {key}"))
+    return library_columns + further_columns
+
+
+def _first_of(runs: ResultsByRun) -> Result:
+    """Return one of the results of a benchmark; comparable results have the same scores."""
+    return next(iter(runs.values()))
+
+
+def _further_keys(benchmark: str, runs: ResultsByRun) -> list[str]:
+    """Return the keys of the headline scores of a benchmark that are not those of the library."""
+    result = _first_of(runs)
+    if is_experiment(result):
+        conditions: dict[str, None] = {}  # a dictionary keeps the order
+        for result_of_run in runs.values():
+            conditions |= dict.fromkeys(metrics_of(result_of_run))
+        return list(conditions)
+
+    keys = metrics_of(result)
+    keys_with_direction = [key for key in keys if key in result.higher_is_better]
+    if benchmark in HEADLINE:
+        return keys_with_direction
+    # A benchmark of another package: its first score, whether its direction is known or not.
+    return list(dict.fromkeys([*keys[:1], *keys_with_direction]))
 
 
 def _common_direction(column: Column, runs: ResultsByRun) -> bool | None:
@@ -102,28 +124,28 @@ def _common_direction(column: Column, runs: ResultsByRun) -> bool | None:
     return None
 
 
-def _places_without_tests(scores: Mapping[str, ChartScore]) -> dict[str, Rank]:
+def _ranks_without_tests(scores: Mapping[str, ChartScore]) -> dict[str, Rank]:
     """Return a rank without a test for each run that has a value."""
     unknown = Untested("it is not recorded which values are better")
-    places = {}
+    ranks = {}
     for run, score in scores.items():
         if score.value is not None:
-            places[run] = Rank(run, score.value, groups="", verdict=unknown)
-    return places
+            ranks[run] = Rank(run, score.value, groups="", verdict=unknown)
+    return ranks
 
 
 def _conditions_shown(benchmark: str, runs: ResultsByRun, columns: Sequence[Column]) -> int:
     """Return the number of conditions of an experiment, each of which has a verdict; 1 for other benchmarks."""
-    if not is_experiment(next(iter(runs.values()))):
+    if not is_experiment(_first_of(runs)):
         return 1
     return sum(column.benchmark == benchmark for column in columns)
 
 
 def _best_first(headline: Headline) -> Headline:
     """Return a headline score with its runs in the order of their values; those with the verdict "best" come first."""
-    by_value = sorted(headline.places, key=headline.sorted_by, reverse=True)
-    order = sorted(by_value, key=lambda run: not isinstance(headline.places[run].verdict, Best))
-    return headline._replace(places={run: headline.places[run] for run in order})
+    by_value = sorted(headline.ranks, key=headline.sorted_by, reverse=True)
+    order = sorted(by_value, key=lambda run: not isinstance(headline.ranks[run].verdict, Best))
+    return headline._replace(ranks={run: headline.ranks[run] for run in order})
 
 
 def direction_words(better: bool | None) -> str:

@@ -37,14 +37,16 @@ def heat_map(benchmark: str, metric: str = "") -> ReportPart:
 def _heat_map(column: Column, runs: ResultsByRun) -> str:
     """Return the table of a score; empty if no run has a value."""
     datasets = dataset_names(runs)
-    places: list[str | None] = [*datasets]
+    columns: list[str | None] = [*datasets]
     if len(datasets) > 1:
-        places.append(None)  # the mean
+        columns.append(None)  # the mean
     key = mean_key(column.benchmark, column.key)
     scores_by_run = {}
     for run, result in runs.items():
         scores = scores_of(result)
-        scores_by_run[run] = [scores.get((place, key), ChartScore(reason="not evaluated")) for place in places]
+        scores_by_run[run] = [
+            scores.get((column_name, key), ChartScore(reason="not evaluated")) for column_name in columns
+        ]
     score_rows = [*scores_by_run.values()]
     if not any(score.value is not None for scores in score_rows for score in scores):
         return ""
@@ -57,7 +59,7 @@ def _heat_map(column: Column, runs: ResultsByRun) -> str:
         rows.append([run, *cells])
     meaning = "better than the other runs on the data set" if len(rows) > 1 else "better than on the other data sets"
     caption = f"{column.title}, by data set ({direction_words(better)}; darker: {meaning})"
-    head = ["run", *[place or "mean" for place in places]]
+    head = ["run", *[name or "mean" for name in columns]]
     return table(caption, head, rows, _baseline_rows(score_rows), classes="sortable heat")
 
 

@@ -56,9 +56,9 @@ def _group_table(group: Group) -> str:
         row = [latex_cell(headline.column.title) + _ARROWS[headline.better]]
         for name in names:
             score = headline.score(name)
-            place = headline.places.get(name) if headline.has_verdicts else None
+            rank = headline.ranks.get(name) if headline.has_verdicts else None
             scores.append(score)
-            row.append(_score_cell(score, place))
+            row.append(_score_cell(score, rank))
         rows.append(row)
     lines = [latex_table(_caption(group, names, rows, scores), ["", *names], rows) + "\\end{table}"]
     for _, _, result in each_result(group):
@@ -93,21 +93,21 @@ def _caption(
     return caption
 
 
-def _score_cell(score: ChartScore, place: Rank | None) -> str:
+def _score_cell(score: ChartScore, rank: Rank | None) -> str:
     """Return a score in the style of its verdict, with its marks; after early stopping with its interval.
 
     Args:
         score: The score.
-        place: The rank with the verdict; ``None`` without one.
+        rank: The rank with the verdict; ``None`` without one.
     """
     if score.value is None:
-        if place is None:
+        if rank is None:
             return "--"
-        style = _STYLES_OF_TEXT.get(type(place.verdict), "%s")
+        style = _STYLES_OF_TEXT.get(type(rank.verdict), "%s")
         return with_marks(style % "--", score.left_out)
     style = "$%s$"
-    if place is not None:
-        style = _STYLES.get(type(place.verdict), style)
+    if rank is not None:
+        style = _STYLES.get(type(rank.verdict), style)
     text = style % f"{score.value:.4f}"
     if score.stopped_early and score.interval is not None:
         text += f" [{score.interval.low:.3f}, {score.interval.high:.3f}]"

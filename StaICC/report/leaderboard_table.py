@@ -37,7 +37,7 @@ def leaderboard(group: Group, headlines: Sequence[Headline]) -> Markup:
     """
     names = run_names(group)
     if headlines:
-        names = list(dict.fromkeys([*headlines[0].places, *names]))
+        names = list(dict.fromkeys([*headlines[0].ranks, *names]))
     parts: list[str] = []
     if headlines:
         parts += [summary_sentence(headlines, group), overview_figure(headlines, names)]
@@ -55,7 +55,7 @@ def _table(headlines: Sequence[Headline], names: Sequence[str], group: Group) ->
         group: Comparable results.
     """
     settings = run_settings(names, group)
-    shown = [headline for headline in headlines if headline.places]
+    shown = [headline for headline in headlines if headline.ranks]
     heads = [_score_head(headline) for headline in shown]
     # The first score is next to the name: it is seen on a phone, too.
     head = ["run", *heads[:1], *settings.differing, *heads[1:]]
@@ -96,7 +96,7 @@ def _run_cell(name: str, group: Group) -> Markup:
 
 def _has_ranks(headline: Headline) -> bool:
     """Return whether intervals of ranks are shown: of three runs or more, if they are known."""
-    return len(headline.places) > 2 and any(place.ranks is not None for place in headline.places.values())
+    return len(headline.ranks) > 2 and any(rank.ranks is not None for rank in headline.ranks.values())
 
 
 def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str:
@@ -109,21 +109,21 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str
         shows_ranks: Whether intervals of ranks are shown.
     """
     column = headline.column
-    place = headline.places.get(name)
-    if place is None:
+    rank = headline.ranks.get(name)
+    if rank is None:
         if name not in headline.scores:
             return Missing(f"{column.benchmark} was not run")
         return Missing(f"{column.title}: {headline.scores[name].reason}")
 
     score = headline.score(name)
-    parts = _score_parts(score, place)
+    parts = _score_parts(score, rank)
     if headline.has_verdicts:
-        case = place.verdict.case
-        parts += [" ", element("span", case, class_=case, title=describe(place.verdict))]
+        case = rank.verdict.case
+        parts += [" ", element("span", case, class_=case, title=describe(rank.verdict))]
     if score.interval is not None:
         parts.append(element("small", score.interval_cell))
-    if shows_ranks and place.ranks is not None:
-        parts.append(element("small", f"rank {place.interval_cell}", class_="rank"))
+    if shows_ranks and rank.ranks is not None:
+        parts.append(element("small", f"rank {rank.interval_cell}", class_="rank"))
     if column == COLUMNS[0]:
         verdicts = above_chance(group[column.benchmark][name])
         if verdicts is not None:
@@ -131,16 +131,19 @@ def _cell(headline: Headline, name: str, group: Group, shows_ranks: bool) -> str
     return join(parts)
 
 
-def _score_parts(score: ChartScore, place: Rank) -> list[str]:
-    """Return the value of a run as parts of a cell; without one, the value with missing queries at their worst."""
+def _score_parts(score: ChartScore, rank: Rank) -> list[str]:
+    """Return the value of a run as parts of a cell.
+
+    A value that is missing because queries have no prediction is followed by the one with these queries at their worst.
+    """
     value = score.cell
     if isinstance(value, Missing):
         value = element("span", value, title=value.reason)
-    if isinstance(place.verdict, Best | Tied):
+    if isinstance(rank.verdict, Best | Tied):
         value = element("strong", value)
     parts = [value]
-    if score.value is None and place.at_worst is not None:
-        parts.append(element("small", f"{score.left_out} left out, at worst {place.at_worst:.4f}"))
+    if score.value is None and rank.at_worst is not None:
+        parts.append(element("small", f"{score.left_out} left out, at worst {rank.at_worst:.4f}"))
     return parts
 
 
@@ -159,12 +162,12 @@ def _notes(headline: Headline, names: Sequence[str]) -> list[str]:
     without_value: dict[str, list[str]] = {}
     untested: dict[str, list[str]] = {}
     for name in names:
-        if name not in headline.places:
+        if name not in headline.ranks:
             continue
         score = headline.score(name)
         if score.value is None:
             without_value.setdefault(score.reason, []).append(name)
-        verdict = headline.places[name].verdict
+        verdict = headline.ranks[name].verdict
         if headline.has_verdicts and isinstance(verdict, Untested):
             untested.setdefault(verdict.reason, []).append(name)
     title = headline.column.title
@@ -176,7 +179,7 @@ def _notes(headline: Headline, names: Sequence[str]) -> list[str]:
 def _sentences(headlines: Sequence[Headline], names: Sequence[str], group: Group) -> list[str]:
     """Return the sentences that explain what is in the table."""
     shown_scores = [
-        headline.scores[name] for headline in headlines for name in headline.places if name in headline.scores
+        headline.scores[name] for headline in headlines for name in headline.ranks if name in headline.scores
     ]
     levels = {f"{100 * score.interval.level:g} %" for score in shown_scores if score.interval is not None}
     sentences = []

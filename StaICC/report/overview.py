@@ -63,5 +63,5 @@ def _shown(headlines: Sequence[Headline]) -> list[Headline]:
 
 def _is_best_or_tied(headline: Headline, run: str) -> bool:
     """Return whether a run is the best one, or not shown to be worse."""
-    place = headline.places.get(run)
-    return place is not None and isinstance(place.verdict, Best | Tied)
+    rank = headline.ranks.get(run)
+    return rank is not None and isinstance(rank.verdict, Best | Tied)

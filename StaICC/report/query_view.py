@@ -146,10 +146,10 @@ class _QueryData:
             )
             for number, (position, truth, label, scores) in enumerate(records):
                 asked = (self._conditions[record.name], *position, truth)
-                place = entry["queries"][asked]
+                query_number = entry["queries"][asked]
                 predicted = (_FAILED if label is None else label, "")
                 state = without_label.get((record.name, number), predicted)
-                queries[place] = (*state, scores, self._prompt(next(prompts, ())))
+                queries[query_number] = (*state, scores, self._prompt(next(prompts, ())))
 
     def _entry(self, benchmark: str, dataset: str, labels: tuple[str, ...], data: object) -> dict[str, Any]:
         """Return the entry of a data set; a new one has the number of those with the same name."""

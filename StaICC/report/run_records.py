@@ -67,7 +67,7 @@ def _failure_rows(benchmarks: Group) -> list[list[str]]:
         for dataset, details in result.details.items():
             for query in details.failures:
                 failures[run, benchmark, dataset, query.reason] += 1
-    return [[*place, str(number)] for place, number in failures.most_common(_MOST_FAILURES)]
+    return [[*columns, str(number)] for columns, number in failures.most_common(_MOST_FAILURES)]
 
 
 def _model_rows(run: str, provenance: Provenance) -> list[list[str]]:

@@ -23,7 +23,7 @@ CELL_CORNERS = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
 
 
 class Shape(NamedTuple):
-    """A part of a panel: a point, a line or a cell of a matrix. In a legend, it has a text and no place."""
+    """A part of a panel: a point, a line or a cell of a matrix. In a legend, it has a text and no position."""
 
     points: Sequence[tuple[float, float]] = ()
     """Of a point or a cell its middle."""

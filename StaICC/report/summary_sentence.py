@@ -25,11 +25,11 @@ def summary_sentence(headlines: Sequence[Headline], group: Group) -> Markup:
         group: Comparable results.
     """
     headline = headlines[0]
-    if not headline.places:
+    if not headline.ranks:
         reasons = dict.fromkeys(score.reason for score in headline.scores.values())
         text = f"No run has a value of {headline.column.title}: {'; '.join(reasons)}."
         return element("p", text, class_="lead")
-    leader = next(iter(headline.places))
+    leader = next(iter(headline.ranks))
     result = group[headline.column.benchmark][leader]
     text = _claim(headline, group)
     text += _runs_without_claim(headline, leader)
@@ -41,14 +41,14 @@ def summary_sentence(headlines: Sequence[Headline], group: Group) -> Markup:
 
 def _with_verdict(headline: Headline, verdict: type) -> list[str]:
     """Return the runs that have a verdict of a kind, the best first."""
-    return [run for run, place in headline.places.items() if isinstance(place.verdict, verdict)]
+    return [run for run, rank in headline.ranks.items() if isinstance(rank.verdict, verdict)]
 
 
 def _claim(headline: Headline, group: Group) -> str:
     """Return what follows the name of the leading run, up to the first full stop."""
-    leader, *others = headline.places
+    leader, *others = headline.ranks
     best = _with_verdict(headline, Best)
-    verdict = headline.places[leader].verdict
+    verdict = headline.ranks[leader].verdict
     runs = group[headline.column.benchmark]
     value = f"{headline.column.title} {_leading_value(headline, leader, best)}{_data(runs[leader])}"
     if not others:
@@ -71,10 +71,10 @@ def _leading_value(headline: Headline, leader: str, best: Sequence[str]) -> str:
     their worst.
     """
     score = headline.scores[leader]
-    place = headline.places[leader]
-    shared_with_missing = len(best) > 1 and any(headline.places[run].missing for run in best)
-    if (shared_with_missing or score.value is None) and place.sorted_by is not None:
-        return f"{place.sorted_by:.4f} with missing queries at their worst"
+    rank = headline.ranks[leader]
+    shared_with_missing = len(best) > 1 and any(headline.ranks[run].missing for run in best)
+    if (shared_with_missing or score.value is None) and rank.sorted_by is not None:
+        return f"{rank.sorted_by:.4f} with missing queries at their worst"
     if score.interval is None:
         return score.cell
     return f"{score.cell} ({100 * score.interval.level:g} % interval {score.interval_cell})"
@@ -100,7 +100,7 @@ def _difference(headline: Headline, runs: ResultsByRun, leader: str, other: str)
     """
     difference = _difference_at_worst(headline, leader, other)
     basis = ""
-    if headline.places[leader].missing or headline.places[other].missing:
+    if headline.ranks[leader].missing or headline.ranks[other].missing:
         basis = " with missing queries at their worst"
     else:
         with contextlib.suppress(StaICCError):  # the verdict says why
@@ -108,7 +108,7 @@ def _difference(headline: Headline, runs: ResultsByRun, leader: str, other: str)
             is_same = overall.difference is not None and abs(overall.difference - difference) < 1e-6
             if overall.interval is not None and is_same:
                 basis = f" (95 % interval {overall.interval.low:+.3f} .. {overall.interval.high:+.3f})"
-    verdict = headline.places[other].verdict
+    verdict = headline.ranks[other].verdict
     meaning = ""
     if isinstance(verdict, Untested):
         meaning = f"not tested: {verdict.reason}"
@@ -132,7 +132,7 @@ def _runs_without_claim(headline: Headline, leader: str) -> str:
     if len(tied) > 1:
         text += f" {len(tied)} runs are not shown to be worse."
     untested = [run for run in _with_verdict(headline, Untested) if run != leader]
-    if untested and len(headline.places) > 2:
+    if untested and len(headline.ranks) > 2:
         text += f" Not tested: {listed(untested, 'runs')}."
     return text
 

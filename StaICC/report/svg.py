@@ -89,11 +89,11 @@ class _PanelDrawing:
             self.bottom -= _LABEL
 
     def x_pixel(self, x: float) -> float:
-        """Return the horizontal place of a value."""
+        """Return the horizontal position of a value."""
         return self.left + _share(self.panel.x, x) * (self.right - self.left)
 
     def y_pixel(self, y: float) -> float:
-        """Return the vertical place of a value."""
+        """Return the vertical position of a value."""
         return self.bottom - _share(self.panel.y, y) * (self.bottom - self.top)
 
     def elements(self) -> Iterator[Markup]:
@@ -121,8 +121,8 @@ class _PanelDrawing:
         if self.panel.x.label:
             yield text_svg((self.left + self.right) / 2, self.height - 4, self.panel.x.label, text_anchor="middle")
         if self.panel.y.label:
-            place = f"translate(12 {number((self.top + self.bottom) / 2)}) rotate(-90)"
-            yield element("g", text_svg(0, 0, self.panel.y.label, text_anchor="middle"), transform=place)
+            transform = f"translate(12 {number((self.top + self.bottom) / 2)}) rotate(-90)"
+            yield element("g", text_svg(0, 0, self.panel.y.label, text_anchor="middle"), transform=transform)
 
 
 def _share(axis: Axis, value: float) -> float:
@@ -141,9 +141,9 @@ def shape_svg(shape: Shape, pixels: Sequence[tuple[float, float]]) -> Iterator[M
     path = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in pixels)
     if shape.kind == "mark":
         ((x, y),) = pixels
-        place = f"translate({number(x)} {number(y)}) scale({number(shape.size)})"
+        transform = f"translate({number(x)} {number(y)}) scale({number(shape.size)})"
         marker = f"M0 0{_MARKERS[shape.marker]}"
-        yield element("path", element("title", shape.text), **_fill_style(shape.colour), d=marker, transform=place)
+        yield element("path", element("title", shape.text), **_fill_style(shape.colour), d=marker, transform=transform)
     elif shape.kind == "cell":
         xs = [x for x, _ in pixels]
         ys = [y for _, y in pixels]
@@ -182,7 +182,7 @@ def text_svg(x: float, y: float, text: str, role: str = "soft", **attributes: st
     """Return a text element.
 
     Args:
-        x: Its place.
+        x: Its position.
         y: Its base line.
         text: The text.
         role: The role of its colour.

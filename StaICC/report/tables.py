@@ -54,7 +54,7 @@ def table(
     """
     reasons = _Reasons()
     kept = _columns_with_values(head, [*rows, *foot], reasons)
-    text_columns = {place for place, column in enumerate(kept) if column == 0 or column in words}
+    text_columns = {index for index, column in enumerate(kept) if column == 0 or column in words}
     head = [head[column] for column in kept]
     rows = [[row[column] for column in kept] for row in rows]
     foot = [[row[column] for column in kept] for row in foot]

@@ -23,7 +23,7 @@ def accuracy_by_dataset(given: Given) -> Figure:
     for dataset in dataset_names(runs):
         for run in runs:
             score = scores[run].get((dataset, "accuracy"), NOT_EVALUATED)
-            points.append(Point(panel=dataset, series=run, place=run, score=score))
+            points.append(Point(panel=dataset, series=run, category=run, score=score))
     return chart(
         "Accuracy by data set",
         "Points are accuracies, with their confidence intervals. The solid line is the random baseline (the expected "

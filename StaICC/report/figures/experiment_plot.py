@@ -47,16 +47,16 @@ def experiment_chart(given: Given) -> Figure:
     axes: dict[str, Axis] = {}
     for dataset in dataset_names(runs):
         names = _condition_names(runs, dataset, experiment)
-        places: list[float] = []
+        positions: list[float] = []
         bands[dataset] = []
         for number, (run, result) in enumerate(runs.items()):
-            place_by_condition = _places(result, dataset, experiment, names)
-            places += place_by_condition.values()
-            points += _points(run, result, dataset, place_by_condition)
+            position_by_condition = _positions(result, dataset, experiment, names)
+            positions += position_by_condition.values()
+            points += _points(run, result, dataset, position_by_condition)
             if number < SERIES:
-                bands[dataset] += _bands(result, dataset, place_by_condition, number)
-        if experiment in _AXIS_LABELS and places:
-            axes[dataset] = _axis(experiment, names, places)
+                bands[dataset] += _bands(result, dataset, position_by_condition, number)
+        if experiment in _AXIS_LABELS and positions:
+            axes[dataset] = _axis(experiment, names, positions)
 
     title = f"Experiment: {experiment}"
     if experiment == benchmark_names.HELMET:
@@ -112,8 +112,8 @@ def _condition_names(runs: Mapping[str, Result], dataset: str, experiment: str) 
     return names
 
 
-def _places(result: Result, dataset: str, experiment: str, names: Sequence[str]) -> dict[str, float]:
-    """Return the place of each condition of a run on the axis.
+def _positions(result: Result, dataset: str, experiment: str, names: Sequence[str]) -> dict[str, float]:
+    """Return the position of each condition of a run on the axis.
 
     Args:
         result: The result of the run.
@@ -122,22 +122,22 @@ def _places(result: Result, dataset: str, experiment: str, names: Sequence[str])
         names: The conditions of all runs.
     """
     conditions = _conditions(result, dataset)
-    places = {}
+    positions = {}
     for name, condition in conditions.items():
         if experiment == "context":
             tokens = result.timing.get(f"{dataset}, {name}, tokens")
             length = tokens or condition.get("reference_tokens") or 1.0
-            places[name] = math.log2(max(1.0, length))
+            positions[name] = math.log2(max(1.0, length))
         elif experiment == "position":
             # The middle of the part of the context: runs may have other numbers of parts.
             part = names.index(name) + 0.5
-            places[name] = part * len(names) / len(conditions) - 0.5
+            positions[name] = part * len(names) / len(conditions) - 0.5
         else:
-            places[name] = float(names.index(name))
-    return places
+            positions[name] = float(names.index(name))
+    return positions
 
 
-def _points(run: str, result: Result, dataset: str, places: Mapping[str, float]) -> list[Point]:
+def _points(run: str, result: Result, dataset: str, positions: Mapping[str, float]) -> list[Point]:
     """Return a point for each condition of a run on a data set."""
     points = []
     for name, condition in _conditions(result, dataset).items():
@@ -152,17 +152,17 @@ def _points(run: str, result: Result, dataset: str, places: Mapping[str, float])
             "undefined or not measured",
             left_out=result.left_out_of(name, dataset),
         )
-        points.append(Point(dataset, run, name, score, x=places[name]))
+        points.append(Point(dataset, run, name, score, x=positions[name]))
     return points
 
 
-def _bands(result: Result, dataset: str, places: Mapping[str, float], number: int) -> list[Shape]:
+def _bands(result: Result, dataset: str, positions: Mapping[str, float], number: int) -> list[Shape]:
     """Return the lower and the upper ends of the simultaneous intervals, as two lines.
 
     Args:
         result: The result of a run.
         dataset: The data set.
-        places: The place of each condition on the axis.
+        positions: The position of each condition on the axis.
         number: The number of the run.
     """
     bands = []
@@ -170,23 +170,23 @@ def _bands(result: Result, dataset: str, places: Mapping[str, float], number: in
         line = []
         for name, condition in _conditions(result, dataset).items():
             if condition.get(key) is not None:
-                line.append((places[name], condition[key]))
+                line.append((positions[name], condition[key]))
         if line:
             bands.append(Shape(line, number, "dashed"))
     return bands
 
 
-def _axis(experiment: str, names: Sequence[str], places: Sequence[float]) -> Axis:
+def _axis(experiment: str, names: Sequence[str], positions: Sequence[float]) -> Axis:
     """Return the axis of the conditions.
 
     Args:
         experiment: Name of the experiment.
         names: The conditions of all runs.
-        places: The places of all points.
+        positions: The positions of all points.
     """
     ticks = []
     if experiment == "context":
-        for power in range(math.floor(min(places)), math.ceil(max(places)) + 1):
+        for power in range(math.floor(min(positions)), math.ceil(max(positions)) + 1):
             tokens = str(2**power)
             if power >= 10:
                 tokens = f"{2**power // 1024}K"

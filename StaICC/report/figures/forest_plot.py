@@ -42,7 +42,7 @@ def forest(given: Given, metric: str | None = None) -> Figure:
         row_kind = "run"
         for run, result in runs.items():
             mean = scores_of(result).get((None, key), ChartScore())
-            points.append(Point(panel=record.title, series="", place=run, score=mean))
+            points.append(Point(panel=record.title, series="", category=run, score=mean))
     return chart(
         record.title,
         f"{_DIRECTIONS[record.higher_is_better]}Points with confidence intervals.",
@@ -73,8 +73,8 @@ def _dataset_points(result: Result, key: str, panel: str) -> list[Point]:
     points = []
     for dataset in result.divided:
         score = scores.get((dataset, key), ChartScore())
-        points.append(Point(panel, series="data sets", place=dataset, score=score))
+        points.append(Point(panel, series="data sets", category=dataset, score=score))
     if len(result.divided) > 1:
         mean = scores.get((None, key), ChartScore())
-        points.append(Point(panel, series="mean", place="mean", score=mean))
+        points.append(Point(panel, series="mean", category="mean", score=mean))
     return points

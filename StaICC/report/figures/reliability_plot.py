@@ -62,7 +62,7 @@ def _points(panel: str, bins: Bins) -> list[Point]:
         point = Point(
             panel,
             series="",
-            place=f"{number / len(bins):g} to {(number + 1) / len(bins):g}",
+            category=f"{number / len(bins):g} to {(number + 1) / len(bins):g}",
             score=ChartScore(correct / queries),
             x=confidence,
             more=(f"{confidence:.3f}", str(queries)),

@@ -13,7 +13,7 @@ from StaICC.report.runs_by_name import Given, dataset_names, named
 from StaICC.report.shapes import Axis, Shape
 
 _ROUNDS = {"1R": 1.0, "2R": 2.0, "3R": 3.0, "4R": 4.0, "5R": 5.0}
-"""Keys of the rounds, each with its place on the axis."""
+"""Keys of the rounds, each with its position on the axis."""
 _ENDS = (0.7, 5.3)
 """The ends of the axis."""
 

@@ -103,7 +103,7 @@ def _name_of_line(settings: dict[str, Any], names: list[str]) -> str:
 
 
 def _x_of(k: int) -> float:
-    """Return the place of a number of demonstrations on the axis: its binary logarithm; 0 is left of 1."""
+    """Return the position of a number of demonstrations on the axis: its binary logarithm; 0 is left of 1."""
     if k == 0:
         return -1.0
     return math.log2(k)

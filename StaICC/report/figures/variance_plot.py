@@ -26,7 +26,7 @@ def variance_chart(given: Given) -> Figure:
             for source, (deviation, ends) in zip(SOURCES.values(), line.deviations, strict=True):
                 interval = Interval(*ends, 0.95, "") if ends else None
                 score = ChartScore(deviation, interval, "too few levels, or no variation")
-                points.append(Point(panel=line.dataset, series=run, place=source, score=score))
+                points.append(Point(panel=line.dataset, series=run, category=source, score=score))
     return chart(
         "Sources of variance",
         "Standard deviation of the accuracy that comes from each source, at the numbers of rows, draws and templates "
