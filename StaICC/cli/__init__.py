@@ -158,6 +158,7 @@ def _file_of(error: OSError) -> str:
 
 def _run_command(argv: list[str]) -> int:
     """Run a command, print what it returns, and return its exit status."""
+    from StaICC.cli.option_rules import refuse_ignored_options
     from StaICC.cli.output import Printed, print_fitted, print_json
     from StaICC.cli.parser import complete
 
@@ -171,6 +172,7 @@ def _run_command(argv: list[str]) -> int:
             words = argv[argv.index(command) + 1 :]
             return run_of_file(words, lambda: _parser(command).command(command))
     args = _parser(command).parse_args(argv)
+    refuse_ignored_options(args)
     returned: int | Printed | None = args.run(args)
     if isinstance(returned, Printed):
         if args.json:

@@ -9,6 +9,7 @@ from decimal import MIN_EMIN, Context, Decimal
 
 from StaICC.cli.output import Printed, table
 from StaICC.cli.parser import Converted
+from StaICC.errors import ArgumentError
 from StaICC.metrics.random_baselines import RandomBaseline
 
 _ALPHA = 0.05
@@ -61,6 +62,11 @@ def baseline(args: argparse.Namespace) -> Printed:
       python -m StaICC baseline --n 100 --labels 2:50,5:50 --t 10 --json
     """
     queries_by_labels = {args.labels: args.n} if isinstance(args.labels, int) else args.labels
+    if set(queries_by_labels) == {1}:
+        raise ArgumentError(
+            "--labels: got 1, expected at least 2: with one label, each guess is right. Give the number of labels that "
+            "a query can have"
+        )
     guessing = RandomBaseline(args.n, queries_by_labels)
     correct = None if args.accuracy is None else guessing.count_of_rounded(args.accuracy)
 

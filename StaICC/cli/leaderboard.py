@@ -96,6 +96,8 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     index = args.output / "index.html"
     _refuse_other_folder(args, copies_folder, index)
     logs = _logs(args.results)
+    if not logs:
+        saved_results.refuse_metric_options(args)
     names = _names_of_files(args.results, copies_folder, logs)
 
     verdicts = VerdictCache()
@@ -126,6 +128,9 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     _remove_old_copies(copies_folder, kept=kept, known_digests=verdicts.files)
     verdicts.save()
     write_output(index, [page.encode("utf-8")])
+    for name, file in files.items():
+        if file.result is None:
+            print(one_line(f"not ranked: {name}: {file.status}: {file.remark}"), file=sys.stderr)
     print(f"{index}: {len(results)} of {len(files)} results are ranked", file=sys.stderr)
     document = []
     for path, name in names.items():

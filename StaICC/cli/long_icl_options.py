@@ -117,8 +117,9 @@ def refuse_unsupported_options(args: argparse.Namespace, benchmark: str, default
     """
     for name in _UNSUPPORTED_ARGUMENTS:
         default = defaults.get(name)
-        if getattr(args, name, default) != default:
-            raise ArgumentError(f"{benchmark} has no {flag(name)}")
+        is_given = flag(name) in getattr(args, "given_options", ())
+        if is_given or getattr(args, name, default) != default:
+            raise ArgumentError(f"{benchmark} has no {flag(name)}. Leave it out")
 
 
 def long_icl_files(data_dir: Path) -> list[Path]:

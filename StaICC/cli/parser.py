@@ -33,6 +33,14 @@ def _model_option_types() -> dict[str, str]:
     return types
 
 
+def long_option(action: argparse.Action) -> str:
+    """Return the first long form of an option, such as ``--output`` for ``-o``."""
+    for option in action.option_strings:
+        if option.startswith("--"):
+            return option
+    return action.option_strings[0]
+
+
 _ONE_LINE = 10_000
 """A width in which every usage is one line."""
 
@@ -41,7 +49,14 @@ _EXPECTED_NUMBERS: Mapping[Any, str] = {int: "an integer", float: "a number"}
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
+    """An argument parser that knows options of models and of other tools, and suggests the nearest name.
+
+    Options are written in full: an abbreviation could be that of an option with another meaning. The parsed arguments
+    have ``given_options``: each option that was given, in its long form, with how it was written.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
 
     def arguments(self) -> list[argparse.Action]:
         """Return what :meth:`add_argument` declared, also in groups, in order."""
@@ -102,7 +117,21 @@ class Parser(argparse.ArgumentParser):
         has_subcommands = self._subparsers is not None
         if unknown and not has_subcommands:
             self._refuse_words(unknown, translated)
+        if not has_subcommands:
+            parsed.given_options = self._given_options(translated)
         return parsed, unknown
+
+    def _given_options(self, words: Sequence[str]) -> dict[str, str]:
+        """Return the options among the words in their long forms, each with how it was written."""
+        given = {}
+        for word in words:
+            if word == "--":
+                break
+            option = word.partition("=")[0]
+            action = self._option_string_actions.get(option)
+            if action is not None:
+                given[long_option(action)] = option
+        return given
 
     # Words that no option takes.
 

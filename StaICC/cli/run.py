@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from StaICC.argument_syntax import flag
 from StaICC.benchmarks.forecast import ForecastOptions
 from StaICC.benchmarks.race import StoppingRule
 from StaICC.cli import model_options, options
@@ -29,9 +28,6 @@ from StaICC.methods.options import read_options
 from StaICC.methods.run import Method, chosen_methods, run_all
 from StaICC.methods.table import display_methods
 
-_FORECAST_OPTIONS = ("prices", "cached_price", "currency", "probe_seconds", "tokenizer")
-"""The options that only a forecast reads."""
-
 _EARLY_STOPPING_SCORES = ("accuracy", "likelihood")
 """The scores that are means over test rows."""
 
@@ -43,20 +39,12 @@ _NO_METHOD = "vanilla"
 """The method that is the plain inference function, for runs that need a method."""
 
 
-class _ConfigInFull(argparse.Action):
-    """Refuses ``--config`` where the command line did not find it: it is read before all other options."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        raise argparse.ArgumentError(self, f"got {values!r} after an abbreviation of the option. Write --config")
-
-
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     options.add_benchmark(parser)
     parser.set_defaults(setting="")
     parser.add_argument(
         "--config",
-        action=_ConfigInFull,
         metavar="FILE",
         help="read options from a run file (TOML); those of the command line replace them",
     )
@@ -192,13 +180,8 @@ def _check_options(args: argparse.Namespace, early_stopping: dict[str, Any]) -> 
     """
     if str(args.records) == STDOUT:
         raise ArgumentError("--records needs a file: got '-'. On most systems /dev/stdout works")
-    for name in _FORECAST_OPTIONS:
-        if getattr(args, name) not in (None, "") and not args.dry_run:
-            raise ArgumentError(f"{flag(name)} belongs to a forecast. Add --dry-run")
     if args.records is not None and args.dry_run:
         raise ArgumentError("--records is for a run: got --dry-run, which keeps no predictions")
-    if args.method is None and _has_method_options(args):
-        raise ArgumentError("options of a method need one. Choose it with --method")
 
     setting = f"{args.benchmark}, k {args.k}, method {args.method or 'none'}"
     if _is_many_shot(args) and args.method == "all":
@@ -216,13 +199,6 @@ def check_arguments(args: argparse.Namespace) -> None:
     model_options.model_of(args)
     _check_options(args, _early_stopping_settings(args))
     options.refuse_options_of_other_benchmarks(args)
-
-
-def _has_method_options(args: argparse.Namespace) -> bool:
-    """Return whether an option was given that only a method reads."""
-    if args.method_option:
-        return True
-    return (args.method_variant, args.calibration_number) != (_METHOD_VARIANT, _CALIBRATION_NUMBER)
 
 
 def _is_many_shot(args: argparse.Namespace) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from StaICC.argument_syntax import flag
 from StaICC.cli.output import saved_result_digest
 from StaICC.errors import ArgumentError
 from StaICC.files.output import StrPath
@@ -63,9 +64,26 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
 def load_of_command(args: argparse.Namespace) -> dict[str, Result | ResultGroup]:
     """Load the results of a command that has the options of :func:`add_metric_options`, by name."""
     value_range, higher_is_better = _stated_in_options(args)
-    return load_named(
+    results = load_named(
         args.results, value_range=value_range, higher_is_better=higher_is_better, found_logs=args.found_logs
     )
+    if not any(single_result.samples for result in results.values() for single_result in result.results()):
+        refuse_metric_options(args)
+    return results
+
+
+def refuse_metric_options(args: argparse.Namespace) -> None:
+    """Refuse the options of :func:`add_metric_options` where no result is of logs.
+
+    Raises:
+        ArgumentError: One of them was given.
+    """
+    for name in ("range", "direction"):
+        if getattr(args, name) is not None:
+            raise ArgumentError(
+                f"{flag(name)} is about metrics of logs: got results of StaICC only, whose metrics are known. Leave "
+                "it out"
+            )
 
 
 def read_logs_of_command(logs: Sequence[StrPath], args: argparse.Namespace) -> dict[str, Result]:

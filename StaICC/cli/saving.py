@@ -46,7 +46,8 @@ def add_result_outputs(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("staicc-results"),
         metavar="FOLDER",
-        help="save the result there under a new name (default: staicc-results)",
+        help="save the result there under a new name (default: staicc-results); with --json FILE, only if FILE cannot "
+        "be written",
     )
     parser.add_argument("--no-save", dest="save", action="store_false", help="save only what --json and --records name")
 

@@ -241,10 +241,14 @@ def test_data_sets_of_the_command_line_replace_those_of_the_file(staicc: Run) ->
 
 def test_two_run_files_and_abbreviations_of_the_option_are_refused(staicc: Run) -> None:
     Path("run.toml").write_text(SMALL, "utf-8")
-    for words in (["--config", "run.toml", "--config=b.toml"], ["--conf", "run.toml", "normal"], ["--config"]):
+    for words in (["--config", "run.toml", "--config=b.toml"], ["--config"]):
         status, _, stderr = staicc("run", *words)
         assert status == 2
         assert "argument --config: got" in stderr
+    status, _, stderr = staicc("run", "normal", "--conf", "run.toml")
+    assert status == 2
+    assert "no option '--conf'" in stderr
+    assert "did you mean '--config'" in stderr
 
 
 def test_every_option_of_run_is_a_key_of_run_files() -> None:

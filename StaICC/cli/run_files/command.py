@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.argument_syntax import flag
+from StaICC.cli.option_rules import refuse_options_without_another
 from StaICC.cli.output import STDOUT
-from StaICC.cli.parser import Parser
+from StaICC.cli.parser import Parser, long_option
 from StaICC.cli.run import check_arguments, prepare, run
 from StaICC.cli.run_files.keys import SWEEP, RunFileKey, option_name, run_file_keys
 from StaICC.cli.run_files.reading import RunFile, read_run_file
@@ -85,6 +86,7 @@ def plan_runs(words: Sequence[str], make_parser: Callable[[], Parser]) -> list[P
         try:
             if file.sweep:
                 _name_outputs(args, name)
+            refuse_options_without_another(args)
             check_arguments(args)
         except ArgumentError as error:
             raise ArgumentError(f"{path}: {error}") from None
@@ -173,7 +175,19 @@ def _arguments(
         setattr(args, name, value)
     if args.benchmark is None:
         raise ArgumentError(f'{file.path}: the benchmark is missing. Write a line such as: benchmark = "normal"')
+    args.command = "run"
+    args.given_options = _changed_options(args, parser)
     return args
+
+
+def _changed_options(args: argparse.Namespace, parser: Parser) -> dict[str, str]:
+    """Return the options whose values are not the defaults, in the form of the parser's ``given_options``."""
+    options = {}
+    for action in parser.arguments():
+        if action.option_strings and getattr(args, action.dest, action.default) != action.default:
+            option = long_option(action)
+            options[option] = option
+    return options
 
 
 def _any_benchmark(parser: Parser) -> str:
