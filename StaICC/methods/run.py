@@ -71,10 +71,15 @@ _PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state",
 
 def _as_kernel(kernel: Inference) -> Inference:
     """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents."""
-    if isinstance(kernel, functools.partial) and {"model", "tokenizer"} <= set(kernel.keywords) <= _PARTIAL_KEYWORDS:
-        kernel_for = own_attribute(kernel.func, "kernel_for")
-        return kernel if kernel_for is None else kernel_for(**kernel.keywords)
-    return kernel
+    if not isinstance(kernel, functools.partial):
+        return kernel
+    keywords = set(kernel.keywords)
+    if not {"model", "tokenizer"} <= keywords <= _PARTIAL_KEYWORDS:
+        return kernel
+    kernel_for = own_attribute(kernel.func, "kernel_for")
+    if kernel_for is None:
+        return kernel
+    return kernel_for(**kernel.keywords)
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ class _BenchmarkRun:
         """
         facts = outcome.data.record.facts
         if not facts:
-            return self.caches.main.predictor
+            return self.caches.main.predictor  # it has counted its prompts
         predictor = StatedFacts(method, facts, self.caches.kernel)
         self.context.options_for(predictor).counter.counts.update(prompt_counts)
         return predictor
@@ -520,10 +525,12 @@ def _failed_outcome(
     """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
     queries = experimentor.all_queries()
     failures = [failure_of_error(error, str(error))] * len(queries)
+    # Warnings of the model say how many prompts failed, so those that were not asked count as failures.
     predicted = started.asked.predicted.setdefault(AskedFunction(caches.main), {})
     for key, failure in answers_by_key(queries, failures).items():
         predicted.setdefault(key, failure)
-    return MethodOutcome(started.data, started.data.predictions(failures), started.asked, finished=False)
+    predictions = started.data.predictions(failures)
+    return MethodOutcome(started.data, predictions, started.asked, finished=False)
 
 
 def _prompt_counts(caches: ModelCaches) -> Counter[str]:
@@ -591,8 +598,9 @@ def _further_models(running: _BenchmarkRun) -> tuple[Predictor, ...]:
         datasets = [name for name, asked in running.asked.items() if asked.asks(cache.kernel)]
         if not datasets:
             continue  # another method of the same run asked it
-        records = running.context.predictions(dict.fromkeys(datasets, cache.kernel)).records
-        (model,) = predictors_of([(record, name) for name, record in records.items()], {})
+        predictions = running.context.predictions(dict.fromkeys(datasets, cache.kernel))
+        records_and_datasets = [(record, dataset) for dataset, record in predictions.records.items()]
+        (model,) = predictors_of(records_and_datasets, {})  # one, since all records are of one kernel
         tokens = running.costs.tokens_of(cache)
         if tokens is not None:
             model = replace(model, tokens_read=tokens.read, tokens_generated=tokens.generated)
