@@ -79,7 +79,8 @@ def _as_kernel(kernel: Inference) -> Inference:
     kernel_for = own_attribute(kernel.func, "kernel_for")
     if kernel_for is None:
         return kernel
-    return kernel_for(**kernel.keywords)
+    with_all_capabilities: Inference = kernel_for(**kernel.keywords)
+    return with_all_capabilities
 
 
 @dataclass(frozen=True)
@@ -525,7 +526,7 @@ def _failed_outcome(
     """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
     queries = experimentor.all_queries()
     failures = [failure_of_error(error, str(error))] * len(queries)
-    # Warnings of the model say how many prompts failed, so those that were not asked count as failures.
+    # The model warns of all prompts of the data set, also of those that the method did not ask any more.
     predicted = started.asked.predicted.setdefault(AskedFunction(caches.main), {})
     for key, failure in answers_by_key(queries, failures).items():
         predicted.setdefault(key, failure)
