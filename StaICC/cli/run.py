@@ -13,6 +13,7 @@ from typing import Any
 from StaICC.argument_syntax import flag
 from StaICC.benchmarks.forecast import ForecastOptions
 from StaICC.benchmarks.race import StoppingRule
+from StaICC.benchmarks.running import Goal
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
 from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of_long_icl
@@ -239,12 +240,14 @@ def _check_early_stopping(args: argparse.Namespace, setting: str, option: str) -
         option: The option of early stopping that was given, for the message.
 
     Raises:
-        ArgumentError: The run is not one of the benchmark normal with one k and without a method; or it is a forecast.
+        ArgumentError: The run is not one of the benchmark normal with one k and without a method; or it is a forecast;
+            or a score is given without a precision.
     """
     if args.benchmark != "normal" or _is_many_shot(args) or args.method is not None:
         raise ArgumentError(f"{option} is for the benchmark normal with one k and without a method: got {setting}")
     if args.dry_run:
         raise ArgumentError(f"--dry-run is for a complete run: got {option}, which ends one early")
+    Goal(args.precision, args.score)
 
 
 # The run.
