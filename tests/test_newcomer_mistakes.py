@@ -254,7 +254,7 @@ LINES: dict[str, tuple[str, str]] = {
     "run normal --data tickets.csv --columns text": ("has 1 name, but the first line has 2", "Name all columns"),
     "run OWN --label-separator ;": ("none of the 40 labels has ';'", "Leave it out"),
     "run normal --data several.csv --label-separator ;": ("several labels", "such as hf:NAME"),
-    "run long-icl --data several.csv --label-separator ; --model ppm": ("only scores labels", "such as hf:NAME"),
+    "run long-icl --data several.csv --label-separator ; --model ppm": ("only scores labels", "--model hf:NAME"),
     "run MINI --model llama:tickets.csv": ("'tickets.csv' is a file", "expected a .gguf file"),
     "run MINI --model tickets.py": ("no kind of model 'tickets.py'", "write 'tickets:NAME'"),
     "export lm-eval tickets.csv --data missing.csv": ("tickets.csv is a file", "give a folder"),

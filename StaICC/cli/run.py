@@ -16,7 +16,12 @@ from StaICC.benchmarks.race import StoppingRule
 from StaICC.benchmarks.running import Goal
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
-from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of_long_icl
+from StaICC.cli.long_icl_options import (
+    datasets_for_label_scores,
+    long_icl_files,
+    parsing_of_long_icl,
+    refuse_label_scores,
+)
 from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
@@ -392,7 +397,9 @@ def _long_icl_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     changes = {}
     if not model.generates_text and args.experiment is None:
         changes["datasets"] = datasets_for_label_scores(options.datasets_of(args))
-    return options.make(args, **changes), model.function
+    benchmark = options.make(args, **changes)
+    refuse_label_scores(benchmark, model.function)
+    return benchmark, model.function
 
 
 def _helmet_and_function(args: argparse.Namespace) -> tuple[Any, Any]:

@@ -28,7 +28,6 @@ from StaICC.inference.contract import Answer, Inference, own_attribute
 from StaICC.inference.forecast import forecast_prompts
 from StaICC.inference.replies import Failure, alike
 from StaICC.inference.runner import Part, RunOptions, predict_queries
-from StaICC.kernels.protocol import Capability
 from StaICC.long_icl.analysis import analyse
 from StaICC.long_icl.contexts import Contexts
 from StaICC.long_icl.loading import LongICLData
@@ -236,13 +235,6 @@ class LongICLExperimentor(BaseExperimentor):
         if callable(getattr(function, "generate", None)):
             remedy = f"Generate text: {in_each_syntax('StaICC.text_inference(kernel)', '--answers text')}"
             raise ArgumentError(f"{self.card.needs_text}, but {type(function).__name__} scores labels. {remedy}")
-        # A plain function declares nothing, and may return text.
-        declared = own_attribute(function, "capabilities")
-        if declared is not None and Capability.LABEL_SCORES in declared and Capability.TEXT not in declared:
-            raise ArgumentError(
-                f"{self.card.needs_text}, and {type(function).__name__} only scores labels. Use a model that generates "
-                "text, such as hf:NAME"
-            )
 
     def predict_condition(
         self, function: Inference, condition: Condition, part: Part, options: RunOptions
