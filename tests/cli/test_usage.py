@@ -125,7 +125,7 @@ IGNORED = {
     "run normal --no-intervals --level 0.95": "--level and --no-intervals: got both",
     "run long-icl --k 4": "long-icl has no --k. Leave it out",
     "score normal p.jsonl --overwrite": "--overwrite belongs to --json",
-    "score normal p.jsonl --model ppm": "there is no option '--model'; did you mean '--model-name'?",
+    "score normal p.jsonl --model ppm": "there is no option '--model'",
     "race --model ppm --model ppm;order=2 --recheck": "--recheck belongs to --store",
     "race --model ppm --model ppm": "--model: got ppm twice, expected two different models",
     "verify a.json --seed 3": "--seed belongs to --rerun. Add --rerun N",
