@@ -233,6 +233,9 @@ def _add_method(result: Result, settings: Settings) -> None:
     settings.values |= _method_settings(result)
     if settings.values.get("method") == FILL_IN:
         settings.remarks.append(f"Fill in the method as package.module:name: {result.provenance.method}")
+    for name, value in settings.values.get("method_option", {}).items():
+        if value == FILL_IN:
+            settings.remarks.append(f"Fill in the option {name} of the method: results have its digest only")
 
 
 def _add_data(result: Result, settings: Settings) -> None:

@@ -250,7 +250,7 @@ class ModelSource:
     """Run Python code that the checkpoint contains. The identity records it. If it is false, the code is not run, and
     nothing is asked on the terminal."""
 
-    adapter: str | None = None
+    adapter: str | None = field(default=None, metadata={"recorded_as_digest": True})
     """Adapter of peft to add to the model: a folder or the name of a model of the hub."""
 
     def __post_init__(self) -> None:
