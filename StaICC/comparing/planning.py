@@ -457,7 +457,7 @@ def plan(
             draws and templates. Either half_width or difference is given.
         power: The wanted probability that a true difference of this size is found to be significant.
         max_datasets: Most data sets, over which the mean is taken.
-        max_rows: Most test rows of each data set; by default those of ``Generalisation`` without a limit.
+        max_rows: Most test rows of each data set, at most 512; by default those of ``Generalisation`` without a limit.
         max_templates: Most templates.
 
     Raises:
@@ -499,11 +499,13 @@ def plan(
     if not designs:
         largest = search.design(max_datasets, _DRAWS[-1], max_templates, max_units)
         reached = f"half width {largest.half_width:.3f}"
+        remedy = "Ask for a larger half width, or raise max_datasets"
         if largest.power is not None:
             reached = f"power {largest.power:.2f}"
+            remedy = "Ask for a larger difference or less power, or raise max_datasets"
         raise ArgumentError(
             f"{target.name}: got {target.value}, expected what {max_rows} rows, {_DRAWS[-1]} draws, {max_templates} "
-            f"templates and {max_datasets} data sets reach: {reached}. Aim lower, or allow more of them"
+            f"templates and {max_datasets} data sets reach: {reached}. {remedy}"
         )
     return Plan(sorted(designs, key=lambda design: design.queries), components, half_width, difference)
 

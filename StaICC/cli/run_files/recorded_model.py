@@ -184,7 +184,7 @@ def _engine_arguments(predictor: Predictor, settings: Settings) -> dict[str, Any
         predictor: The model in the provenance.
         settings: Gets remarks about the arguments that are to be filled in.
     """
-    arguments = {}
+    arguments: dict[str, Any] = {}
     for name, value in json.loads(predictor.who.get("engine arguments", "{}")).items():
         is_unidentified = any(reason.startswith(f"engine argument {name!r} ") for reason in predictor.unidentified)
         if is_unidentified or not isinstance(value, (bool, int, float, str)):
