@@ -244,7 +244,10 @@ def _lines(finding: Verification) -> list[str]:
     kind = type(finding.status)
     word = kind.__name__.lower() if kind is Recomputed else kind.__name__.upper()
     names = [name for name in (finding.benchmark, finding.dataset) if name]
-    lines = [f"{word}  {', '.join(names)}: {finding.message}"]
+    message = finding.message
+    if kind is Contradicted and finding.same:  # that the prompts are the same is no contradiction
+        message = f"saved values differ ({message})"
+    lines = [f"{word}  {', '.join(names)}: {message}"]
     lines += [f"    {line}" for line in finding.contradicted]
     lines += [f"    unchecked: {line}" for line in finding.unchecked]
     return lines
