@@ -26,20 +26,21 @@ def in_label_order(records: RunRecords, labels: tuple[str, ...], predictions_are
         return records
     new_index = [labels.index(name) for name in records.labels]
     old_index = [records.labels.index(name) for name in labels]
+
+    def reordered(query: RecordedQuery) -> RecordedQuery:
+        truth = query.truth
+        if truth is not None:
+            truth = new_index[truth]
+        prediction = query.prediction
+        if isinstance(prediction, (list, tuple)):  # the probability of each label
+            prediction = [prediction[index] for index in old_index]
+        elif prediction is not None and not predictions_are_scores:
+            prediction = new_index[prediction]
+        return RecordedQuery(truth, prediction)
+
     conditions: dict[str, Queries] = {}
     for condition, queries in records.conditions.items():
-        reordered = {}
-        for position, query in queries.items():
-            truth = query.truth
-            if truth is not None:
-                truth = new_index[truth]
-            prediction = query.prediction
-            if isinstance(prediction, (list, tuple)):  # the probability of each label
-                prediction = [prediction[index] for index in old_index]
-            elif prediction is not None and not predictions_are_scores:
-                prediction = new_index[prediction]
-            reordered[position] = RecordedQuery(truth, prediction)
-        conditions[condition] = reordered
+        conditions[condition] = {position: reordered(query) for position, query in queries.items()}
     return replace(records, conditions=conditions, labels=labels)
 
 

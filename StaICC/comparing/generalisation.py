@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import sub
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -239,7 +238,7 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     """
     clusters = result.details[dataset].clusters
     effects = _effects(dataset, correct, result, clusters)
-    # The unit is the test row, or the cluster of rows.
+    # The accuracy is hits / predictions, both summed over units: the test rows, or the clusters of rows.
     hits: dict[int, float] = {}
     predictions: dict[int, float] = {}
     for row, cells in correct.items():
@@ -251,10 +250,17 @@ def _decomposition(dataset: str, correct: Mapping[int, _Cells], result: Result, 
     used_level = level
     if clusters is not None:
         total = math.fsum(predictions.values())
-        used_level = level_over_clusters(level, [count / total for count in predictions.values()])
+        cluster_shares = [count / total for count in predictions.values()]
+        used_level = level_over_clusters(level, cluster_shares)
     accuracy = ratio_part(list(hits.values()), list(predictions.values()), used_level)
-    fixed = accuracy.interval(level, Statistic.method)
-    return Decomposition(dataset, accuracy.value, effects, fixed, generalise(accuracy.value, fixed, effects))
+    over_rows = accuracy.interval(level, Statistic.method)
+    return Decomposition(
+        dataset,
+        accuracy.value,
+        effects,
+        fixed=over_rows,
+        generalising=generalise(accuracy.value, over_rows, effects),
+    )
 
 
 def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
@@ -262,8 +268,8 @@ def _mean_decomposition(lines: Sequence[Decomposition]) -> Decomposition:
     values = [line.value for line in lines]
     mean = fmean(values)
     effects = mean_effects([line.effects for line in lines])
-    fixed = mean_interval(values, [line.fixed for line in lines])
-    return Decomposition("mean", mean, effects, fixed, generalise(mean, fixed, effects))
+    over_rows = mean_interval(values, [line.fixed for line in lines])
+    return Decomposition("mean", mean, effects, fixed=over_rows, generalising=generalise(mean, over_rows, effects))
 
 
 # -- two runs
@@ -363,17 +369,22 @@ def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds
     """Return the mean squares of the lowest and of the highest difference of two runs, on the rows that both have."""
     first_correct = _correct(first, dataset)
     second_correct = _correct(second, dataset)
-    lowest: dict[int, Sequence[float]] = {}
-    highest: dict[int, Sequence[float]] = {}
+    lowest: dict[int, list[float]] = {}
+    highest: dict[int, list[float]] = {}
     for row, first_cells in first_correct.items():
         if row in second_correct:
             second_cells = second_correct[row]
-            lowest[row] = list(map(sub, _filled(first_cells, 0.0), _filled(second_cells, 1.0)))
-            highest[row] = list(map(sub, _filled(first_cells, 1.0), _filled(second_cells, 0.0)))
+            lowest[row] = _differences(_filled(first_cells, 0.0), _filled(second_cells, 1.0))
+            highest[row] = _differences(_filled(first_cells, 1.0), _filled(second_cells, 0.0))
     clusters = clusters_of_either(first, second, dataset)
     return _EffectBounds(
         lowest=_effects(dataset, lowest, first, clusters), highest=_effects(dataset, highest, first, clusters)
     )
+
+
+def _differences(first_cells: Sequence[float], second_cells: Sequence[float]) -> list[float]:
+    """Return the difference of each cell of a row, first minus second."""
+    return [first - second for first, second in zip(first_cells, second_cells, strict=True)]
 
 
 def _filled(cells: _Cells, value: float) -> list[float]:
@@ -523,10 +534,9 @@ def _correct(result: Result, dataset: str) -> dict[int, _Cells]:
     for condition_index, record in enumerate(conditions):
         queries = zip(record.rows, record.truth, record.predictions, strict=True)
         for query_index, (row, truth, prediction) in enumerate(queries):
-            if row not in correct:
-                correct[row] = [None] * len(conditions)
+            cells = correct.setdefault(row, [None] * len(conditions))
             if prediction is not None:
-                correct[row][condition_index] = float(prediction == truth)
+                cells[condition_index] = float(prediction == truth)
             elif (record.name, query_index) in counted_wrong:
-                correct[row][condition_index] = 0.0
+                cells[condition_index] = 0.0
     return correct

@@ -65,32 +65,54 @@ class PValueBounds:
             The bound, 1 if the runs count as not different; ``None`` if there is no bound, so that the pair must be
             tested.
         """
-        larger, smaller = (first, second) if self.higher_is_better else (second, first)
+        larger_run, smaller_run = first, second
+        if not self.higher_is_better:
+            larger_run, smaller_run = second, first
         # The difference "larger minus smaller" is tested where missing queries make it smallest.
-        above = self.lowest[larger]
-        below = self.highest[smaller]
-        size = above.first - below.first
-        squares = math.dist(above.steps, below.steps) ** 2
-
-        # (sum of steps) / sqrt(variance of the sum) is the normal score of a pair.
-        variance_of_sum = squares - size * size / self.rows
-        if size <= 0.0 or size * size <= self.least_score**2 * variance_of_sum:
+        larger = self.lowest[larger_run]
+        smaller = self.highest[smaller_run]
+        difference = larger.first - smaller.first  # the sum of the steps of all rows
+        sum_of_squares = math.dist(larger.steps, smaller.steps) ** 2
+        if self._is_far_from_significant(difference, sum_of_squares):
             return 1.0
         if not self.has_chernoff:
             return None
 
-        lowest_step = above.lowest_step - below.highest_step
-        highest_step = above.highest_step - below.lowest_step
-        p_value = _chernoff_bound(size, squares, self.largest_step, -lowest_step, self.rows)
-        if p_value > self.first_level:
-            steps = list(map(sub, above.steps, below.steps))
-            difference = PairedDifference(
-                above.first, below.first, steps, lowest_step=lowest_step, highest_step=highest_step, strata=above.strata
-            )
-            p_value = paired_tests.upper_p_value(difference)
+        lowest_step = larger.lowest_step - smaller.highest_step
+        p_value = _chernoff_bound(
+            difference, sum_of_squares, self.largest_step, pseudo_row=-lowest_step, rows=self.rows
+        )
+        if p_value > self.first_level:  # the bound decides nothing, so the p-value is computed
+            p_value = paired_tests.upper_p_value(_difference_of_means(larger, smaller))
         if p_value > self.last_level:
             return 1.0
         return 2.0 * p_value
+
+    def _is_far_from_significant(self, difference: float, sum_of_squares: float) -> bool:
+        """Return whether the normal score of a pair is at most :attr:`least_score`.
+
+        The normal score is the difference by its standard deviation.
+
+        Args:
+            difference: The difference of the two runs, which is the sum of the steps of all rows.
+            sum_of_squares: The sum of the squares of these steps.
+        """
+        if difference <= 0.0:
+            return True
+        variance = sum_of_squares - difference * difference / self.rows
+        return difference * difference <= self.least_score**2 * variance
+
+
+def _difference_of_means(larger: PairedDifference, smaller: PairedDifference) -> PairedDifference:
+    """Return the difference of two runs from the mean of each, which is given as its difference from 0."""
+    return PairedDifference(
+        first=larger.first,
+        second=smaller.first,
+        steps=list(map(sub, larger.steps, smaller.steps)),
+        lowest_step=larger.lowest_step - smaller.highest_step,
+        highest_step=larger.highest_step - smaller.lowest_step,
+        strata=larger.strata,
+    )
 
 
 def p_value_bounds(aligned: AlignedRuns) -> PValueBounds | None:
