@@ -35,7 +35,8 @@ def _all_figures() -> tuple[PublishedFigure, ...]:
     """
     data = json.loads((_DATA / "published_figures.json").read_text("utf-8"))
     figures = []
-    for benchmark, model, method, dataset, metric, value, absent, source_number, warning_numbers in data["figures"]:
+    for row in data["figures"]:
+        benchmark, model, method, dataset, metric, value, absent, source_index, warning_indexes = row
         figure = PublishedFigure(
             benchmark=benchmark,
             model=model,
@@ -44,8 +45,8 @@ def _all_figures() -> tuple[PublishedFigure, ...]:
             metric=metric,
             value=value,
             absent=absent,
-            source=data["sources"][source_number],
-            warnings=tuple(data["warnings"][number] for number in warning_numbers),
+            source=data["sources"][source_index],
+            warnings=tuple(data["warnings"][index] for index in warning_indexes),
         )
         figures.append(figure)
     return tuple(figures)
@@ -178,12 +179,17 @@ def _find_model(name: str, folded_models: Mapping[str, str]) -> tuple[str, ...]:
     exact = tuple(model for model, folded in folded_models.items() if folded in (wanted, f"{wanted}b"))
     if exact:
         return exact
-    families = {model.name: model.family for model in published_models()}
-    of_family = tuple(model for model in folded_models if _fold(families.get(model, model)) == wanted)
+
+    families = {model.name: model.family for model in published_models()}  # those of the StaICC paper
+    of_family = []
+    for model in folded_models:
+        family = families.get(model, model)
+        if _fold(family) == wanted:
+            of_family.append(model)
     if not of_family:
         known = dict.fromkeys([*families.values(), *folded_models])
         raise unknown_name("published model", name, known, "All names: python -m StaICC published.")
-    return of_family
+    return tuple(of_family)
 
 
 def published_figures(

@@ -93,12 +93,13 @@ class RunRecords:
 
         It is ``None`` if no query of the row has a known true label.
         """
-        truth_by_row: dict[str, dict[int, int | None]] = {}
+        truth_by_row = {}
         for condition, queries in self.conditions.items():
-            truth_of_row = truth_by_row[condition] = {}
+            truth_of_row: dict[int, int | None] = {}
             for (row, _), query in queries.items():
                 if truth_of_row.get(row) is None:
                     truth_of_row[row] = query.truth
+            truth_by_row[condition] = truth_of_row
         return truth_by_row
 
 
@@ -119,22 +120,22 @@ def read_records(result: Result, dataset: str, metric: str, statistic: Statistic
     if details is None or scores is None:
         raise NotComparableError("not in this run")
 
-    if benchmark_names.has_long_contexts(result.benchmark):
+    has_rounds = benchmark_names.has_long_contexts(result.benchmark)
+    if has_rounds:
         records = _read_rounds(details, scores, metric)
-        # Of a round with failed queries, the score is undefined. They are missing queries.
-        may_be_undefined = details.failed > 0
     elif dataset in result.samples:
         if metric not in scores:
             raise NotComparableError(_reason_for_missing_in_log(details, metric))
         records = _read_samples(result, dataset, metric)
-        may_be_undefined = False
     else:
         records = _read_conditions(result, dataset, metric, statistic)
-        may_be_undefined = False
 
-    undefined = saved_value(scores, metric) is None and not may_be_undefined
-    if undefined and not _lacks_queries(records, statistic):
-        raise NotComparableError(_reason_for_missing(details, metric))
+    if saved_value(scores, metric) is None:
+        # The score is undefined. The data set is compared nevertheless if the reason is that queries are missing: the
+        # score of a round is undefined with a single failed query, other scores without any query that has a score.
+        queries_are_missing = (has_rounds and details.failed > 0) or _lacks_queries(records, statistic)
+        if not queries_are_missing:
+            raise NotComparableError(_reason_for_missing(details, metric))
     return records
 
 
