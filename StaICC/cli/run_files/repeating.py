@@ -100,11 +100,13 @@ def _settings_of_group(group: ResultGroup, skipped: Sequence[str]) -> Settings:
 def _settings_of_methods(group: ResultGroup, skipped: Sequence[str]) -> Settings:
     """Return the settings of a run with several methods.
 
+    Args:
+        group: The result of each method, or its group of benchmarks, by the name of the method.
+        skipped: The methods that the run left out.
+
     Raises:
         ArgumentError: They are not those of ``--method all``.
     """
-    first_part = next(iter(group.values()))
-    group_name = first_part.name if isinstance(first_part, ResultGroup) else ""
     methods_of_all = {name.removesuffix("_centroid") for name in TABLE_2}
     methods = {name.partition("@")[0].removesuffix("_centroid") for name in [*group, *skipped]}
     if methods != methods_of_all:
@@ -113,16 +115,18 @@ def _settings_of_methods(group: ResultGroup, skipped: Sequence[str]) -> Settings
             f"the group has the methods {listed}, and a run has one method, or all of Table 2. Run each, with "
             "method = [...] under [sweep]"
         )
-    parts = list(group.results())
-    settings = _settings_of_result(parts[0], list(first_part.results()), group_name)
+    first_method = next(iter(group.values()))
+    name_of_benchmarks = first_method.name if isinstance(first_method, ResultGroup) else ""
+    results = list(group.results())
+    settings = _settings_of_result(results[0], list(first_method.results()), name_of_benchmarks)
     settings.values["method"] = "all"
     method_options: dict[str, Any] = {}
-    for part in parts:
-        of_method = _method_settings(part)
+    for result in results:
+        method_settings = _method_settings(result)
         for name in ("method_variant", "calibration_number"):
-            if name in of_method:
-                settings.values[name] = of_method[name]
-        method_options |= of_method.get("method_option", {})
+            if name in method_settings:
+                settings.values[name] = method_settings[name]
+        method_options |= method_settings.get("method_option", {})
     settings.values["method_option"] = method_options
     return settings
 
@@ -173,21 +177,28 @@ def _refuse_other_changes(parts: Sequence[Result], settings: Settings) -> None:
         ArgumentError: There is such a setting.
     """
     for part in parts:
-        changed = list(part.arguments.get("changed", ()))
-        demonstrations = part.arguments.get("demonstrations", "default")
-        if demonstrations not in ("default", part.arguments.get("sampler")):
-            changed.append(f"demonstrations ({demonstrations})")
-        if changed and part.provenance.method is not None and set(changed) <= _CHANGED_BY_METHODS:
+        changes = _changes_in_python(part)
+        may_be_of_method = part.provenance.method is not None and set(changes) <= _CHANGED_BY_METHODS
+        if changes and may_be_of_method:
             settings.remarks.append(
                 "The method changes demonstrations or templates. If you changed them by hand as well, that is not here"
             )
-        elif changed:
+        elif changes:
             raise ArgumentError(
-                f"{part.benchmark}: changed in Python: {', '.join(changed)}. Run has no option for it, so repeat the "
+                f"{part.benchmark}: changed in Python: {', '.join(changes)}. Run has no option for it, so repeat the "
                 "result in Python"
             )
         if part.stopping is not None and part.stopping.rule != "precision":
             raise ArgumentError("the result is a part of a race of two models. Repeat it with: python -m StaICC race")
+
+
+def _changes_in_python(result: Result) -> list[str]:
+    """Return what was changed in the prompts of a benchmark by code, such as ``"template"``."""
+    changes = list(result.arguments.get("changed", ()))
+    demonstrations = result.arguments.get("demonstrations", "default")
+    if demonstrations not in ("default", result.arguments.get("sampler")):
+        changes.append(f"demonstrations ({demonstrations})")
+    return changes
 
 
 def _benchmark_name(name: str, result: Result) -> str:
