@@ -122,7 +122,8 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
         return 3
     except StaICCError as error:
         print(f"staicc: {one_line(str(error))}", file=sys.stderr)
-        return 3 if isinstance(error.__cause__, (DataError, MissingDependencyError)) else 2
+        something_is_missing = isinstance(error.__cause__, (DataError, MissingDependencyError))
+        return 3 if something_is_missing else 2
     except KeyboardInterrupt as interrupt:
         _explain_interrupt(interrupt, argv, signals)
         signals.ended = True
@@ -131,7 +132,8 @@ def _exit_status(argv: list[str], signals: EndingSignals) -> int:
         drop_unwritten(sys.stdout)
         return 0
     except OSError as error:
-        if error.filename is None and error.errno not in _FULL_DISK:
+        user_can_mend_it = error.filename is not None or error.errno in _FULL_DISK
+        if not user_can_mend_it:
             raise
         print(f"staicc: {_file_of(error)}: {error.strerror}", file=sys.stderr)
         drop_unwritten(sys.stdout)
@@ -185,13 +187,14 @@ def _run_command(argv: list[str]) -> int:
 
 
 def _with_known_command(argv: Sequence[str]) -> tuple[list[str], str]:
-    """Return the arguments with the name of the command in lower case if it is one, and that name.
+    """Return the arguments and the name of the command, the first word that is no option; empty if there is none.
 
-    The name is empty if there is no command.
+    The name is in lower case, and so is the word in the arguments if it is the name of a command.
     """
     words = list(argv)
     for position, word in enumerate(words):
-        if word.startswith("-"):
+        is_option = word.startswith("-")
+        if is_option:
             continue
         command = word.lower()
         if command in _COMMANDS:

@@ -118,15 +118,16 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--"):
                 self._refuse_option(word)
         message = f"unrecognized arguments: {' '.join(words)}"
-        option = self._option_before(words[0], all_words)
-        if option == "--k":
+        option_before = self._option_before(words[0], all_words)
+        if option_before is None:
+            if "--datasets" in self._option_string_actions:
+                message += "; name data sets with --datasets, a file of data with --data"
+        elif option_before == "--k":
             message += "; write several numbers of demonstrations with commas, such as --k 4,16,64"
-        elif option is not None:
-            message += f"; {option} takes one value"
-            if option.endswith("-option"):
-                message += f": repeat it, as in {option} NAME=VALUE {option} NAME=VALUE"
-        elif "--datasets" in self._option_string_actions:
-            message += "; name data sets with --datasets, a file of data with --data"
+        else:
+            message += f"; {option_before} takes one value"
+            if option_before.endswith("-option"):
+                message += f": repeat it, as in {option_before} NAME=VALUE {option_before} NAME=VALUE"
         self.error(message)
 
     def _option_before(self, word: str, all_words: Sequence[str]) -> str | None:
@@ -164,10 +165,10 @@ class Parser(argparse.ArgumentParser):
         translated: list[str] = []
         while remaining:
             word = remaining.pop(0)
-            name, equals, value = word.partition("=")
-            option = self._own_option(name)
-            if option is not None:
-                translated.append(option + equals + value)
+            name, equals_sign, value = word.partition("=")
+            own_option = self._own_option(name)
+            if own_option is not None:
+                translated.append(f"{own_option}{equals_sign}{value}")
             elif word.startswith("--") and self._takes_model_options():
                 translated += self._as_model_option(word, remaining)
             else:

@@ -343,18 +343,23 @@ def _run_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _method_of(args: argparse.Namespace, function: Any) -> Method | None:
-    """Return the method of a run: the plain inference function for several k; ``None`` if there is none or all.
+    """Return the method of a run; ``None`` for all methods, and for a run without a method.
+
+    A run with several k needs a method, so it has the plain inference function as one.
 
     Raises:
         StaICCError: The method or an option of it is unknown or invalid, or the function lacks what it needs.
     """
     method_options = read_options(args.method_option)
     if args.method == "all":
+        # They are made again when they run. Here, an error is found before the first prediction.
         chosen_methods(function, None, method_options, args.method_variant, args.calibration_number)
         return None
-    if args.method is None and not _is_many_shot(args):
+    name = args.method
+    if name is None and _is_many_shot(args):
+        name = _NO_METHOD
+    if name is None:
         return None
-    name = args.method or _NO_METHOD
     return Method(name, function, args.method_variant, args.calibration_number, **method_options)
 
 

@@ -104,14 +104,21 @@ class ResultSaver:
         except BrokenPipeError:  # the reader closed the pipe, such as `| head`: a sweep still has its other runs
             drop_unwritten(sys.stdout)
         finally:
-            try:
-                is_saved = self._save_with_records(result)
-            except KeyboardInterrupt:  # saving takes moments, and the run may have taken days
-                self._save_with_records(result)
-                raise
+            is_saved = self._save_despite_interrupt(result)
         if not is_saved:
             return NOT_SAVED
         return 0 if result.complete else 1
+
+    def _save_despite_interrupt(self, result: Result | ResultGroup) -> bool:
+        """Save the result with its records; once more after an interrupt, which is raised then.
+
+        Saving takes moments, and the run may have taken days.
+        """
+        try:
+            return self._save_with_records(result)
+        except KeyboardInterrupt:
+            self._save_with_records(result)
+            raise
 
     def _print(self, result: Result | ResultGroup, blocks: Callable[[], Iterable[Block]]) -> None:
         """Print the result as JSON or as a table, and flush stdout, so that an error of printing is raised here."""

@@ -113,11 +113,11 @@ class AlignedRuns:
         """The number of test rows that any run has, over all data sets."""
         row_count = 0
         for dataset in self.datasets:
-            rows: set[int] = set()
+            rows_of_any_run: set[int] = set()
             for scored in self.scored.values():
                 if dataset in scored.scores:
-                    rows |= scored.scores[dataset].row_numbers.keys()
-            row_count += len(rows)
+                    rows_of_any_run.update(scored.scores[dataset].row_numbers)
+            row_count += len(rows_of_any_run)
         return row_count
 
     @property

@@ -511,24 +511,25 @@ def of_benchmarks(
         raise ArgumentError(f"a comparison needs two results at least, {len(runs)} given")
     left_out: list[str] = []
     compared: list[_Compared] = []
-    errors: list[ArgumentError | UnknownNameError] = []
+    first_error: ArgumentError | UnknownNameError | None = None
     for benchmark, runs_of_benchmark in by_benchmark(results).items():
-        absent = [run for run in runs if run not in runs_of_benchmark]
-        if absent:
-            left_out.append(f"{benchmark} (not in {', '.join(absent)})")
+        runs_without_it = [run for run in runs if run not in runs_of_benchmark]
+        if runs_without_it:
+            left_out.append(f"{benchmark} (not in {', '.join(runs_without_it)})")
         if len(runs_of_benchmark) < 2:
             continue
         try:
             compared.append(function(runs_of_benchmark))
         except (ArgumentError, UnknownNameError) as error:
-            errors.append(error)
             left_out.append(f"{benchmark} ({error})")
+            if first_error is None:
+                first_error = error
     if compared:
         return compared, left_out
-    if errors:
-        raise errors[0]
-    described = [f"{run} ({', '.join(benchmarks)})" for run, benchmarks in runs.items()]
-    raise ArgumentError(f"{' and '.join(described)} share no benchmark")
+    if first_error is not None:
+        raise first_error
+    runs_with_benchmarks = [f"{run} ({', '.join(benchmarks)})" for run, benchmarks in runs.items()]
+    raise ArgumentError(f"{' and '.join(runs_with_benchmarks)} share no benchmark")
 
 
 def compare_all(

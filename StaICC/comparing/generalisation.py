@@ -338,8 +338,7 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
 def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _EffectBounds) -> DatasetComparison:
     """Return a line of a comparison with the interval and the p-value over rows, draws and templates.
 
-    The p-value is 1 if the lowest difference is not positive and the highest one is not negative: the difference may
-    then have either sign. An untested line stays untested. The line has no detectable difference.
+    An untested line stays untested. The line has no detectable difference.
 
     Args:
         line: The line with interval and p-value over rows only.
@@ -348,21 +347,35 @@ def _generalised(line: DatasetComparison, difference: RunDifference, bounds: _Ef
     """
     if difference.ends is None:
         return replace(line, detectable=None)
-    low, high = difference.ends
+    lowest, highest = difference.ends
     outcome = line.outcome
     if isinstance(outcome, Tested):
-        p_value = 1.0
-        if low > 0.0:
-            p_value = crossed.generalising_p_value(low, outcome.p_value, bounds.lowest)
-        elif high < 0.0:
-            p_value = crossed.generalising_p_value(high, outcome.p_value, bounds.highest)
+        p_value = _generalised_p_value(outcome.p_value, lowest, highest, bounds)
         outcome = Tested(p_value, corrected_p_value=p_value)
     interval = line.interval
     if interval is not None:
-        below = generalise(low, interval, bounds.lowest, difference=True)
-        above = generalise(high, interval, bounds.highest, difference=True)
-        interval = replace(below, high=above.high)
+        of_lowest = generalise(lowest, interval, bounds.lowest, difference=True)
+        of_highest = generalise(highest, interval, bounds.highest, difference=True)
+        interval = replace(of_lowest, high=of_highest.high)
     return replace(line, interval=interval, outcome=outcome, detectable=None)
+
+
+def _generalised_p_value(p_value: float, lowest: float, highest: float, bounds: _EffectBounds) -> float:
+    """Return the p-value of a difference over rows, draws and templates.
+
+    It is 1 if the difference may have either sign, depending on the scores of missing queries.
+
+    Args:
+        p_value: The p-value over rows only.
+        lowest: The lowest difference that missing queries allow.
+        highest: The highest difference that missing queries allow.
+        bounds: The mean squares of these two differences.
+    """
+    if lowest > 0.0:
+        return crossed.generalising_p_value(lowest, p_value, bounds.lowest)
+    if highest < 0.0:
+        return crossed.generalising_p_value(highest, p_value, bounds.highest)
+    return 1.0
 
 
 def _effect_bounds(first: Result, second: Result, dataset: str) -> _EffectBounds:
@@ -485,19 +498,19 @@ def _effects(
     Raises:
         UndefinedMetricError: There are fewer than two such rows, or too few clusters of rows.
     """
-    complete_rows: list[Sequence[float]] = []
-    rows_by_unit: dict[int, list[Sequence[float]]] = {}
+    complete_rows: dict[int, Sequence[float]] = {}
     for row, cells in rows.items():
         known = _known(cells)
-        is_complete = len(known) == len(cells)
-        if is_complete:
-            complete_rows.append(known)
-            rows_by_unit.setdefault(_unit_of(row, clusters), []).append(known)
+        if len(known) == len(cells):
+            complete_rows[row] = known
     if len(complete_rows) < 2:
         raise UndefinedMetricError(
             f"{dataset}: {len(complete_rows)} of {len(rows)} test rows have predictions of all draws and templates, "
             "expected at least two. Use more test rows, or predict the failed queries again"
         )
+    rows_by_unit: dict[int, list[Sequence[float]]] = {}
+    for row, complete_cells in complete_rows.items():
+        rows_by_unit.setdefault(_unit_of(row, clusters), []).append(complete_cells)
     if clusters is not None:
         reason = too_few_clusters([len(rows_of_cluster) for rows_of_cluster in rows_by_unit.values()])
         if reason is not None:

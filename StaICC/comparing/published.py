@@ -152,7 +152,7 @@ def find(kind: str, name: str) -> tuple[str, ...]:
         >>> find("model", "opt")
         ('OPT 2.7B', 'OPT 1.3B', 'OPT 6.7B')
     """
-    values = dict.fromkeys(getattr(figure, kind) for figure in _all_figures())
+    values = dict.fromkeys(getattr(figure, kind) for figure in _all_figures())  # each once, in order
     folded_values = {value: _fold(value) for value in values if value is not None}
     if kind == "model":
         return _find_model(name, folded_values)

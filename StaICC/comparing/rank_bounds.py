@@ -163,9 +163,9 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
             if not score.statistic.independent:
                 return False
             for difference in score.from_zero.bounds or ():
-                if difference.unbounded or difference.upward_bias or difference.downward_bias:
-                    return False
-                if difference.lower_steps is not None or difference.upper_steps is not None:
+                has_bias = difference.upward_bias != 0.0 or difference.downward_bias != 0.0
+                has_steps_of_one_direction = difference.lower_steps is not None or difference.upper_steps is not None
+                if difference.unbounded or has_bias or has_steps_of_one_direction:
                     return False
     return True
 

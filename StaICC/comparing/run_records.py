@@ -233,8 +233,9 @@ def _predictions_for(
 ) -> list[Any]:
     """Return the predictions of the queries of a condition, in the form that a metric reads.
 
-    There are two cases:
+    There are three cases:
 
+    - all queries are missing: no predictions;
     - a metric of the user's own: the saved score of each query;
     - a metric of the library: the predicted label, or the distribution over the labels, of each query.
 
@@ -247,12 +248,12 @@ def _predictions_for(
     user_metric = result.query_scores.get(metric)
     query_scores = _saved_query_scores(user_metric, dataset, record.name)
     if not query_scores and _has_no_prediction(result, dataset, record):
-        # All queries are missing. Such a condition has no saved scores or probabilities, which is no error.
+        # Such a condition has no saved scores or probabilities, which is no error.
         return [None] * len(record.predictions)
-    if user_metric is not None:
-        _check_query_scores(metric, user_metric, query_scores, len(record.truth))
-        return query_scores
-    return _predictions_for_statistic(statistic, result, dataset, record)
+    if user_metric is None:
+        return _predictions_for_statistic(statistic, result, dataset, record)
+    _check_query_scores(metric, user_metric, query_scores, expected_count=len(record.truth))
+    return query_scores
 
 
 def _predictions_for_statistic(
