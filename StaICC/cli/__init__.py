@@ -170,18 +170,20 @@ def _run_command(argv: list[str]) -> int:
         from StaICC.cli.run_files.command import names_run_file, run_of_file
 
         if names_run_file(argv):
-            words = argv[argv.index(command) + 1 :]
-            return run_of_file(words, lambda: _parser(command).command(command))
+            words_after_command = argv[argv.index(command) + 1 :]
+            return run_of_file(words_after_command, lambda: _parser(command).command(command))
+
     args = _parser(command).parse_args(argv)
     returned: int | Printed | None = args.run(args)
+    status = 0
     if isinstance(returned, Printed):
         if args.json:
             print_json(returned.document)
         else:
             print_fitted(returned.blocks)
         status = returned.status
-    else:
-        status = returned or 0
+    elif returned is not None:
+        status = returned
     sys.stdout.flush()
     return status
 
@@ -221,7 +223,8 @@ def _parser(command: str | None) -> Parser:
     parser.add_argument("--version", action="version", version=f"StaICC {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module_name, summary) in _COMMANDS.items():
-        if command is not None and name != command:
+        is_needed = command is None or command == name
+        if not is_needed:  # its name is known, and its module is not imported
             commands.add_parser(name, help=summary)
             continue
         module = importlib.import_module(f"StaICC.cli.{module_name}")

@@ -97,22 +97,23 @@ def display_comparisons(comparisons: Sequence[BenchmarkComparison]) -> list[Bloc
     Args:
         comparisons: The comparisons.
     """
-    groups: list[list[Block]] = []
-    pairs: list[Comparison] = []
+    tables: list[list[Block]] = []  # each with its lines
+    corrections_of_overviews = []
+    pairs: list[Comparison] = []  # those that have a table of their own
     for comparison in comparisons:
         if comparison.fits_overview():
-            groups.append(_overview(comparison))
+            tables.append(_overview(comparison))
+            corrections_of_overviews.append(comparison.correction)
         else:
-            groups += groups_of_blocks([comparison])
+            tables += groups_of_blocks([comparison])
             pairs += comparison.comparisons
-    remaining, shared = shared_lines(groups)
+    tables_without_shared, shared = shared_lines(tables)
     blocks: list[Block] = list(shared)
-    for group in remaining:
-        blocks += [*group, Line("")]
+    for table in tables_without_shared:
+        blocks += [*table, Line("")]
 
-    if any(comparison.fits_overview() for comparison in comparisons):
-        corrections = [comparison.correction for comparison in comparisons if comparison.fits_overview()]
-        blocks.append(Line(meaning_of_overview(corrections)))
+    if corrections_of_overviews:
+        blocks.append(Line(meaning_of_overview(corrections_of_overviews)))
     if pairs:
         blocks.append(Line(_meaning(pairs)))
     if any(line.has_missing for pair in pairs for line in pair.lines):

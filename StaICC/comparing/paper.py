@@ -71,12 +71,14 @@ def paper_text(
     """
     if rows is not None:
         known_name("kind of rows", rows, get_args(TableRows))
-    sections = [r"% In the preamble: \usepackage{booktabs}. BibTeX entries: python -m StaICC cite, with these results."]
+    parts = [r"% In the preamble: \usepackage{booktabs}. BibTeX entries: python -m StaICC cite, with these results."]
     for runs in by_benchmark(results).values():
+        rows_of_benchmark: TableRows = "datasets" if len(runs) <= _MOST_COLUMNS else "means"
+        if rows is not None:
+            rows_of_benchmark = rows
         section = _Section(runs, metric, more_works)
-        rows_of_section = rows or ("datasets" if len(runs) <= _MOST_COLUMNS else "means")
-        sections += [section.paragraph(), section.table(rows_of_section), section.models()]
-    return "\n\n".join(sections)
+        parts += [section.paragraph(), section.table(rows_of_benchmark), section.models()]
+    return "\n\n".join(parts)
 
 
 def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
@@ -88,10 +90,10 @@ def works_of(result: Result, more_works: Sequence[Work] = ()) -> list[Work]:
         result: The result.
         more_works: Works of data sets that are not in the catalogue.
     """
-    method = _name_of_method(result.method)
-    names = ["StaICC", result.benchmark, *result.divided, method, "random baselines"]
-    if any(details.clusters is None for details in result.details.values()):
-        names.append(_TEST_OVER_ROWS)  # data sets in clusters have a t test
+    names = ["StaICC", result.benchmark, *result.divided, _name_of_method(result.method), "random baselines"]
+    has_independent_rows = any(details.clusters is None for details in result.details.values())
+    if has_independent_rows:
+        names.append(_TEST_OVER_ROWS)
     names.append("Holm")
     return list(dict.fromkeys(_known_works(names, more_works)))
 
@@ -102,6 +104,12 @@ def _name_of_method(method: str) -> str:
 
 
 def _known_works(names: Iterable[str], more_works: Sequence[Work]) -> Iterator[Work]:
+    """Yield the works of names; names without a work are left out.
+
+    Args:
+        names: Names of data sets, benchmarks, methods or statistics.
+        more_works: Works that are not in the catalogue.
+    """
     for name in names:
         try:
             yield find_work(name, more_works)
@@ -217,16 +225,20 @@ class _Section:
             yield f"{sentence}."
 
     def _own_settings(self, result: Result) -> str:
-        """Return the settings of a run that the runs do not share, but for its prompts, as the end of a bracket."""
-        texts = []
+        """Return the settings of a run that not all runs share, without digests, such as ``", k 4, method topk"``."""
+        text = ""
         for name, value in result.signature.fields.items():
             if value is None or name in self._shared_fields or name in _DIGESTS:
                 continue
-            shown_value = self._cited_method(value) if name == "method" else _breakable_field(value)
-            texts.append(f", {latex_cell(name)} {shown_value}")
-        return "".join(texts)
+            if name == "method":
+                shown_value = self._cited_method(value)
+            else:
+                shown_value = _breakable_field(value)
+            text += f", {latex_cell(name)} {shown_value}"
+        return text
 
     def _value_in_words(self, record: Mapping[str, Any] | None) -> str:
+        """Return the mean score of a run with its interval and its baselines, as they are known."""
         if record is None or record["value"] is None:
             return f"no mean {self._metric_in_words}"
         text = f"a mean {self._metric_in_words} of ${record['value']:.3f}$"

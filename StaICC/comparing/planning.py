@@ -160,7 +160,7 @@ def _mean_cluster_rows(first: Result, second: Result | None, datasets: Sequence[
     for dataset in datasets:
         rows = _test_rows(first, dataset)
         if second is not None:
-            rows &= _test_rows(second, dataset)
+            rows = rows & _test_rows(second, dataset)
         row_count += len(rows)
         clusters = clusters_of_either(first, second, dataset)
         if clusters is None:

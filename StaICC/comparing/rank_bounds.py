@@ -170,7 +170,9 @@ def _has_chernoff(aligned: AlignedRuns) -> bool:
     return True
 
 
-def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row: float, rows: int) -> float:
+def _chernoff_bound(
+    difference: float, sum_of_squares: float, largest_step: float, pseudo_row: float, rows: int
+) -> float:
     """Return Chernoff's upper bound of the one-sided p-value of a positive difference (see the head of this module).
 
     The steps t of all rows are replaced by steps with two values, which have the same sum and the same sum of squares.
@@ -182,14 +184,14 @@ def _chernoff_bound(size: float, squares: float, largest_step: float, pseudo_row
     19 such values of s, the smallest one is returned.
 
     Args:
-        size: Sum of the steps of the rows: the difference.
-        squares: Sum of the squares of the steps.
+        difference: The difference, which is the sum of the steps of the rows.
+        sum_of_squares: Sum of the squares of the steps.
         largest_step: The largest possible absolute value of a step.
         pseudo_row: Absolute value of the step of the pseudo-row.
         rows: Number of test rows.
     """
-    mean = size / rows
-    variance = max(0.0, squares / rows - mean * mean)
+    mean = difference / rows
+    variance = max(0.0, sum_of_squares / rows - mean * mean)
     # The two values with this mean and variance, one of which is -largest_step, and the share of rows with that one.
     upper_step = mean + variance / (mean + largest_step)
     share_of_lower = variance / (variance + (mean + largest_step) ** 2)

@@ -509,16 +509,20 @@ def _groups(order: Sequence[str], different_pairs: set[frozenset[str]]) -> list[
 
     groups: list[set[str]] = []
     for index, first in enumerate(order):
-        for second in order[index:]:
-            are_together = any(first in group and second in group for group in groups)
-            if are_together or differ(first, second):
+        for second in order[index:]:  # the first one is the run itself
+            share_a_group = any(first in group and second in group for group in groups)
+            if share_a_group or differ(first, second):
                 continue
-            group = {first, second}
+            new_group = {first, second}
             for run in order:
-                if not any(differ(run, member) for member in group):
-                    group.add(run)
-            groups.append(group)
-    return sorted(groups, key=lambda group: sorted(order.index(run) for run in group))
+                if not any(differ(run, member) for member in new_group):
+                    new_group.add(run)
+            groups.append(new_group)
+
+    def positions(group: set[str]) -> list[int]:
+        return sorted(order.index(run) for run in group)
+
+    return sorted(groups, key=positions)
 
 
 def rank(results: Mapping[str, Result], metric: str | None = None) -> Ranking:

@@ -408,17 +408,17 @@ def _read_rounds(details: DatasetDetails, scores: Mapping[str, Any], metric: str
         raise NotComparableError("the run has no rounds here")
 
     is_micro_f1 = scores.get("metric") == "micro_f1"
-    most_of_reply = float(scores.get("most_labels_of_reply", _MOST_LABELS_OF_A_REPLY))
+    most_labels_of_reply = float(scores.get("most_labels_of_reply", _MOST_LABELS_OF_A_REPLY))
     records = {record.name: record for record in details.conditions}
     conditions: dict[str, Queries] = {}
     limits = LabelLimits(1.0, 1.0)
     for name in names:
-        items = rounds.get(name, {}).get("items")
+        items_with_several_labels = rounds.get(name, {}).get("items")
         if name in records:
             conditions[name] = _read_single_label_round(records[name], is_micro_f1)
-        elif items is not None:
-            conditions[name] = _read_several_label_round(items)
-            limits = _larger_limits(limits, items, most_of_reply)
+        elif items_with_several_labels is not None:
+            conditions[name] = _read_several_label_round(items_with_several_labels)
+            limits = _larger_limits(limits, items_with_several_labels, most_labels_of_reply)
         else:
             raise NotComparableError(f"the file has no records of the queries of {name}; run again with this version")
     return RunRecords(
@@ -476,16 +476,16 @@ def _read_several_label_round(items: Sequence[RoundItem]) -> Queries:
     return _by_position(rows, true_counts, counts)
 
 
-def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem], most_of_reply: float) -> LabelLimits:
+def _larger_limits(limits: LabelLimits, items: Sequence[RoundItem], most_labels_of_reply: float) -> LabelLimits:
     """Return limits that hold for one more round too: the larger ones of the limits and of its label counts.
 
     Args:
         limits: The largest numbers of labels so far.
         items: The items of the round.
-        most_of_reply: The number of labels that a reply can name, also one that is missing.
+        most_labels_of_reply: The number of labels that a reply can name, also one that is missing.
     """
     most_true = limits.true
-    most_predicted = max(limits.predicted, most_of_reply)
+    most_predicted = max(limits.predicted, most_labels_of_reply)
     for _, true_labels, predicted_labels, _ in items:
         if true_labels is not None and predicted_labels is not None:
             most_true = max(most_true, float(len(true_labels)))

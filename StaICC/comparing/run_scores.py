@@ -173,10 +173,8 @@ class RunScore:
             return None
 
         predicted_indexes: dict[str, list[int]] = {}
-        for condition, predictions in self._inputs.items():
-            indexes = [index for index, prediction in enumerate(predictions) if not lacks_score(prediction)]
-            predicted_indexes[condition] = indexes
-
+        for condition, inputs in self._inputs.items():
+            predicted_indexes[condition] = [index for index, value in enumerate(inputs) if not lacks_score(value)]
         weights: Sequence[float] = self._weights
         if self.records.pooled:
             predicted_counts = [len(indexes) for indexes in predicted_indexes.values()]

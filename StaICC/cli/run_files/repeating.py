@@ -252,27 +252,34 @@ def _add_data(result: Result, settings: Settings) -> None:
     Raises:
         ArgumentError: There are several files of own data, and run takes one.
     """
-    recorded_names = list(result.arguments["datasets"])
     if len(result.files) > 1:
         raise ArgumentError(
             f"{result.benchmark}: {len(result.files)} files of own data, and run takes one. Repeat the result in Python"
         )
-    other_names = [name for name in recorded_names if name not in result.files]
-    if other_names and tuple(recorded_names) != tuple(names()):
-        settings.values["datasets"] = other_names
+    recorded_names = list(result.arguments["datasets"])
+    names_without_file = [name for name in recorded_names if name not in result.files]
+    are_the_default = tuple(recorded_names) == tuple(names())
+    if names_without_file and not are_the_default:
+        settings.values["datasets"] = names_without_file
     for record in result.files.values():
         settings.values["data"] = record["file"]
         settings.values["text"] = list(record["texts"])
         settings.values["label"] = record["label"]
         for name, recorded_name in _DATA_KEYS.items():
-            value = record.get(recorded_name)
-            settings.values[name] = list(value) if isinstance(value, (list, tuple)) else value
+            settings.values[name] = _toml_value(record.get(recorded_name))
         settings.remarks.append(
             f"Write the path of {record['file']}: results have the name of a file only. If its card is not next to it, "
             "add card"
         )
         if result.benchmark == benchmark_names.LONG_ICL:
             settings.remarks.append("If rows have several labels, add label_separator: results do not have it")
+
+
+def _toml_value(value: Any) -> Any:
+    """Return a recorded value in a type of TOML, which has lists and no tuples."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value
 
 
 def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:
@@ -291,15 +298,19 @@ def _classification_settings(parts: Sequence[Result]) -> dict[str, Any]:
 
 
 def _own_settings(result: Result) -> dict[str, Any]:
-    """Return the sampler and the options of the task, without those that are the default of the benchmark."""
-    benchmark = BENCHMARKS[_benchmark_name(result.benchmark, result)](datasets=["mini"])
-    defaults = benchmark.arguments()
-    settings: dict[str, Any] = {}
+    """Return the sampler and the options of the task, without those that are the default of the benchmark.
+
+    A sampler that is the default is ``None``.
+    """
+    benchmark_class = BENCHMARKS[_benchmark_name(result.benchmark, result)]
+    defaults = benchmark_class(datasets=["mini"]).arguments()
+    settings: dict[str, Any] = {"sampler": None}
     for name, value in result.arguments["options"].items():
         if value != defaults["options"][name]:
             settings[name] = value
     sampler = result.arguments["sampler"]
-    settings["sampler"] = None if sampler == defaults["sampler"] else sampler
+    if sampler != defaults["sampler"]:
+        settings["sampler"] = sampler
     return settings
 
 
@@ -348,8 +359,7 @@ def _experiment_settings(experiment: Experiment, recorded: Mapping[str, Any]) ->
     settings: dict[str, Any] = {"experiment": experiment.name}
     for name in ("levels", "shots", "seed", "share"):
         if getattr(experiment, name) != getattr(default, name):
-            value = recorded[name]
-            settings[name] = list(value) if isinstance(value, (list, tuple)) else value
+            settings[name] = _toml_value(recorded[name])
     return settings
 
 
@@ -378,4 +388,6 @@ def _limit_setting(limit: int | None, default: int) -> int | str | None:
     """Return the value of ``limit``: ``None`` for the default, ``"all"`` for all test rows."""
     if limit == default:
         return None
-    return "all" if limit is None else limit
+    if limit is None:
+        return "all"
+    return limit
