@@ -20,12 +20,16 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 ASSETS = ROOT / "docs" / "assets"
 FORMAT = {"captureBeyondViewport": True, "format": "webp", "quality": 70}
+WIDTH = 1280
+"""Of the browser's window and of each picture, in pixels."""
+QUERY = "#run=gemma-3-270m&other=smollm2-135m&set=Normal%2FAGNews&show=differs&query=Normal%2FAGNews%2Fnormal%2F10%2F0"
+"""What the report's view of queries shows: two models that differ. Texts of the data sets stay hidden."""
 
 
 def picture(browser: Any, name: str, start: str, height: int) -> None:
     """Save the part of a page that begins at an element."""
     top = browser.execute_script(f"return document.querySelector({start!r}).getBoundingClientRect().top + scrollY")
-    clip = {"x": 0, "y": max(0, top - 12), "width": 1280, "height": height, "scale": 1}
+    clip = {"x": 0, "y": max(0, top - 12), "width": WIDTH, "height": height, "scale": 1}
     made = browser.execute_cdp_cmd("Page.captureScreenshot", {**FORMAT, "clip": clip})
     (ASSETS / name).write_bytes(base64.b64decode(made["data"]))
 
@@ -59,19 +63,23 @@ def main() -> None:
     commands += re.findall("`(python -m StaICC leaderboard .*?)`", page)
     with tempfile.TemporaryDirectory() as folder:
         for command in commands:
-            words = [sys.executable, *shlex.split(command)[1:]]
+            program, *arguments = shlex.split(command)
+            if program == "cd":  # the other commands read the files of this folder
+                shutil.copytree(ROOT / arguments[0], folder, dirs_exist_ok=True)
+                continue
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            words = [sys.executable, *arguments]
             subprocess.run(words, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
         browser = chromium("--hide-scrollbars")
-        browser.set_window_size(1280, 900)
-        report = Path(folder, "report.html").as_uri()
-        query = "#run=order-1&other=order-12&query=Normal%2Fmini%2Fnormal%2F1%2F0"
-        browser.get(f"{report}{query}")
-        picture(browser, "report.webp", "h1", 760)
-        browser.execute_script("document.querySelector('.query-controls button').click()")
-        picture(browser, "queries.webp", "#queries", 820)
+        browser.set_window_size(WIDTH, 900)
+        browser.get(Path(folder, "report.html").as_uri() + QUERY)
+        picture(browser, "report.webp", "h1", 980)
+        picture(browser, "accuracies.webp", "#accurate", 330)
+        picture(browser, "queries.webp", "#queries", 850)
+        browser.get(Path(folder, "suite.html").as_uri())
+        picture(browser, "diagnosis.webp", "#biased", 660)
         browser.get(Path(folder, "site", "index.html").as_uri())
-        picture(browser, "leaderboard.webp", "#files", 330)
+        picture(browser, "leaderboard.webp", "#files", 280)
         browser.quit()
 
 

@@ -15,7 +15,8 @@ The rules for who writes a page. A block says its language behind the fence.
 ``console``
     Each line is a command. Commands of StaICC are parsed by the real parser. Those that can do without a network, a
     model and the ten data sets are run too, in the order of the page, in one folder, so that later ones find the files
-    of earlier ones. Other commands must match :data:`OTHER_COMMANDS`;
+    of earlier ones. After ``cd examples/FOLDER`` they find a copy of its files. Other commands must match
+    :data:`OTHER_COMMANDS`;
     a benchmark under ``tests/performance/`` must be there and have the options.
 ``json``, ``toml``, ``yaml``, ``bash``
     Must parse. Commands of StaICC in ``bash`` are parsed as in ``console``.
@@ -355,6 +356,9 @@ def test_the_commands_of_a_page(
                 code = (ROOT / measured[1]).read_text(encoding="utf-8")
                 unknown = [word for word in measured[2].split() if word.startswith("--") and f'"{word}"' not in code]
                 assert not unknown, f"{measured[1]} has no option {unknown}"
+                continue
+            if entered := re.fullmatch(r"cd (examples/[\w./-]+)", command):
+                shutil.copytree(ROOT / entered[1], tmp_path, dirs_exist_ok=True)
                 continue
             assert any(re.fullmatch(pattern, command) for pattern in OTHER_COMMANDS), f"unknown command: {command}"
             continue

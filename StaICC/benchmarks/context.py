@@ -260,12 +260,14 @@ class RunContext:
         self._opened_store = contextlib.ExitStack()
         self._resources = self._open()
         executor = settings.get("executor")
-        self._pool = WorkerPool(executor) if executor is not None else None
+        self._pool: WorkerPool | None = None
+        if executor is not None:
+            self._pool = WorkerPool(executor)
         if not isinstance(settings.get("recheck"), bool | None):
             raise ArgumentError(f"recheck must be True, False or None, not {settings['recheck']!r}")
         check_model_name(settings.get("model_name"))
-        needs_single_queries = settings.get("store") is not None or settings.get("executor") is not None
-        if batched and needs_single_queries:
+        has_store = settings.get("store") is not None
+        if batched and (has_store or executor is not None):
             raise ArgumentError(
                 "batched_inference=True passes complete lists, which can neither be cached query by query nor be split "
                 "over workers. If each prediction depends on its own prompt only, use the attribute 'batch' instead"
@@ -427,8 +429,9 @@ class RunContext:
             identity = self._track(function).identity
             if self._settings.get("store") is None or identity.complete:
                 continue
-            first_function = function_of_identity.setdefault(identity.digest, function)
-            if first_function is not function:
+            if identity.digest not in function_of_identity:
+                function_of_identity[identity.digest] = function
+            elif function_of_identity[identity.digest] is not function:
                 raise ArgumentError(
                     f"two inference functions of the list have the same model_name "
                     f"{self._settings.get('model_name')!r}, and nothing else tells their predictions apart. Run them "
@@ -580,21 +583,33 @@ class Predictions:
             details: The details of each data set, by its name.
         """
         records = [(record, name) for name, record in self.records.items()]
-        given: dict[str, list[Any]] = {}
+        given_rows = {}
         for name, answers_of_dataset in answers.items():
             if name not in self.records:
-                given[name] = []
-                for answer in answers_of_dataset:
-                    given[name].append(json_row(None if isinstance(answer, Failure) else answer))
-        if given:
-            record_of_given = _record_of_given_predictions(digest(given), self.given_name)
-            records += [(record_of_given, name) for name in given]
+                given_rows[name] = _json_rows(answers_of_dataset)
+        if given_rows:
+            record_of_given = _record_of_given_predictions(digest(given_rows), self.given_name)
+            records += [(record_of_given, name) for name in given_rows]
 
         failed = []
         for name, details_of_dataset in details.items():
             for query in details_of_dataset.failures:
                 failed.append([name, query.condition, query.query])
-        return Provenance(predictors_of(records, details), failures=short_digest(failed) if failed else None)
+        digest_of_failures = None
+        if failed:
+            digest_of_failures = short_digest(failed)
+        return Provenance(predictors_of(records, details), failures=digest_of_failures)
+
+
+def _json_rows(answers: Sequence[Any]) -> list[Any]:
+    """Return predictions as JSON values; ``None`` for a failed query."""
+    rows = []
+    for answer in answers:
+        if isinstance(answer, Failure):
+            rows.append(json_row(None))
+        else:
+            rows.append(json_row(answer))
+    return rows
 
 
 def _record_of_given_predictions(predictions_digest: str, model_name: str | None) -> RunRecord:

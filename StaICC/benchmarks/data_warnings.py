@@ -31,15 +31,15 @@ def data_warnings(experimentors: Iterable[Experimentor]) -> list[str]:
     for experimentor in experimentors:
         dataset = experimentor.dataset
         name = dataset.card.name
-        sentences += [f"{name}: {text}" for text in warnings_of_settings(experimentor)]
-        if isinstance(dataset.source, (BuiltIn, ReleasedWheel)):
-            continue
-        first_name = name_by_digest.setdefault(dataset.table.digest, name)
-        if first_name != name:
-            sentences.append(
-                f"{name}: its rows are those of {first_name}, so they count twice in the means. Remove one"
-            )
-        sentences += [f"{name}: {text}" for text in (*dataset.remarks, *warnings_of_rows(experimentor))]
+        warnings = warnings_of_settings(experimentor)
+        is_built_in = isinstance(dataset.source, (BuiltIn, ReleasedWheel))
+        if not is_built_in:
+            first_name = name_by_digest.setdefault(dataset.table.digest, name)
+            if first_name != name:
+                warnings.append(f"its rows are those of {first_name}, so they count twice in the means. Remove one")
+            warnings += dataset.remarks
+            warnings += warnings_of_rows(experimentor)
+        sentences += [f"{name}: {warning}" for warning in warnings]
     return list(dict.fromkeys(sentences))
 
 
@@ -187,8 +187,9 @@ def _repeated_test_texts(test: Sequence[RowTexts], clusters: Clusters | None) ->
     repeated = []
     for row in test:
         cluster = row.row if clusters is None else clusters.numbers[row.row]
-        first_cluster = cluster_of_texts.setdefault(row.texts, cluster)
-        if first_cluster != cluster:
+        if row.texts not in cluster_of_texts:
+            cluster_of_texts[row.texts] = cluster
+        elif cluster_of_texts[row.texts] != cluster:
             repeated.append(row)
     if not repeated:
         return None

@@ -108,14 +108,7 @@ def evaluate(
     for outcome, written_of_condition in zip(outcomes, _by_condition(written, conditions), strict=True):
         records.append(condition_record(outcome, written_of_condition))
 
-    outcomes_of_model = outcomes  # without the predictions that are assumed for unparsed replies
-    if unparsed == "wrong" and unparsed_replies:
-        # Warnings are about what the model predicted, not about what is assumed for a reply.
-        outcomes_of_model = reader.read(assume=None)
-    warnings = find_warnings(outcomes_of_model, task.content_free, watched=task.scores_accuracy)
-    if unparsed_replies:
-        warnings = (*warnings, _warning_of_replies(unparsed_replies, len(written), unparsed))
-
+    warnings = _warnings(reader, outcomes, unparsed, unparsed_replies)
     failed_count = len(failures)
     if unparsed == "error":
         failed_count += len(unparsed_replies)
@@ -241,6 +234,28 @@ def _bounds_of_scores(reader: _OutcomeReader, scores: Scores) -> dict[str, tuple
         if value_if_wrong is not None:
             bounds[key] = (value_if_wrong, scores_if_right.averaged[key])
     return bounds
+
+
+def _warnings(
+    reader: _OutcomeReader, outcomes: Sequence[Outcome], unparsed: Unparsed, replies: Sequence[FailedQuery]
+) -> tuple[str, ...]:
+    """Return the warnings about the predictions of a data set, and the one about replies without a label.
+
+    Args:
+        reader: Reads the predictions.
+        outcomes: The outcomes as they are scored.
+        unparsed: How unparsed replies count.
+        replies: The queries with such a reply.
+    """
+    outcomes_of_model = outcomes
+    if unparsed == "wrong" and replies:
+        # Warnings are about what the model predicted, not about what is assumed for a reply.
+        outcomes_of_model = reader.read(assume=None)
+    task = reader.task
+    warnings = find_warnings(outcomes_of_model, task.content_free, watched=task.scores_accuracy)
+    if not replies:
+        return warnings
+    return (*warnings, _warning_of_replies(replies, len(reader.predictions), unparsed))
 
 
 def _warning_of_replies(replies: Sequence[FailedQuery], query_count: int, unparsed: Unparsed) -> str:

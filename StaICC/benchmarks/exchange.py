@@ -118,10 +118,10 @@ def identified_queries(benchmark: BaseBenchmark[Any] | BenchmarkGroup) -> Iterat
     for member in members(benchmark).values():
         for experimentor in member:
             for condition in experimentor.conditions():
-                yield from _identified(member, experimentor, condition)
+                yield from _queries_with_ids(member, experimentor, condition)
 
 
-def _identified(
+def _queries_with_ids(
     benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor, condition: Condition
 ) -> Iterator[IdentifiedQuery]:
     """Yield the queries of a condition with their ids, one at a time: long prompts are written when they are read.
@@ -152,7 +152,7 @@ class _IdentifiedDataset:
     """The queries of all conditions with their ids, in order."""
 
 
-def _identify_queries(benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor) -> _IdentifiedDataset:
+def _identify_dataset(benchmark: BaseBenchmark[Any], experimentor: BaseExperimentor) -> _IdentifiedDataset:
     """Return the queries of one data set with their ids, condition by condition.
 
     Args:
@@ -162,7 +162,7 @@ def _identify_queries(benchmark: BaseBenchmark[Any], experimentor: BaseExperimen
     conditions = experimentor.conditions()
     identified: list[IdentifiedQuery] = []
     for condition in conditions:
-        identified.extend(_identified(benchmark, experimentor, condition))
+        identified.extend(_queries_with_ids(benchmark, experimentor, condition))
     return _IdentifiedDataset(conditions, identified)
 
 
@@ -283,15 +283,10 @@ def csv_lines(records: Iterator[Mapping[str, Any]], verbatim: bool = False) -> I
                 f"CSV: record {number + 1} has other columns than the first ({different}). Write JSON Lines, or one "
                 "table for each kind of record"
             )
-        cells = []
-        for key, value in record.items():
-            cell = _cell_of(value)
-            if verbatim:
-                _refuse_formula(number, key, value, cell)
-            elif isinstance(cell, str):
-                cell = visible(cell)
-            cells.append(csv_cell(cell))
-        yield _csv_line(writer, cells)
+        if verbatim:
+            yield _csv_line(writer, _verbatim_cells(number, record))
+        else:
+            yield _csv_line(writer, [_escaped_cell(value) for value in record.values()])
 
 
 def _csv_line(writer: Any, cells: Sequence[Any]) -> str:
@@ -318,23 +313,34 @@ def _cell_of(value: Any) -> Any:
     return value
 
 
-def _refuse_formula(number: int, key: str, value: Any, cell: Any) -> None:
-    """Raise an error if a spreadsheet would run a cell as a formula. Such a cell cannot be written unchanged.
+def _escaped_cell(value: Any) -> Any:
+    """Return the cell of a value without control characters, and not as a formula."""
+    cell = _cell_of(value)
+    if isinstance(cell, str):
+        cell = visible(cell)
+    return csv_cell(cell)
+
+
+def _verbatim_cells(number: int, record: Mapping[str, Any]) -> list[Any]:
+    """Return the cells of a record with unchanged texts.
 
     Args:
         number: The number of the record, for the message.
-        key: The name of the column.
-        value: The value in the record.
-        cell: The value as it is written.
+        record: The record.
 
     Raises:
-        ArgumentError: A spreadsheet would run the cell as a formula.
+        ArgumentError: A spreadsheet would run a cell as a formula, so it cannot be written unchanged.
     """
-    if csv_cell(cell) != cell:
-        raise ArgumentError(
-            f"record {number}: its {key} begins with {value[:1]!r}, and a spreadsheet would "
-            "run such a cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
-        )
+    cells = []
+    for key, value in record.items():
+        cell = _cell_of(value)
+        if csv_cell(cell) != cell:
+            raise ArgumentError(
+                f"record {number}: its {key} begins with {value[:1]!r}, and a spreadsheet would "
+                "run such a cell of CSV as a formula; write JSON Lines instead (a file name that does not end in .csv)"
+            )
+        cells.append(cell)
+    return cells
 
 
 def numbered_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -434,37 +440,63 @@ def read_predictions(
             Or the samples are of several models.
         OSError: A file cannot be read.
     """
-    predictions: dict[str, Prediction] = {}
-    places: dict[str, str] = {}
-    models: dict[str, str] = {}
+    collected = _CollectedPredictions()
+    models_of_replies: dict[str, str] = {}
     lm_eval_models: dict[str, Path] = {}
     for file in prediction_files(path):
         is_lm_eval_log = False
         for number, record in numbered_records(file):
             where = f"{file}, line {number}"
             if batch_reply is not None and "custom_id" in record:
-                key, prediction = batch_reply(where, record, models)
+                key, prediction = batch_reply(where, record, models_of_replies)
             elif _is_logged_sample(record):
                 is_lm_eval_log = True
                 key, prediction = _read_sample(where, record)
             else:
                 key, prediction = _read_prediction(where, record, file)
+            collected.add(key, prediction, where)
+        if is_lm_eval_log:
+            model = lm_eval_model_name(file)
+            if model is not None and model not in lm_eval_models:
+                lm_eval_models[model] = file
+    return LoggedPredictions(collected.predictions, _only_model(lm_eval_models, models_of_replies))
 
-            # A request that failed may have been sent again. Its prediction counts, before or after the failure.
-            is_predicted = key in predictions and not isinstance(predictions[key], Failure)
-            if is_predicted:
-                if isinstance(prediction, Failure):
-                    continue
-                raise SchemaError(
-                    f"{where}: the id {key:.200} appears twice; it is in {places[key]} too. Give the folder of one "
-                    "run, or one file"
-                )
-            predictions[key] = prediction
-            places[key] = where
-        model = lm_eval_model_name(file) if is_lm_eval_log else None
-        if model is not None:
-            lm_eval_models.setdefault(model, file)
-    return LoggedPredictions(predictions, _only_model(lm_eval_models, models))
+
+class _CollectedPredictions:
+    """The predictions of several files, each once.
+
+    Attributes:
+        predictions: The predictions by the id of their query.
+    """
+
+    def __init__(self) -> None:
+        self.predictions: dict[str, Prediction] = {}
+        self._places: dict[str, str] = {}
+
+    def add(self, key: str, prediction: Prediction, where: str) -> None:
+        """Add the prediction of a record.
+
+        A request that failed may have been sent again. Its prediction counts, before or after the failure.
+
+        Args:
+            key: The id of its query.
+            prediction: The prediction, or a failure.
+            where: File and line of the record.
+
+        Raises:
+            SchemaError: The query has a prediction already.
+        """
+        earlier = self.predictions.get(key)
+        has_prediction = earlier is not None and not isinstance(earlier, Failure)
+        if has_prediction and isinstance(prediction, Failure):
+            return
+        if has_prediction:
+            raise SchemaError(
+                f"{where}: the id {key:.200} appears twice; it is in {self._places[key]} too. Give the folder of one "
+                "run, or one file"
+            )
+        self.predictions[key] = prediction
+        self._places[key] = where
 
 
 def _only_model(lm_eval_models: Mapping[str, Path], models_of_replies: Mapping[str, str]) -> str | None:
@@ -481,8 +513,9 @@ def _only_model(lm_eval_models: Mapping[str, Path], models_of_replies: Mapping[s
     if len(lm_eval_models) > 1:
         listed = " and ".join(f"{name:.80} ({file})" for name, file in lm_eval_models.items())
         raise SchemaError(f"samples of the models {listed}; expected those of one model. Give the folder of one run")
-    for name in lm_eval_models:
-        return name
+    if lm_eval_models:
+        (only_name,) = lm_eval_models
+        return only_name
     for name in models_of_replies:
         if name != str(None):
             return readable_name(name)
@@ -554,12 +587,16 @@ def _read_sample(where: str, record: Mapping[str, Any]) -> tuple[str, dict[str, 
 def _logged_scores(record: Mapping[str, Any]) -> list[float]:
     """Return the log-probability of each label, as lm_eval logged it.
 
-    lm_eval logs one response for each label. The first value of a response is the log-probability.
+    lm_eval logs one response for each label. The first value of a response is the log-probability: the responses
+    ``[["-0.5", "True"], ["-2.0", "False"]]`` have the log-probabilities -0.5 and -2.
     """
     responses = record.get("filtered_resps")
     if not responses:
         # Without filters, each request has a list of responses. Here it has a single one.
-        responses = [response for (response,) in record["resps"]]
+        responses = []
+        for responses_of_request in record["resps"]:
+            (response,) = responses_of_request
+            responses.append(response)
     return [float(response[0]) for response in responses]
 
 
@@ -616,14 +653,17 @@ def score_predictions(
     stated_name = stated_model_name(predictions, model_name)
     benchmarks = members(benchmark)
     datasets_by_member: dict[str, list[_IdentifiedDataset]] = {}
+    experimentors: list[BaseExperimentor] = []
     queries: list[IdentifiedQuery] = []
     for name, member in benchmarks.items():
-        datasets_by_member[name] = [_identify_queries(member, experimentor) for experimentor in member]
-        for dataset in datasets_by_member[name]:
+        datasets_by_member[name] = []
+        for experimentor in member:
+            dataset = _identify_dataset(member, experimentor)
+            datasets_by_member[name].append(dataset)
+            experimentors.append(experimentor)
             queries += dataset.queries
     prediction_by_id = _match_queries(queries, predictions, partial)
-    unparsed = strictest_policy(experimentor for member in benchmarks.values() for experimentor in member)
-    given = _read_answers(queries, prediction_by_id, unparsed, stated_name)
+    given = _read_answers(queries, prediction_by_id, strictest_policy(experimentors), stated_name)
     if not partial:
         _refuse_unparsed(given)
 
@@ -656,11 +696,11 @@ def _match_queries(
         ArgumentError: A prediction belongs to no query. Or a query has no prediction, and the result may not be
             partial.
     """
-    values: dict[str, Prediction] = {}
+    matched: dict[str, Prediction] = {}
     used_keys: set[str] = set()
     for query in queries:
         key = query.id if query.id in predictions else batch_key(query)
-        values[query.id] = predictions.get(key, Failure("no prediction was given"))
+        matched[query.id] = predictions.get(key, Failure("no prediction was given"))
         used_keys.add(key)
 
     unknown = predictions.keys() - used_keys
@@ -670,14 +710,17 @@ def _match_queries(
             f" expected ids such as {queries[0].id} (in the results of a batch {batch_key(queries[0])}). "
             "Was the benchmark, data set, k, limit or template another one?"
         )
-    missing = [(key, value.reason) for key, value in values.items() if isinstance(value, Failure)]
-    if missing and not partial:
-        first_key, first_reason = missing[0]
+    reason_by_id = {}
+    for id_of_query, prediction in matched.items():
+        if isinstance(prediction, Failure):
+            reason_by_id[id_of_query] = prediction.reason
+    if reason_by_id and not partial:
+        first_id = next(iter(reason_by_id))
         raise ArgumentError(
-            f"{len(missing)} of {len(values)} queries have no prediction, the first is {first_key} ({first_reason}); "
-            "predict all of them, or allow a partial result"
+            f"{len(reason_by_id)} of {len(matched)} queries have no prediction, the first is {first_id} "
+            f"({reason_by_id[first_id]}); predict all of them, or allow a partial result"
         )
-    return values
+    return matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -709,7 +752,7 @@ class _GivenPredictions:
 
 def _read_answers(
     queries: Sequence[IdentifiedQuery],
-    values: Mapping[str, Prediction],
+    predictions: Mapping[str, Prediction],
     unparsed: Unparsed,
     model_name: str | None,
 ) -> _GivenPredictions:
@@ -717,7 +760,7 @@ def _read_answers(
 
     Args:
         queries: The queries.
-        values: The prediction or failure of each query, by its id.
+        predictions: The prediction or failure of each query, by its id.
         unparsed: How replies without a label count.
         model_name: The name of their model, as the user or a log states it.
 
@@ -734,21 +777,23 @@ def _read_answers(
     for query in queries:
         if query.id in answers:
             continue  # Two data sets with the same name and rows have the same ids.
-        value = values[query.id]
-        if isinstance(value, Failure):
-            answers[query.id] = value
+        prediction = predictions[query.id]
+        if isinstance(prediction, Failure):
+            answers[query.id] = prediction
             continue
-        answer = _answer(query, value, unparsed)
+        answer = _answer(query, prediction, unparsed)
         answers[query.id] = answer
         n_given += 1
-        for field in value:
+        for field in prediction:
             example_by_field[field] = query.id
-        if "reply" in value and not query.task_reads_replies:
-            replies.add(query.id)
-            if isinstance(answer, Failure):
-                without_label[query.id] = answer
-                if getattr(value["reply"], "finish_reason", None) == "length":
-                    cut_off.add(query.id)
+        is_read_here = "reply" in prediction and not query.task_reads_replies
+        if not is_read_here:
+            continue
+        replies.add(query.id)
+        if isinstance(answer, Failure):
+            without_label[query.id] = answer
+            if getattr(prediction["reply"], "finish_reason", None) == "length":
+                cut_off.add(query.id)
     return _GivenPredictions(
         answers,
         kind=_kind_of(example_by_field),
@@ -821,17 +866,24 @@ def _score_member(
         return_outputs: Keep the prediction of each query.
     """
     runs = _assemble_runs(member, datasets, given)
-    kinds_read = set()
-    for run in runs.values():
-        kinds_read |= {record.output for record in run.details.conditions}
     # Logits from 0 to 1 look like probabilities. The field of the predictions says what they are, so if they were read
-    # as another kind, they are scored again as the kind of their field. A task of texts reads no kind of numbers.
-    if given.kind != "labels" and kinds_read & _KINDS_OF_NUMBERS - {given.kind}:
+    # as another kind, they are scored again as the kind of their field.
+    if given.kind != "labels" and _are_read_as_other_kind(runs.values(), given.kind):
         outputs = cast("Kind", given.kind)
-        member = member.copy_with(experimentor=[experimentor.copy_with(outputs=outputs) for experimentor in member])
+        experimentors = [experimentor.copy_with(outputs=outputs) for experimentor in member]
+        member = member.copy_with(experimentor=experimentors)
         runs = _assemble_runs(member, datasets, given)
     predictions = Predictions(given=given.scoring, given_name=given.model_name, seconds=time.monotonic() - started)
     return member.collect(runs, predictions, return_outputs)
+
+
+def _are_read_as_other_kind(runs: Iterable[DatasetRun], kind: str) -> bool:
+    """Return whether a condition has rows of numbers that were read as another kind. Tasks of texts read no numbers."""
+    for run in runs:
+        for record in run.details.conditions:
+            if record.output in _KINDS_OF_NUMBERS and record.output != kind:
+                return True
+    return False
 
 
 def _assemble_runs(
@@ -848,12 +900,12 @@ def _assemble_runs(
     """
     runs: dict[str, DatasetRun] = {}
     for experimentor, dataset in zip(member, datasets, strict=True):
-        keys = [query.id for query in dataset.queries]
-        answers = [given.answers[key] for key in keys]
+        ids = [query.id for query in dataset.queries]
+        answers = [given.answers[id_of_query] for id_of_query in ids]
         run = experimentor.assemble(dataset.conditions, answers, f"{member.benchmark_name}, {experimentor.name}")
-        replies = [key for key in keys if key in given.replies]
+        replies = [id_of_query for id_of_query in ids if id_of_query in given.replies]
         n_cut_off = len(given.cut_off.intersection(replies))
-        if n_cut_off:
+        if n_cut_off > 0:
             warning = f"{n_cut_off} of {len(replies)} replies stopped at max_tokens without a label; raise it"
             run = replace(run, model_warnings=(warning,))
         runs[experimentor.name] = run

@@ -156,9 +156,10 @@ def _metric_name(metric: Metric) -> str:
     if metric.of_library:
         return name
     words = []
-    distribution = origin_of(metric.function).replace(" ", "-")
-    if distribution:
-        words.append(distribution)
+    plugin = origin_of(metric.function).replace(" ", "-")
+    if plugin:
+        words.append(plugin)
+    # The mark of the code is its digest, with "-unidentified" behind it if the source is not available.
     code, _, unidentified = code_mark(metric.function).partition("-")
     words.append(short_digest([code, metric.requires_probabilities]))
     if unidentified:
@@ -238,6 +239,16 @@ def _checked_k(k: int) -> int:
     return number
 
 
+def _refuse_several_labels(card: Card) -> None:
+    """Raise an ArgumentError if the rows of a data set have several labels each."""
+    if card.labels_in_lists:
+        example = card.label_space[0]
+        raise ArgumentError(
+            f"{card.name}: texts have several labels, such as {example}. Only LongICL (run long-icl) evaluates such "
+            "data. Keep one label in each row for other benchmarks"
+        )
+
+
 class _DrawnSizes(NamedTuple):
     """The sizes of the sets at the time when demonstrations were drawn."""
 
@@ -276,9 +287,24 @@ class Experimentor(BaseExperimentor):
 
     task: Task
     __slots__ = (
-        *("_benchmark_sampler", "_domain_lists", "_drawn_sizes", "_k", "_manual_lists", "_mode", "_outputs"),
-        *("_repeats", "_rows", "_triplet", "_writer"),
-        *("dataset", "limit", "metrics", "starts_noisy", "statistics", "task", "unparsed"),
+        "_benchmark_sampler",
+        "_domain_lists",
+        "_drawn_sizes",
+        "_k",
+        "_manual_lists",
+        "_mode",
+        "_outputs",
+        "_repeats",
+        "_rows",
+        "_triplet",
+        "_writer",
+        "dataset",
+        "limit",
+        "metrics",
+        "starts_noisy",
+        "statistics",
+        "task",
+        "unparsed",
     )
 
     def __init__(
@@ -296,12 +322,7 @@ class Experimentor(BaseExperimentor):
         unparsed: Unparsed = "error",
     ) -> None:
         self.dataset = load_dataset(dataset) if isinstance(dataset, str) else dataset
-        if self.dataset.card.labels_in_lists:
-            example = self.dataset.card.label_space[0]
-            raise ArgumentError(
-                f"{self.dataset.card.name}: texts have several labels, such as {example}. Only LongICL (run long-icl) "
-                "evaluates such data. Keep one label in each row for other benchmarks"
-            )
+        _refuse_several_labels(self.dataset.card)
         self.task = task
         self.metrics = metrics if isinstance(metrics, MetricTable) else MetricTable(metrics)
         self.outputs = outputs

@@ -114,11 +114,14 @@ def limited(place: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         place: The path of the values, for that further finding.
         findings: The findings.
     """
-    distinct = list(dict.fromkeys(findings))
-    contradicted = [finding for finding in distinct if isinstance(finding, Contradicted)]
-    unchecked = [finding for finding in distinct if isinstance(finding, Unchecked)]
-    listed: list[Finding] = []
-    listed += contradicted[:_MOST_LISTED]
+    contradicted: list[Finding] = []
+    unchecked: list[Finding] = []
+    for finding in dict.fromkeys(findings):  # each once
+        if isinstance(finding, Contradicted):
+            contradicted.append(finding)
+        else:
+            unchecked.append(finding)
+    listed = contradicted[:_MOST_LISTED]
     if len(contradicted) > _MOST_LISTED:
         listed.append(Contradicted(f"{place}: {len(contradicted) - _MOST_LISTED} more values"))
     listed += unchecked[:_MOST_LISTED]
@@ -160,7 +163,8 @@ def compare_values(place: str, saved: Any, expected: Any, unknown: Mapping[str, 
         yield from _compare_mappings(place, saved, expected, unknown)
     elif isinstance(saved, (list, tuple)) and isinstance(expected, (list, tuple)) and len(saved) == len(expected):
         # Lists of labels and scores are long and mostly equal. One comparison of complete lists is fast.
-        if list(saved) != list(expected):
+        are_equal = list(saved) == list(expected)
+        if not are_equal:
             for number, (saved_item, expected_item) in enumerate(zip(saved, expected, strict=True)):
                 yield from compare_values(f"{place} / {number}", saved_item, expected_item, unknown)
     elif expected is ABSENT:

@@ -169,7 +169,7 @@ class _Call:
                 same tokens costs less (:func:`~StaICC.inference.forecast.forecast_prompts`).
         """
         prompts = [prompt for prompt, _ in self.chunk]
-        label_space = self.chunk[0][1]
+        _, label_space = self.chunk[0]  # that of all prompts of a chunk
         return forecast_prompts(self.function, prompts, label_space, kept=kept)
 
     def requests(self) -> Iterable[PlannedRequest]:
@@ -228,6 +228,20 @@ class _Counting:
             return Forecast()
         # Checks have random digits at their beginning, so that nothing of them is cached.
         return replace(_requested(checks, RequestCounter(self._token_counter)), longest_prompt=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _CountedCalls:
+    """The calls of a run with their tokens, before a probe measures their time."""
+
+    forecast: Forecast
+    """The sum of the forecasts of the calls."""
+    work: int
+    """The work of all calls (:meth:`_Call.work`)."""
+    fitting_calls: Sequence[_Call]
+    """The calls whose prompts are within the limit of the model, from which a probe can take prompts."""
+    counted_by: str | None
+    """The name of the token counter; ``None`` if the inference function counted all tokens."""
 
 
 def _requested(requests: Iterable[PlannedRequest], counter: RequestCounter) -> Forecast:
@@ -303,14 +317,20 @@ class Tasks:
         # The counter of the run chooses the stored predictions that are computed again, to compare them.
         n_characters = sum(characters(prompt) for prompt, _ in keys)
         options.counter.reuse(stored, lambda key: "", size=n_characters)
-        due = options.counter.due(parts_left, computes=len(stored) < len(keys))
-        rechecked_keys = [key for key, _, _ in due]
+        computes_new_ones = len(stored) < len(keys)
+        due = options.counter.due(parts_left, computes=computes_new_ones)
+        rechecked_keys = [reused.key for reused in due]
 
         for chunk in chunks_of(rechecked_keys, {}, function, options):
             self._rechecked_calls.append(_Call(function, chunk))
         for chunk in chunks_of(keys, stored, function, options):
             self.new_calls.append(_Call(function, chunk))
-        self._add_checks(function, [prompt for prompt, label_space in keys if (prompt, label_space) not in stored])
+        new_prompts = []
+        for key in keys:
+            if key not in stored:
+                prompt, _ = key
+                new_prompts.append(prompt)
+        self._add_checks(function, new_prompts)
         self.distinct_count += len(keys)
         self.cached_count += len(stored)
         return stored
@@ -325,18 +345,13 @@ class Tasks:
         plan = planned_checks(function)
         if plan is None or not prompts:
             return
-        texts = ["".join(prompt) for prompt in prompts if not isinstance(prompt, str)]
-        texts += [prompt for prompt in prompts if isinstance(prompt, str)]
+        texts = ["".join(prompt) for prompt in prompts]  # in the noisy channel, the texts of all labels together
         longest = max(texts, key=byte_size)
         self._checks += plan(longest, self._longest_checked)
         self._longest_checked = max(self._longest_checked, longest, key=byte_size)
 
     def forecast(self, options: ForecastOptions, certain: bool = True) -> Forecast:
         """Return the forecast of all calls: tokens, seconds and cost.
-
-        The forecasts of the calls are added, in the order of the run. Each call gets the tokens that the kernel still
-        keeps from the call before (``kept``), because a common beginning of two prompts is computed once. Stored
-        predictions that the run computes again, to compare them, are counted as ``rechecked``.
 
         The seconds are measured: a probe predicts some prompts that fit into the model. Without a probe they are
         ``None``, and 0 if there is nothing to compute.
@@ -345,14 +360,45 @@ class Tasks:
             options: Duration of the probe, and prices.
             certain: Whether a run will have exactly these prompts, so that the number of tokens can be exact.
         """
+        counted = self._count(options.token_counter(self._kernel))
+        total = counted.forecast
+        if counted.counted_by is None:
+            # The inference function counts its tokens itself, without those that a provider caches.
+            is_exact = certain and total.tokens is not None
+            total = replace(total, exact=is_exact, cached_tokens=None, tokenizer=None)
+        else:
+            total = replace(total, exact=False, tokenizer=counted.counted_by)
+
+        has_calls = bool(self._rechecked_calls or self.new_calls)
+        total = replace(total, seconds=None if has_calls else 0.0)
+        probe_seconds = options.seconds_of_probe(self._kernel)
+        if probe_seconds and counted.fitting_calls:
+            total = self._with_probe(total, counted.work, counted.fitting_calls, probe_seconds)
+        elif has_calls and may_cost_money(self._kernel):
+            total = _with_remark(total, _NOTHING_SENT)
+        if has_calls and options.tokenizer is not None and counted.counted_by is None:
+            total = _with_remark(total, _OWN_TOKENIZER)
+        if options.prices is not None:
+            total = _with_cost(total, prices_of(options.prices), options.currency)
+        return total
+
+    def _count(self, token_counter: TokenCounter | None) -> _CountedCalls:
+        """Return the sum of the forecasts of all calls, in the order of the run, without seconds.
+
+        Each call gets the tokens that the kernel still keeps from the call before (``kept``), because a common
+        beginning of two prompts is computed once. Stored predictions that the run computes again, to compare them, are
+        counted as ``rechecked``.
+
+        Args:
+            token_counter: Counts the tokens of requests that the inference function does not count.
+        """
         total = Forecast(self.query_count, self.distinct_count, self.cached_count)
-        total_work = 0
+        work = 0
         fitting_calls: list[_Call] = []
-        calls = [*self._rechecked_calls, *self.new_calls]
-        counting = _Counting(options.token_counter(self._kernel))
-        for number, call in enumerate(calls):
+        counting = _Counting(token_counter)
+        for number, call in enumerate([*self._rechecked_calls, *self.new_calls]):
             forecast = counting.forecast(call, kept=total.kept)
-            total_work += call.work(forecast)
+            work += call.work(forecast)
             if _fits(forecast):
                 fitting_calls.append(call)
             is_recheck = number < len(self._rechecked_calls)
@@ -360,24 +406,7 @@ class Tasks:
                 forecast = replace(forecast, rechecked=len(call.chunk), recheck_tokens=forecast.tokens)
             total += forecast
         total += counting.forecast_checks(self._checks)
-        total = replace(
-            total,
-            exact=certain and total.tokens is not None and counting.counted_by is None,
-            cached_tokens=None if counting.counted_by is None else total.cached_tokens,
-            tokenizer=counting.counted_by,
-            seconds=None if calls else 0.0,
-        )
-
-        probe_seconds = options.seconds_of_probe(self._kernel)
-        if probe_seconds and fitting_calls:
-            total = self._with_probe(total, total_work, fitting_calls, probe_seconds)
-        elif calls and may_cost_money(self._kernel):
-            total = _with_remark(total, _NOTHING_SENT)
-        if calls and options.tokenizer is not None and counting.counted_by is None:
-            total = _with_remark(total, _OWN_TOKENIZER)
-        if options.prices is not None:
-            total = _with_cost(total, prices_of(options.prices), options.currency)
-        return total
+        return _CountedCalls(total, work, fitting_calls, counting.counted_by)
 
     def _with_probe(self, total: Forecast, total_work: int, calls: Sequence[_Call], seconds: float) -> Forecast:
         """Return a forecast with the seconds of all calls, and with their tokens if these are still unknown.
@@ -401,8 +430,10 @@ class Tasks:
             return with_seconds
         if not tokens_before or not tokens_after:
             return with_seconds
-        read_tokens = tokens_after[0] - tokens_before[0]
-        generated_tokens = tokens_after[1] - tokens_before[1]
+        read_before, generated_before = tokens_before
+        read_after, generated_after = tokens_after
+        read_tokens = read_after - read_before
+        generated_tokens = generated_after - generated_before
         if read_tokens <= 0:
             return with_seconds
         predicted_share = probe.predicted_work / total_work

@@ -17,6 +17,7 @@ from StaICC.benchmarks.benchmark import Benchmark
 from StaICC.benchmarks.context import RunContext, RunSettings
 from StaICC.benchmarks.data_warnings import data_warnings
 from StaICC.benchmarks.evaluation import DatasetRun
+from StaICC.benchmarks.experimentor import Experimentor
 from StaICC.benchmarks.forecast import forecast
 from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError
@@ -125,27 +126,47 @@ class BenchmarkGroup(Displayed, FixedAttributes):
         """
         first = self._first_member()
         functions = first.functions_for_datasets(first.given_functions(list_of_forward_inference, forward_inference))
-        runs: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
         with RunContext(batched_inference, **run) as context:
             context.start(functions)
-            context.log(*data_warnings(experimentor for member in self.members.values() for experimentor in member))
-            for number, function in enumerate(functions):
-                dataset = first[number].name
-                run_part = Part(f"{self.name}, {dataset}", number, len(functions))
-                experimentors = {}
-                for part, member in self.members.items():
-                    experimentors[f"{run_part.name}, {part}"] = member[number]
-                options = context.options_for(function, group_prefixes=True)
-                runs_of_dataset = run_together(function, experimentors, run_part, options)
-                for part, dataset_run in zip(self.members, runs_of_dataset, strict=True):
-                    runs[part][dataset] = dataset_run
-                context.checkpoint()
+            context.log(*data_warnings(self._experimentors()))
+            runs_by_part = self._run_datasets(functions, context)
 
         predictions = context.predictions(dict(zip(first.dataset_names, functions, strict=True)))
         results = {}
         for part, member in self.members.items():
-            results[part] = member.collect(runs[part], predictions, return_outputs, return_divided_results)
+            results[part] = member.collect(runs_by_part[part], predictions, return_outputs, return_divided_results)
         return context.deliver(ResultGroup(self.name, results))
+
+    def _experimentors(self) -> Iterator[Experimentor]:
+        """Yield the data sets of all members, member by member."""
+        for member in self.members.values():
+            yield from member
+
+    def _run_datasets(
+        self, functions: Sequence[Inference], context: RunContext
+    ) -> Mapping[str, Mapping[str, DatasetRun]]:
+        """Run the data sets one after the other, each for all members together.
+
+        Args:
+            functions: The inference function of each data set.
+            context: The context of the run.
+
+        Returns:
+            The run over each data set, by the name of the part and then by the name of the data set.
+        """
+        runs_by_part: dict[str, dict[str, DatasetRun]] = {part: {} for part in self.members}
+        for number, dataset in enumerate(self._first_member().dataset_names):
+            function = functions[number]
+            step = Part(f"{self.name}, {dataset}", number, len(functions))
+            experimentors = {}
+            for part, member in self.members.items():
+                experimentors[f"{step.name}, {part}"] = member[number]
+            options = context.options_for(function, group_prefixes=True)
+            runs = run_together(function, experimentors, step, options)
+            for part, run in zip(self.members, runs, strict=True):
+                runs_by_part[part][dataset] = run
+            context.checkpoint()
+        return runs_by_part
 
     __call__ = auto_run
 

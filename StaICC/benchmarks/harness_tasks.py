@@ -109,11 +109,14 @@ def export_tasks(
         _write(folder / f"{name}.jsonl", "".join(json_lines(iter(records))))
         task = _task(name, file=f"{name}.jsonl", alias=", ".join(title))
         _write(folder / f"{name}.yaml", _yaml(task))
+
+    group_names = []
     for benchmark_name, tasks in tasks_by_benchmark.items():
         group_name = _task_name(benchmark_name)
+        group_names.append(group_name)
         _write(folder / f"{group_name}.yaml", _yaml(_task_group(group_name, tasks)))
     _write(folder / "README.md", _readme(benchmark, list(tasks_by_benchmark), command))
-    return tuple(_task_name(benchmark_name) for benchmark_name in tasks_by_benchmark)
+    return tuple(group_names)
 
 
 class _Place(NamedTuple):
@@ -184,4 +187,5 @@ def _readme(benchmark: Benchmark | BenchmarkGroup, exported: Sequence[str], comm
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a text file in UTF-8."""
     write_output(path, [utf8(text)])

@@ -16,9 +16,11 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from StaICC.arguments import known_name
+from StaICC.benchmarks.base_experimentor import queries_of_conditions
 from StaICC.benchmarks.context import EarlySettings, RunContext, RunSettings
 from StaICC.benchmarks.evaluation import DatasetRun, RunsByDataset
 from StaICC.benchmarks.experimentor import Experimentor
@@ -65,6 +67,13 @@ _Answers = dict[_NumberedQuery, Answer | Failure]
 
 
 # -- when to stop
+
+
+class BoundGaps(NamedTuple):
+    """The distances from the mean to the bounds of a confidence sequence that would end the run."""
+
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +135,8 @@ class StoppingRule:
             _check_settings(experimentor, name)
         return cls(kind, name, target, first.statistics.level)
 
-    def gaps(self, sequence: ConfidenceSequence) -> tuple[float, float]:
-        """Return two distances for which the next bets are chosen: from the mean to its lower, and to its upper bound.
+    def gaps(self, sequence: ConfidenceSequence) -> BoundGaps:
+        """Return the distances for which the next bets are chosen: from the mean to its lower, and to its upper bound.
 
         A bet is a parameter of the confidence sequence, which is valid with any bets. The best bets depend on where a
         bound must be to end the run:
@@ -142,12 +151,10 @@ class StoppingRule:
             sequence: The confidence sequence so far.
         """
         if self.kind == "precision":
-            return self.target, self.target
+            return BoundGaps(lower=self.target, upper=self.target)
         estimate = sequence.estimate
         error = sequence.standard_error
-        lower_gap = max(self.target, estimate - error)
-        upper_gap = max(self.target, -estimate - error)
-        return lower_gap, upper_gap
+        return BoundGaps(lower=max(self.target, estimate - error), upper=max(self.target, -estimate - error))
 
     def reason(self, sequence: ConfidenceSequence) -> str | None:
         """Return the reason to stop now; ``None`` if the run goes on.
@@ -224,7 +231,8 @@ class _Rounds:
     sizes: Sequence[int]
     """The number of test rows of each data set."""
     queries: Mapping[tuple[int, int], Sequence[Query]]
-    """The queries of each test row, by the number of the data set and the round of the row."""
+    """The queries of each test row, by the number of the data set and the round of the row. A row that the benchmark
+    does not evaluate, because it was restricted to the first rounds, is left out."""
 
     @classmethod
     def of(cls, experimentors: Sequence[Experimentor]) -> _Rounds:
@@ -233,12 +241,14 @@ class _Rounds:
         Args:
             experimentors: The data sets of the benchmark.
         """
+        sizes = []
         queries: dict[tuple[int, int], list[Query]] = {}
         for dataset, experimentor in enumerate(experimentors):
+            sizes.append(experimentor.row_count)
             round_of_row = {row: round_number for round_number, row in enumerate(row_order(experimentor))}
             for query in experimentor.all_queries():
                 queries.setdefault((dataset, round_of_row[query.row]), []).append(query)
-        return cls([experimentor.row_count for experimentor in experimentors], queries)
+        return cls(sizes, queries)
 
     def queries_of_look(self, look: range) -> list[_NumberedQuery]:
         """Return the queries of a look, data set by data set, each with the number of its data set.
@@ -249,8 +259,8 @@ class _Rounds:
         queries = []
         for dataset in range(len(self.sizes)):
             for round_number in look:
-                for query in self.queries.get((dataset, round_number), ()):
-                    queries.append((dataset, query))
+                queries_of_row = self.queries.get((dataset, round_number), ())
+                queries += [(dataset, query) for query in queries_of_row]
         return queries
 
     def query_count(self, rounds: int) -> int:
@@ -282,10 +292,21 @@ def first_rows(benchmark: _B, rounds: int) -> _B:
 # -- the decision
 
 
+class Stopped(NamedTuple):
+    """The end of an evaluation that a rule stopped."""
+
+    sequence: ConfidenceSequence
+    """The confidence sequence with the values of all evaluated rounds."""
+    reason: str
+    """Why the rule stopped."""
+
+
 def follow(
     rule: StoppingRule, sizes: Sequence[int], evaluate: Callable[[range], Iterable[Sequence[float | None]]]
-) -> tuple[ConfidenceSequence, str]:
-    """Evaluate test rows look by look until the rule stops. A look is the rounds between two decisions.
+) -> Stopped:
+    """Evaluate test rows round by round until the rule stops.
+
+    The rule decides after each look: after every :data:`LOOK` rounds.
 
     Args:
         rule: The rule.
@@ -293,20 +314,19 @@ def follow(
         evaluate: Takes the numbers of the rounds of a look. Returns for each round one value for each data set. The
             value is the score of the row; in a race, it is the score of the first model minus that of the second.
             ``None`` means that the data set has no more rows.
-
-    Returns:
-        The confidence sequence, and the reason why the rule stopped.
     """
-    smallest_value = 0.0 if rule.kind == "precision" else -1.0
+    smallest_value = -1.0  # of the difference of two scores
+    if rule.kind == "precision":
+        smallest_value = 0.0
     sequence = ConfidenceSequence(sizes, rule.level, smallest_value)
     while True:
-        look = range(sequence.rounds, min(sequence.rounds + LOOK, sequence.all_rounds))
-        for values in evaluate(look):
-            lower_gap, upper_gap = rule.gaps(sequence)
-            sequence.update(values, lower_gap, upper_gap)
+        end_of_look = min(sequence.rounds + LOOK, sequence.all_rounds)
+        for values in evaluate(range(sequence.rounds, end_of_look)):
+            gaps = rule.gaps(sequence)
+            sequence.update(values, gaps.lower, gaps.upper)
         reason = rule.reason(sequence)
         if reason is not None:
-            return sequence, reason
+            return Stopped(sequence, reason)
 
 
 def decide(
@@ -424,7 +444,7 @@ def run_early(
     """
     answers: list[_Answers] = [{} for _ in models]
     with RunContext(settings.batched, **settings.run) as context:
-        context.start([function for functions in models for function in functions])
+        context.start(chain.from_iterable(models))
         _refuse_settings(benchmark, models, settings, on_error=context.options_for(None).on_error)
         context.log(*benchmark.data_warnings())
 
@@ -518,10 +538,14 @@ def _predictions_of_look(
     answers: _Answers = {}
     distinct_functions = {id(function): function for function in functions}
     for function in distinct_functions.values():
-        numbered_queries = [(dataset, query) for dataset, query in queries if functions[dataset] is function]
-        queries_of_function = [query for _, query in numbered_queries]
+        keys = []
+        queries_of_function = []
+        for dataset, query in queries:
+            if functions[dataset] is function:
+                keys.append((dataset, query))
+                queries_of_function.append(query)
         predictions = predict_queries(function, queries_of_function, part, context.options_for(function))
-        answers.update(zip(numbered_queries, predictions, strict=True))
+        answers.update(zip(keys, predictions, strict=True))
     return answers
 
 
@@ -541,7 +565,7 @@ def _scored(
     """
     runs = {}
     for dataset, experimentor in enumerate(benchmark):
-        queries = [query for condition in conditions[dataset] for query in condition.queries]
+        queries = list(queries_of_conditions(conditions[dataset]))
         answers_of_dataset = [answers[dataset, query] for query in queries]
         run = experimentor.assemble(
             conditions[dataset], answers_of_dataset, f"{benchmark.benchmark_name}, {experimentor.name}"

@@ -343,20 +343,29 @@ def _class_of(result: Results) -> type[Any]:
     Raises:
         UnknownBenchmarkError: This library has no such benchmark.
     """
-    kind: type[Any]
-    if isinstance(result, Result):
-        kind = BaseBenchmark
-        name = result.benchmark
-        signed_name = result.signature.fields.get("benchmark") or ""
-        if "@" in signed_name:  # The benchmark is of a plug-in, or its task is the user's own.
-            name = signed_name
+    name = _name_of_benchmark(result)
+    expected_class: type[Any]
+    if isinstance(result, ResultGroup):
+        expected_class = BenchmarkGroup
     else:
-        kind = BenchmarkGroup
-        name = result.name
+        expected_class = BaseBenchmark
     for benchmark_class in BENCHMARKS.values():
-        # A plug-in may register a function that makes a benchmark.
-        if not isinstance(benchmark_class, type) or not issubclass(benchmark_class, kind):
-            continue
+        if not isinstance(benchmark_class, type) or not issubclass(benchmark_class, expected_class):
+            continue  # A plug-in may register a function that makes a benchmark.
         if benchmark_class.task_name == name:
             return cast("type[Any]", benchmark_class)
     raise UnknownBenchmarkError(f"this library has no benchmark {name!r:.60} to verify the result with")
+
+
+def _name_of_benchmark(result: Results) -> str:
+    """Return the name of the benchmark or group that computed a result, in the form that only its own code has.
+
+    The name of a plug-in's benchmark, and that of a task of the user's own, has ``@`` and its origin in the signature.
+    No benchmark of this library has such a name.
+    """
+    if isinstance(result, ResultGroup):
+        return result.name
+    signed_name = result.signature.fields.get("benchmark") or ""
+    if "@" in signed_name:
+        return signed_name
+    return result.benchmark

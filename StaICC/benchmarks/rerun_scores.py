@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
@@ -99,6 +100,13 @@ def label_of(answer: Answer | Failure) -> int | None:
     return None
 
 
+class AccuracyRange(NamedTuple):
+    """The lowest and the highest possible accuracy of all queries of a data set."""
+
+    lowest: float
+    highest: float
+
+
 @dataclass(frozen=True, slots=True)
 class DatasetRerun:
     """The saved predictions of all queries of a data set, and the new predictions of some of them."""
@@ -110,15 +118,20 @@ class DatasetRerun:
     again: Mapping[int, Answer | Failure]
     """The new prediction of some queries, by their number; at least one."""
 
-    def right(self, answers: Sequence[Answer | Failure]) -> list[bool]:
-        """Return for each query whether the label of its prediction is the true one.
+    @property
+    def saved_accuracy(self) -> float:
+        """The accuracy of all queries with the saved predictions."""
+        is_right = []
+        for answer, true_label in zip(self.saved, self.truth, strict=True):
+            is_right.append(label_of(answer) == true_label)
+        return mean_of(is_right)
 
-        Args:
-            answers: One prediction for each query.
-        """
-        return [label_of(answer) == label for answer, label in zip(answers, self.truth, strict=True)]
+    @property
+    def missing(self) -> int:
+        """The number of queries without a saved label."""
+        return sum(label_of(answer) is None for answer in self.saved)
 
-    def accuracy_range(self, tolerance: float) -> tuple[float, float]:
+    def accuracy_range(self, tolerance: float) -> AccuracyRange:
         """Return the lowest and the highest possible accuracy of all queries of the data set.
 
         A query that was predicted again counts with its new prediction. For any other query, several labels may be
@@ -140,7 +153,7 @@ class DatasetRerun:
             if true_label in labels:
                 possibly_right += 1
         n = len(self.truth)
-        return certainly_right / n, possibly_right / n
+        return AccuracyRange(lowest=certainly_right / n, highest=possibly_right / n)
 
 
 def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: float) -> RerunScore:
@@ -154,34 +167,26 @@ def rerun_score(benchmark: str, datasets: Sequence[DatasetRerun], tolerance: flo
         datasets: The data sets with queries that were predicted again.
         tolerance: The largest accepted difference of two predictions.
     """
+    # The queries that were predicted again, over all data sets together.
     recomputed_right: list[bool] = []
     saved_right: list[bool] = []
-    saved_accuracies: list[float] = []
-    lowest_accuracies: list[float] = []
-    highest_accuracies: list[float] = []
-    n_queries = 0
-    n_missing = 0
     for dataset in datasets:
-        saved_is_right = dataset.right(dataset.saved)
         for number, answer in dataset.again.items():
             recomputed_right.append(label_of(answer) == dataset.truth[number])
-            saved_right.append(saved_is_right[number])
-        saved_accuracies.append(mean_of(saved_is_right))
-        lowest, highest = dataset.accuracy_range(tolerance)
-        lowest_accuracies.append(lowest)
-        highest_accuracies.append(highest)
-        n_queries += len(dataset.truth)
-        n_missing += sum(label_of(answer) is None for answer in dataset.saved)
+            saved_right.append(label_of(dataset.saved[number]) == dataset.truth[number])
+
+    # All queries, data set by data set.
+    ranges = [dataset.accuracy_range(tolerance) for dataset in datasets]
     return RerunScore(
         benchmark,
         queries=len(recomputed_right),
         recomputed=mean_of(recomputed_right),
         saved=mean_of(saved_right),
-        all_queries=n_queries,
-        saved_of_all=mean_of(saved_accuracies),
-        low=mean_of(lowest_accuracies),
-        high=mean_of(highest_accuracies),
-        missing=n_missing,
+        all_queries=sum(len(dataset.truth) for dataset in datasets),
+        saved_of_all=mean_of([dataset.saved_accuracy for dataset in datasets]),
+        low=mean_of([possible.lowest for possible in ranges]),
+        high=mean_of([possible.highest for possible in ranges]),
+        missing=sum(dataset.missing for dataset in datasets),
     )
 
 

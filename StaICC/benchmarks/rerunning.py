@@ -6,7 +6,7 @@ import random
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from StaICC.arguments import set_integers
 from StaICC.benchmarks.context import RunContext
@@ -69,13 +69,13 @@ def predict_again(
             and the scores that follow from them. ``None`` makes no copy.
     """
     findings: list[Finding] = []
-    candidates: list[tuple[RerunSource, int]] = []
+    candidates: list[_Candidate] = []
     model = identity_of(rerun.model)
     several_models = _has_several_models(sources)
     for source in sources:
         refusal = _why_not_predicted_again(source, model, several_models)
         if refusal is None:
-            candidates += [(source, number) for number in range(len(source.run.answers))]
+            candidates += [_Candidate(source, number) for number in range(len(source.run.answers))]
             remark = _difference_of_model(source, model)
         else:
             remark = f"not predicted again, {refusal}"
@@ -84,13 +84,7 @@ def predict_again(
     if not candidates:
         findings.append(Unchecked("rerun: no query has a known prompt and a prediction of this model"))
 
-    n_chosen = min(rerun.queries, len(candidates))
-    chosen = random.Random(rerun.seed).sample(range(len(candidates)), n_chosen)
-    numbers_by_source: dict[RerunSource, list[int]] = {}
-    for index in sorted(chosen):
-        source, number = candidates[index]
-        numbers_by_source.setdefault(source, []).append(number)
-
+    numbers_by_source = _draw_numbers(candidates, rerun)
     comparison = _RerunComparison(declared_tolerance=tolerance_of(rerun.model))
     with RunContext(False, on_error="collect", progress=False) as context:
         context.start([rerun.model])
@@ -101,6 +95,7 @@ def predict_again(
 
     scores = _rerun_scores(comparison.predictions, comparison.tolerance)
     if candidates:
+        n_chosen = sum(len(numbers) for numbers in numbers_by_source.values())
         message = (
             f"{n_chosen} of {len(candidates)} queries predicted again (seed {rerun.seed}): {comparison.n_differing} "
             f"differ, by at most {comparison.largest_difference:.2g} (accepted: {comparison.tolerance:g})"
@@ -113,6 +108,31 @@ def predict_again(
     if whole is not None:
         recomputed = _with_predictions(whole, comparison.predictions)
     return Verification(name, None, message, limited("rerun", findings), scores=scores, recomputed=recomputed)
+
+
+class _Candidate(NamedTuple):
+    """A query that the model may predict again."""
+
+    source: RerunSource
+    """Its data set."""
+    number: int
+    """Its number, counted from 0 over all conditions of the data set."""
+
+
+def _draw_numbers(candidates: Sequence[_Candidate], rerun: Rerun) -> dict[RerunSource, list[int]]:
+    """Return the numbers of the queries to predict again, in order and by data set, drawn at random.
+
+    Args:
+        candidates: The queries that can be predicted again.
+        rerun: The maximum number of queries, and the seed.
+    """
+    n_chosen = min(rerun.queries, len(candidates))
+    chosen = random.Random(rerun.seed).sample(range(len(candidates)), n_chosen)
+    numbers_by_source: dict[RerunSource, list[int]] = {}
+    for index in sorted(chosen):
+        candidate = candidates[index]
+        numbers_by_source.setdefault(candidate.source, []).append(candidate.number)
+    return numbers_by_source
 
 
 def _has_several_models(sources: Sequence[RerunSource]) -> bool:
@@ -322,19 +342,21 @@ def _rerun_scores(predictions: NewPredictions, tolerance: float) -> tuple[RerunS
         predictions: The new predictions.
         tolerance: The largest accepted difference of two predictions.
     """
-    # Two parts of a group may be equal results, so results are distinguished by their identity in memory.
-    results: dict[int, ScoredResult] = {}
-    datasets_by_result: dict[int, list[DatasetRerun]] = {}
-    for source, new_predictions in predictions.items():
-        if "accuracy" not in source.scored.result.averaged:
-            continue
-        truth = [query.label for query in source.experimentor.all_queries()]
-        key = id(source.scored)
-        results[key] = source.scored
-        datasets_by_result.setdefault(key, []).append(DatasetRerun(truth, source.run.answers, new_predictions))
+    results: list[ScoredResult] = []
+    for source in predictions:
+        # Two parts of a group may be equal results, so results are distinguished by their identity in memory.
+        is_listed = any(source.scored is scored for scored in results)
+        if not is_listed and "accuracy" in source.scored.result.averaged:
+            results.append(source.scored)
+
     scores = []
-    for key, scored in results.items():
-        scores.append(rerun_score(scored.result.benchmark, datasets_by_result[key], tolerance))
+    for scored in results:
+        reruns = []
+        for source, new_predictions in predictions.items():
+            if source.scored is scored:
+                truth = [query.label for query in source.experimentor.all_queries()]
+                reruns.append(DatasetRerun(truth, source.run.answers, new_predictions))
+        scores.append(rerun_score(scored.result.benchmark, reruns, tolerance))
     return tuple(scores)
 
 
@@ -358,11 +380,12 @@ def _with_predictions(result: Results, predictions: NewPredictions) -> Results:
     runs = dict(scored.runs)
     counts = []
     for source in sources:
+        new_predictions = predictions[source]
         answers = list(source.run.answers)
-        for number, answer in predictions[source].items():
+        for number, answer in new_predictions.items():
             answers[number] = answer
         runs[source.dataset] = source.experimentor.assemble(source.experimentor.conditions(), answers)
-        counts.append(f"{len(predictions[source])} of {len(answers)} on {source.dataset}")
+        counts.append(f"{len(new_predictions)} of {len(answers)} on {source.dataset}")
 
     recomputed = scored.benchmark.collect(runs, recorded_predictions(result), divided=result.with_divided)
     recomputed.signature = result.signature

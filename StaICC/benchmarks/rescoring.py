@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from StaICC.benchmarks.base_experimentor import BaseExperimentor
@@ -23,7 +24,7 @@ from StaICC.benchmarks.findings import (
     limited,
     short_value,
 )
-from StaICC.benchmarks.prompt_digests import PromptDigests, compare_prompts, digest_prompts
+from StaICC.benchmarks.prompt_digests import PromptComparison, PromptDigests, compare_prompts, digest_prompts
 from StaICC.benchmarks.race import marked, replay
 from StaICC.benchmarks.rebuilding import UNREADABLE, finding_of_error
 from StaICC.benchmarks.records import Written, count_distinct, recorded_failures
@@ -72,44 +73,44 @@ class ScoredResult:
         """
         place = f"{self.where}details / {name}"
         findings: list[Finding] = []
-        same: bool | None = None
-        first_difference: int | None = None
-        message = "nothing was computed again"
+        comparison: PromptComparison | None = None
         try:
             details = self.result.details[name]
-            absent_run = self._absent_run(name)
-            conditions: Sequence[Condition] = ()
-            written: list[Written] = []
-            digests = PromptDigests(of_all="", marks="")  # A run records empty digests for an absent data set.
-            if absent_run is None:
-                conditions = self.benchmark[name].conditions()
-                queries = (query for condition in conditions for query in condition.queries)
-                digests = digest_prompts(queries, written)
-            comparison = compare_prompts(details, digests)
-            same = comparison.same
-            first_difference = comparison.first_difference
-            message = comparison.message
-            if not same:
-                compared_field = "prompts" if first_difference is None else "query_digests"
-                findings.append(Contradicted(f"{place} / {compared_field}: {message}"))
-            run = absent_run
-            if run is None:
-                run = self._score(name, conditions, written)
+            run = self._absent_run(name)
+            if run is not None:
+                comparison = compare_prompts(details, _DIGESTS_OF_ABSENT)
+                findings += _prompt_findings(place, comparison)
+            else:
+                prompts = self._write_prompts(name)
+                comparison = compare_prompts(details, prompts.digests)
+                findings += _prompt_findings(place, comparison)
+                run = self._score(name, prompts.conditions, prompts.written)
         except UNREADABLE as error:
             findings.append(finding_of_error(f"{place} / conditions", error))
         else:
             self.runs[name] = run
             findings += self._compare_dataset(name, run)
-            if same and run.answers and self.sources is not None:
+            has_same_prompts = comparison is not None and comparison.same
+            if has_same_prompts and run.answers and self.sources is not None:
                 self.sources.append(RerunSource(self, name))
+        if comparison is None:
+            return Verification(self.result.benchmark, name, "nothing was computed again", limited(place, findings))
         return Verification(
             self.result.benchmark,
             name,
-            message,
+            comparison.message,
             limited(place, findings),
-            same=same,
-            first_difference=first_difference,
+            same=comparison.same,
+            first_difference=comparison.first_difference,
         )
+
+    def _write_prompts(self, name: str) -> _WrittenPrompts:
+        """Return the conditions of a data set with the digests of their prompts, which are written again."""
+        conditions: Sequence[Condition] = self.benchmark[name].conditions()
+        queries = chain.from_iterable(condition.queries for condition in conditions)
+        written: list[Written] = []
+        digests = digest_prompts(queries, written)
+        return _WrittenPrompts(conditions, digests, written)
 
     def _absent_run(self, name: str) -> DatasetRun | None:
         """Return the run without scores of a data set that the run skipped, because its files were missing.
@@ -337,6 +338,33 @@ class ScoredResult:
             yield from compare_values(place, stopping.to_dict(), expected.to_dict())
 
 
+@dataclass(frozen=True, slots=True)
+class _WrittenPrompts:
+    """What is kept of the prompts of a data set after they were written again; they may be long."""
+
+    conditions: Sequence[Condition]
+    digests: PromptDigests
+    written: Sequence[Written]
+    """The record of each query of all conditions."""
+
+
+_DIGESTS_OF_ABSENT = PromptDigests(of_all="", marks="")
+"""The digests that a run records for a data set whose files are missing."""
+
+
+def _prompt_findings(place: str, comparison: PromptComparison) -> list[Finding]:
+    """Return the finding about prompts that are not the saved ones; none if they are the same.
+
+    Args:
+        place: The path of the details of the data set.
+        comparison: The comparison of the prompts.
+    """
+    if comparison.same:
+        return []
+    compared_field = "prompts" if comparison.first_difference is None else "query_digests"
+    return [Contradicted(f"{place} / {compared_field}: {comparison.message}")]
+
+
 def _unknown_settings(place: str, saved: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield a finding for each saved setting that no run records.
 
@@ -395,8 +423,16 @@ set, or only the run can know them."""
 _DETAILS_NOT_FROM_PREDICTIONS = ("prompts", "query_digests", "label_mass", "dropped")
 """Details of a data set that do not follow from its predictions. The digests of the prompts are compared before."""
 _PREDICTOR_FIELDS_OF_RUN = (
-    *("name", "started", "finished", "editions", "computed", "reused", "rechecked", "retried"),
-    *("tokens_read", "tokens_generated"),
+    "name",
+    "started",
+    "finished",
+    "editions",
+    "computed",
+    "reused",
+    "rechecked",
+    "retried",
+    "tokens_read",
+    "tokens_generated",
 )
 """The fields of a predictor (a model in the provenance) that only the run can know."""
 OTHER_SCHEMA = {"schema": f"another one than this version writes, {RESULT_SCHEMA}"}
@@ -488,10 +524,10 @@ def _recorded_answers(details: DatasetDetails, n_labels: int) -> Iterator[Answer
     """
     failures = recorded_failures(details)
     for record in details.conditions:
-        failures_of_record = [failures.get((record.name, number)) for number in range(len(record.truth))]
         score_rows = record.label_scores(n_labels)
-        recorded = zip(failures_of_record, score_rows, record.predictions, strict=True)
-        for number, (failure, score_row, label) in enumerate(recorded):
+        recorded = zip(record.truth, score_rows, record.predictions, strict=True)
+        for number, (_true_label, score_row, label) in enumerate(recorded):
+            failure = failures.get((record.name, number))
             if failure is not None:
                 yield failure
             elif score_row is not None:

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 from StaICC import habits
-from StaICC.benchmarks.base_experimentor import BaseExperimentor
+from StaICC.benchmarks.base_experimentor import BaseExperimentor, queries_of_conditions
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
 from StaICC.inference.contract import without_overridden_arguments
@@ -139,7 +139,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         Raises:
             ArgumentError: A function is not callable or cannot be scored on its data set, or there is not one for each.
         """
-        if isinstance(functions, Sequence) and not isinstance(functions, (str, bytes)) and len(functions) == 1:
+        if _is_list(functions) and len(functions) == 1:
             functions = functions[0]
         if callable(functions):
             for experimentor in self:
@@ -150,15 +150,16 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 f"the inference function must be callable, not str. For a model by its name, pass "
                 f"load_kernel({functions!r:.80})"
             )
-        if not isinstance(functions, (Sequence, Mapping)) or isinstance(functions, bytes):
+        if not _is_list(functions) and not isinstance(functions, Mapping):
             raise ArgumentError(f"the inference function must be callable, not {type(functions).__name__}")
-        chosen = self._for_datasets(functions, "inference functions")
-        for number, function in enumerate(chosen):
+
+        function_of_datasets = self._for_datasets(functions, "inference functions")
+        for number, function in enumerate(function_of_datasets):
             if not callable(function):
                 raise ArgumentError(f"inference function {number} must be callable, not {type(function).__name__}")
-        for experimentor, function in zip(self, chosen, strict=True):
+        for experimentor, function in zip(self, function_of_datasets, strict=True):
             experimentor.refuse_function(function)
-        return [without_overridden_arguments(function) for function in chosen]
+        return [without_overridden_arguments(function) for function in function_of_datasets]
 
     def _for_datasets(self, values: Any, description: str) -> Sequence[Any]:
         """Return one value for each data set, from a list in their order or from a mapping by their names.
@@ -175,13 +176,13 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
                 return [values[name] for name in self.dataset_names]
             got = f"those of {', '.join(map(str, values))}"
         else:
-            has_length = hasattr(values, "__len__") and not isinstance(values, (str, bytes))
-            if has_length and len(values) == len(self):
+            is_list_or_array = hasattr(values, "__len__") and not isinstance(values, (str, bytes))
+            if is_list_or_array and len(values) == len(self):
                 return values  # type: ignore[no-any-return]
             got = f"{values!r:.60}"
         names = ", ".join(self.dataset_names)
         message = f"{description}: got {got}, expected {len(self)}, one for each data set: {names}"
-        if len(self) == 1 and isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        if len(self) == 1 and _is_list(values):
             message += ". Put yours into a list: [values]"
         raise ArgumentError(message)
 
@@ -349,10 +350,13 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
 
         runs = {**runs, **self.absent}
         details = {name: run.details for name, run in runs.items()}
-        answers = {name: runs[name].answers for name in self.dataset_names}
-        outputs = None
-        if keep_outputs:
-            outputs = {experimentor.name: experimentor.query_records(runs[experimentor.name]) for experimentor in self}
+        answers = {}
+        outputs: dict[str, Any] = {}
+        for experimentor in self:
+            run = runs[experimentor.name]
+            answers[experimentor.name] = run.answers
+            if keep_outputs:
+                outputs[experimentor.name] = experimentor.query_records(run)
         provenance = predictions.provenance(answers, details)
         return Result(
             benchmark=self.benchmark_name,
@@ -365,7 +369,7 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
             details=details,
             means=means_of(runs),
             timing=_timing(runs, predictions.seconds),
-            outputs=outputs,
+            outputs=outputs if keep_outputs else None,
             with_divided=divided,
             warnings=all_warnings(self.data_warnings(), runs, predictions.warnings),
             files=self._file_records(),
@@ -410,21 +414,32 @@ class BaseBenchmark(Displayed, FixedAttributes, Generic[_E]):
         """
         from StaICC.results.signature import short_digest
 
-        prompts = {}
+        digest_of_prompts = {}
+        failed_count = 0
         for experimentor in self:
             if runs is None:
-                prompts[experimentor.name] = _prompts_digest(experimentor)
+                digest_of_prompts[experimentor.name] = _prompts_digest(experimentor)
             else:
-                prompts[experimentor.name] = runs[experimentor.name].details.prompts
-        failed_count = 0
+                digest_of_prompts[experimentor.name] = runs[experimentor.name].details.prompts
         if runs is not None:
             failed_count = sum(run.details.failed for run in runs.values())
-        return {
-            "scoring": predictions.scoring(self.dataset_names) if predictions is not None else None,
-            "prompts": short_digest(prompts),
-            "failed": str(failed_count) if failed_count > 0 else None,
+
+        fields: dict[str, str | None] = {
+            "scoring": None,
+            "prompts": short_digest(digest_of_prompts),
+            "failed": None,
             "version": __version__,
         }
+        if predictions is not None:
+            fields["scoring"] = predictions.scoring(self.dataset_names)
+        if failed_count > 0:
+            fields["failed"] = str(failed_count)
+        return fields
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is a list, a tuple or another sequence, but no text and no bytes."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _not_one_source(got: str) -> ArgumentError:
@@ -443,8 +458,7 @@ def _prompts_digest(experimentor: BaseExperimentor) -> str:
     """Return the digest of all prompts of a data set. Only one prompt at a time is in memory."""
     from StaICC.benchmarks.prompt_digests import digest_prompts
 
-    queries = (query for condition in experimentor.conditions() for query in condition.queries)
-    return digest_prompts(queries).of_all
+    return digest_prompts(queries_of_conditions(experimentor.conditions())).of_all
 
 
 def _means(runs: RunsByDataset) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from typing import Any
 from StaICC.benchmarks.task import Outcome, sample_of
 from StaICC.metrics.intervals import Interval, MetricTerm, NoInterval, combine, of_difference
 from StaICC.metrics.scores import CONSISTENCY
-from StaICC.metrics.statistics import Statistic
+from StaICC.metrics.statistics import Sample, Statistic
 
 Intervals = Mapping[str, Interval | NoInterval]
 """Intervals of scores by key."""
@@ -100,31 +100,48 @@ def _slope_interval(
         statistic: The statistic of the score. Its values are from 0 to a finite number.
         level: Nominal coverage.
     """
-    mean_share = math.fsum(shares) / len(shares)
-    sum_of_squares = math.fsum((share - mean_share) ** 2 for share in shares)
-    weights = [(share - mean_share) / sum_of_squares for share in shares]
-    # The limits are computed for the score as a share of its largest value, and multiplied by this value at the end.
-    # The slope of the share is largest if the share is 1 in conditions with a positive weight and 0 in the others. As
-    # the weights sum to 0, this is half the sum of their absolute values.
+    weights = _weights_of_slope(shares)
     samples = [outcome.sample.by_cluster() for outcome in outcomes]
-    _, highest_score = statistic.range(samples[0].n_labels)
-    largest_slope = math.fsum(map(abs, weights)) / 2.0
-
-    rows_by_condition = []
+    units_by_condition = []
+    units_of_any_condition: set[Any] = set()
     for outcome, sample in zip(outcomes, samples, strict=True):
-        if sample.unit == "cluster":
-            rows_by_condition.append(sample.row_names)
-        else:
-            rows_by_condition.append(sorted({query.row for query in outcome.queries}))
-    all_rows = sorted(set().union(*rows_by_condition))
+        units = _units_of(outcome, sample)
+        units_by_condition.append(units)
+        units_of_any_condition.update(units)
+    all_units = sorted(units_of_any_condition)
+
+    # The limits are computed for the score as a share of its largest value, and multiplied by this value at the end.
+    _, highest_score = statistic.range(samples[0].n_labels)
     terms = []
-    for sample, predictions_of_outcome, rows in zip(samples, predictions, rows_by_condition, strict=True):
+    for sample, predictions_of_outcome, units in zip(samples, predictions, units_by_condition, strict=True):
         used_level = sample.level_of_formulas(level)
         share = statistic.part(sample, predictions_of_outcome, used_level).scaled(1.0 / highest_score)
-        terms.append(aligned(of_difference(share, used_level), rows, all_rows))
+        terms.append(aligned(of_difference(share, used_level), units, all_units))
+
+    # The slope of the share is largest if the share is 1 in conditions with a positive weight and 0 in the others. As
+    # the weights sum to 0, this is half the sum of their absolute values.
+    largest_slope = math.fsum(map(abs, weights)) / 2.0
     method = "variance recovery over conditions, unit: test row"
     slope = combine(terms, weights).interval(level, method, -largest_slope, largest_slope)
     return replace(slope, low=highest_score * slope.low, high=highest_score * slope.high)
+
+
+def _weights_of_slope(shares: Sequence[float]) -> list[float]:
+    """Return the weight of each condition in the slope of least squares, which is a weighted sum of the scores.
+
+    Args:
+        shares: Share of correct demonstration labels in each condition; at least two different ones.
+    """
+    mean_share = math.fsum(shares) / len(shares)
+    sum_of_squares = math.fsum((share - mean_share) ** 2 for share in shares)
+    return [(share - mean_share) / sum_of_squares for share in shares]
+
+
+def _units_of(outcome: Outcome, sample: Sample) -> Sequence[Hashable]:
+    """Return the names of the independent units of a condition, in order: its test rows, or their clusters."""
+    if sample.unit == "cluster":
+        return sample.row_names
+    return sorted({query.row for query in outcome.queries})
 
 
 def aligned(term: MetricTerm, rows: Sequence[Hashable], all_rows: Sequence[Hashable]) -> MetricTerm:
@@ -153,9 +170,10 @@ def consistency_intervals(outcomes: Sequence[Outcome], level: float) -> Interval
         outcomes: The outcomes of the conditions, which have the same queries.
         level: Nominal coverage.
     """
+    predictions_by_condition = [outcome.predictions for outcome in outcomes]
+    predictions_by_query = zip(*predictions_by_condition, strict=True)
     queries = []
     labels_by_query = []
-    predictions_by_query = zip(*(outcome.predictions for outcome in outcomes), strict=True)
     for query, predictions in zip(outcomes[0].condition.queries, predictions_by_query, strict=True):
         if None not in predictions:
             queries.append(query)

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import StaICC
 from StaICC import benchmark_names
@@ -99,23 +100,28 @@ def digest_of_inputs(file: str, result: Result | ResultGroup, folders: Sequence[
         result: The result.
         folders: The folders in which the user's data files are searched.
     """
-    data: list[tuple[str, str]] = []
+    data_files: list[_DataFile] = []
     for single in result.results():
         if not _is_of_this_package(single):
             return None
         for dataset in single.details:
-            states = _data_states(single, dataset, folders)
-            if states is None:
+            files_of_dataset = _data_files(single, dataset, folders)
+            if files_of_dataset is None:
                 return None
-            data += states
-    return digest([file, digest_of_code(), data])
+            data_files += files_of_dataset
+    return digest([file, digest_of_code(), data_files])
 
 
-def _data_states(result: Result, dataset: str, folders: Sequence[Path]) -> list[tuple[str, str]] | None:
-    """Return the files from which a data set may be read: pairs of the name of a file and its digest.
+class _DataFile(NamedTuple):
+    """A file from which a data set may be read."""
 
-    Instead of the digest, the table of a built-in data set has :data:`_INSTALLED`, and a missing file :data:`_ABSENT`.
-    ``None`` is returned for a data set of a plug-in, because its files are not known.
+    name: str
+    digest: str
+    """Its SHA-256; :data:`_INSTALLED` for the table of a built-in data set, :data:`_ABSENT` if there is no file."""
+
+
+def _data_files(result: Result, dataset: str, folders: Sequence[Path]) -> list[_DataFile] | None:
+    """Return the files from which a data set may be read; ``None`` if they are not known, as those of a plug-in.
 
     Args:
         result: The result.
@@ -124,11 +130,12 @@ def _data_states(result: Result, dataset: str, folders: Sequence[Path]) -> list[
     """
     if dataset in result.files:
         recorded_name = str(result.files[dataset].get("file"))
-        return [(recorded_name, _digest_or_absent(folder / recorded_name)) for folder in folders]
+        return [_DataFile(recorded_name, _digest_or_absent(folder / recorded_name)) for folder in folders]
     if dataset in names():
         # The digest of a table is part of its name, and is checked whenever the table is opened.
         path = table_path(dataset)
-        return [(path.name, _INSTALLED if path.is_file() else _ABSENT)]
+        state = _INSTALLED if path.is_file() else _ABSENT
+        return [_DataFile(path.name, state)]
     if dataset == MINI:  # It is part of this package, whose files are in the digest.
         return []
     return None

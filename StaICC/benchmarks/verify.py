@@ -260,11 +260,11 @@ class _Verifier:
         if result.samples:
             yield from verify_logged(result, where)
             return
-        own_metrics: list[str] = []
+        own_metrics: list[str] = []  # those that a rebuilt benchmark lacks
         try:
             if benchmark is None:
                 benchmark = rebuild(result, self.data_dir, self.data_files)
-                own_metrics = [str(name) for name in result.arguments.get("metrics", {}).get("own", ())]
+                own_metrics = _own_metrics(result)
             if isinstance(benchmark, Benchmark):
                 benchmark = _as_in_the_run(benchmark, result)
         except UNREADABLE as error:
@@ -316,29 +316,23 @@ class _Verifier:
             findings.append(Unchecked(f"{where}parts: the group has none"))
 
         # All parts of a race have the given benchmark. If it is None, that of each part is rebuilt.
-        name = group.name
-        benchmarks: Mapping[str, Any] = dict.fromkeys(group, benchmark)
+        expected_name = group.name
+        benchmark_of_part: Mapping[str, Any] = dict.fromkeys(group, benchmark)
         if isinstance(benchmark, BenchmarkGroup):
-            name = benchmark.name
-            benchmarks = benchmark.members
-            findings += compare_values(f"{where}parts", _part_names(group, saved), sorted(benchmarks))
+            expected_name = benchmark.name
+            benchmark_of_part = benchmark.members
+            findings += compare_values(f"{where}parts", _part_names(group, saved), sorted(benchmark.members))
 
         raced: list[ScoredResult] | None = [] if sweep is RACE else None
         for part_name, part in group.items():
             part_where = f"{where}parts / {part_name} / "
-            part_benchmark = benchmarks.get(part_name)
+            part_benchmark = benchmark_of_part.get(part_name)
             yield from self._verify(part, saved["parts"][part_name], part_benchmark, part_where, raced)
         findings += _compare_parts(group, sweep, where)
         if raced is not None:
             findings += compare_values(f"{where}parts", sorted(group), ["first", "second"])
             findings += _decision_findings(raced, where)
-
-        not_compared = {"parts"}
-        if sweep is not None:
-            not_compared.update(sweep.recorded)
-        entries = {key: value for key, value in saved.items() if key not in not_compared}
-        expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": name}
-        findings += compare_values(where.removesuffix(" / "), entries, expected, OTHER_SCHEMA)
+        findings += _compare_other_entries(saved, expected_name, sweep, where)
         message = "the parts, their arguments and their models"
         yield Verification(group.name, None, message, limited(where, findings))
 
@@ -348,6 +342,33 @@ def _name_of(result: Results) -> str:
     if isinstance(result, ResultGroup):
         return result.name
     return result.benchmark
+
+
+def _own_metrics(result: Result) -> list[str]:
+    """Return the names of the user's own metrics, which the file of a result has without their functions."""
+    recorded = result.arguments.get("metrics", {})
+    return [str(name) for name in recorded.get("own", ())]
+
+
+def _compare_other_entries(
+    saved: Mapping[str, Any], expected_name: str, sweep: Sweep | None, where: str
+) -> Iterator[Finding]:
+    """Yield the findings about the entries of a group next to its parts: schema, kind and name.
+
+    What only the run can know of a sweep is not compared.
+
+    Args:
+        saved: The JSON values of the group.
+        expected_name: The name that it must have.
+        sweep: The setting in which its parts differ; ``None`` if they are different benchmarks.
+        where: Its path within the file.
+    """
+    not_compared = {"parts"}
+    if sweep is not None:
+        not_compared.update(sweep.recorded)
+    entries = {key: value for key, value in saved.items() if key not in not_compared}
+    expected = {"schema": RESULT_SCHEMA, "kind": "group", "name": expected_name}
+    yield from compare_values(where.removesuffix(" / "), entries, expected, OTHER_SCHEMA)
 
 
 def _not_computed(result: Results, finding: Finding) -> Verification:
@@ -454,7 +475,8 @@ def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Itera
     if not group:
         return
     first_name = next(iter(group))
-    first_results = list(group[first_name].results())
+    first_part = group[first_name]
+    first_results = list(first_part.results())
     for name, part in group.items():
         place = f"{where}parts / {name}"
         results = list(part.results())
@@ -462,22 +484,33 @@ def _compare_parts(group: ResultGroup, sweep: Sweep | None, where: str) -> Itera
             yield Contradicted(f"{place}: the name is not that of its setting")
         if len(results) != len(first_results):
             text = f"{place}: saved {len(results)} results, {first_name} has {len(first_results)}"
-            if sweep is None:
-                yield Contradicted(text)
-            else:  # A method leaves out the members of a benchmark group that do not fit it.
-                yield Unchecked(text)
+            yield _finding_about_difference(sweep, text)
 
-        for result, first_result in _pairs_to_compare(part, group[first_name], sweep):
+        for result, first_result in _pairs_to_compare(part, first_part, sweep):
             if sweep is not None:
                 settings = _settings_without(result, sweep.varies)
                 first_settings = _settings_without(first_result, sweep.varies)
                 yield from compare_values(f"{place} / signature", settings, first_settings)
-            if sweep is not RACE and _who_predicted(result, sweep) != _who_predicted(first_result, sweep):
+            if sweep is RACE:
+                continue  # Its parts are two models.
+            if _who_predicted(result, sweep) != _who_predicted(first_result, sweep):
                 text = f"{place} / provenance: {result.model} ({result.method}), {first_name} has {first_result.model}"
-                if sweep is None:  # The members of a benchmark group share one function.
-                    yield Contradicted(text)
-                else:  # A method may predict with a function of its own.
-                    yield Unchecked(text)
+                yield _finding_about_difference(sweep, text)
+
+
+def _finding_about_difference(sweep: Sweep | None, text: str) -> Finding:
+    """Return the finding that two parts of a group differ in their number of results, or in their model.
+
+    The members of a benchmark group share one function and its settings, so a difference contradicts them. In a sweep
+    of methods, a method may leave out members that do not fit it, and predict with a function of its own.
+
+    Args:
+        sweep: The setting in which the parts differ; ``None`` if they are the members of a benchmark group.
+        text: The difference.
+    """
+    if sweep is None:
+        return Contradicted(text)
+    return Unchecked(text)
 
 
 def _pairs_to_compare(part: Results, first_part: Results, sweep: Sweep | None) -> list[tuple[Result, Result]]:

@@ -159,7 +159,7 @@ def _warning_of_first_queries(outcome: Outcome) -> str | None:
 # -- checks of predictions alone, without the true labels
 
 
-def _same(outcome: Outcome) -> Finding | None:
+def _equal_predictions(outcome: Outcome) -> Finding | None:
     """Return a finding if the scores of all queries are equal to rounding, although prompts and test rows differ.
 
     Scores with two decimals are often equal by chance. They are reported only if the predicted label is wrong on at
@@ -235,10 +235,11 @@ def _equal(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=_RELATIVE_ROUNDING)
 
 
-def _collapsed(outcome: Outcome) -> Finding | None:
+def _one_label_for_all(outcome: Outcome) -> Finding | None:
     """Return a finding if all predictions are one label, although at least 10 test rows have another true label.
 
-    ``None`` is also returned for fewer than 29 predictions, and for equal scores, which :func:`_same` reports.
+    ``None`` is also returned for fewer than 29 predictions, and for equal scores: :func:`_equal_predictions` reports
+    these.
     """
     count = len(outcome.rows)
     if count < _LEAST_PREDICTIONS or len(set(outcome.answered)) > 1:
@@ -254,7 +255,7 @@ def _collapsed(outcome: Outcome) -> Finding | None:
     return Finding(count, f"all {{count}} predictions are one label, {name}")
 
 
-def _tied(outcome: Outcome) -> Finding | None:
+def _ties(outcome: Outcome) -> Finding | None:
     """Return a finding if the two largest scores are equal to rounding in at least 1 % of the predictions.
 
     Labels have no scores, so ``None`` is returned for them.
@@ -276,7 +277,7 @@ def _tied(outcome: Outcome) -> Finding | None:
     )
 
 
-def _ordered(outcome: Outcome) -> Finding | None:
+def _scores_in_order_of_labels(outcome: Outcome) -> Finding | None:
     """Return a finding if the scores of every query rise from label to label, or if those of every query fall.
 
     For example, the scores 0.1, 0.2, 0.3 and 0.4 rise. There must be at least 4 labels, because the scores of fewer
@@ -302,7 +303,7 @@ def _falls(scores: Sequence[float]) -> bool:
     return all(score > next_score for score, next_score in pairwise(scores))
 
 
-def _saturated(outcome: Outcome) -> Finding | None:
+def _saturated_probabilities(outcome: Outcome) -> Finding | None:
     """Return a finding if at least 90 % of the predictions are saturated.
 
     A prediction is saturated if its largest probability is 1 in single precision. The true label then has a
@@ -330,7 +331,7 @@ def _saturated(outcome: Outcome) -> Finding | None:
     )
 
 
-def _ambiguous(outcome: Outcome) -> Finding | None:
+def _ambiguous_numbers(outcome: Outcome) -> Finding | None:
     """Return a finding if it is unclear whether the numbers of the predictions are probabilities or logits."""
     if outcome.kind != "ambiguous":
         return None
@@ -424,7 +425,7 @@ def _below_chance(outcome: Outcome) -> Finding | None:
     )
 
 
-def _echo(outcome: Outcome) -> Finding | None:
+def _echo_of_last_demonstration(outcome: Outcome) -> Finding | None:
     """Return a finding if most predictions are the label of the last demonstration, also where this label is wrong.
 
     The check has three conditions:
@@ -472,7 +473,7 @@ def _echo(outcome: Outcome) -> Finding | None:
     )
 
 
-def _leak(outcome: Outcome) -> Finding | None:
+def _leaked_labels(outcome: Outcome) -> Finding | None:
     """Return a finding if the predictions on at least 256 test rows are all right.
 
     On so many rows, a good model makes an error. The true labels may be in the prompts.
@@ -482,10 +483,18 @@ def _leak(outcome: Outcome) -> Finding | None:
     return Finding(len(outcome.rows), "all {count} predictions are right: does the model see the true labels?")
 
 
-_BROKEN_MODELS: tuple[Check, ...] = (_exchanged_labels, _below_chance, _echo, _leak)
-_CHECKS: tuple[Check, ...] = (_same, _collapsed, _tied, _ordered, _saturated, _ambiguous, *_BROKEN_MODELS)
+_BROKEN_MODELS: tuple[Check, ...] = (_exchanged_labels, _below_chance, _echo_of_last_demonstration, _leaked_labels)
+_CHECKS: tuple[Check, ...] = (
+    _equal_predictions,
+    _one_label_for_all,
+    _ties,
+    _scores_in_order_of_labels,
+    _saturated_probabilities,
+    _ambiguous_numbers,
+    *_BROKEN_MODELS,
+)
 """All checks, in the order of their warnings."""
-_NEED_CONTENT: tuple[Check, ...] = (_collapsed, _ordered, *_BROKEN_MODELS)
+_NEED_CONTENT: tuple[Check, ...] = (_one_label_for_all, _scores_in_order_of_labels, *_BROKEN_MODELS)
 """Checks that a good model may fail on queries without content."""
 
 

@@ -19,9 +19,25 @@ from StaICC.files.output import StrPath
 
 _CARD_SUFFIXES = (".card.toml", ".card.json")
 CARD_KEYS = (
-    *("name", "texts", "label", "labels", "encoding", "quoting", "columns", "template", "alternatives", "split"),
-    *("task", "source", "licence", "citation", "offensive", "notes", "label_separator"),
-    *("cluster", "subgroups"),
+    "name",
+    "texts",
+    "label",
+    "labels",
+    "encoding",
+    "quoting",
+    "columns",
+    "template",
+    "alternatives",
+    "split",
+    "task",
+    "source",
+    "licence",
+    "citation",
+    "offensive",
+    "notes",
+    "label_separator",
+    "cluster",
+    "subgroups",
 )
 """What a card file may state."""
 

@@ -230,11 +230,7 @@ class Dataset(Displayed):
         template_without_names = default_template(table.columns, several_labels=bool(labelled.labels_in_lists))
         used_template = _card_part(Template, template_without_names, template, f"{where}: 'template'")
         default_alternatives = generated_alternatives(used_template, labelled.space)
-        used_split = default_split(len(table))
-        if split is not None:
-            # Sizes that a user names are drawn as those of the benchmark, which are not stratified.
-            not_stratified = dataclasses.replace(used_split, stratified=False)
-            used_split = _card_part(SplitSizes, not_stratified, split, f"{where}: 'split'")
+        used_split = _split_of_rows(len(table), split, f"{where}: 'split'")
         if full_label_space is None:
             full_label_space = labelled.space
         card = Card(
@@ -467,6 +463,22 @@ class Dataset(Displayed):
         records = dataclasses.replace(records, source=name_in_run)  # remarks name the file as it was called
         remarks = _remarks(records, table, label_indexes, card)
         return cls(card, table, source, remarks=remarks, clusters=recorded.clusters, subgroups=recorded.subgroups)
+
+
+def _split_of_rows(row_count: int, given: SplitSizes | Mapping[str, Any] | None, where: str) -> SplitSizes:
+    """Return the split of a user's rows: the given sizes, or the default, which is stratified.
+
+    Args:
+        row_count: The number of rows.
+        given: The sizes that the user names, all or some of them.
+        where: What they are, for messages.
+    """
+    default = default_split(row_count)
+    if given is None:
+        return default
+    # Sizes that a user names are drawn as those of the benchmark, which are not stratified.
+    split: SplitSizes = _card_part(SplitSizes, dataclasses.replace(default, stratified=False), given, where)
+    return split
 
 
 def _records_of(rows: Any, label_space: Labels, name: str) -> tuple[Records, Source | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from StaICC.argument_syntax import argument
@@ -140,28 +140,37 @@ def read_label_lists(
     name_of_single_value = _names_of_single_values(values_by_row, labels, source, place, untyped)
     single_labels = list(dict.fromkeys(name_of_single_value.values()))  # several values may have one name
 
-    # The list of a row as the positions of its labels, in the order of all labels. It is equal for rows with the same
-    # labels.
     position_of_label = {label: position for position, label in enumerate(single_labels)}
-    positions_by_row = []
-    for row_values in values_by_row:
-        positions = {position_of_label[name_of_single_value[value]] for value in row_values}
-        positions_by_row.append(tuple(sorted(positions)))
-    distinct_lists = sorted(set(positions_by_row))
+    position_of_value = {value: position_of_label[name] for value, name in name_of_single_value.items()}
+    lists = [_positions_in_order(row_values, position_of_value) for row_values in values_by_row]
+    distinct_lists = sorted(set(lists))
     if len(distinct_lists) < 2:
         where = f"{source}: " if source else ""
         raise ArgumentError(f"{where}all {len(values)} rows have the same labels, {values[0]!r:.80}")
 
     index_of_list = {}
     label_space = []
-    for index, label_positions in enumerate(distinct_lists):
-        index_of_list[label_positions] = index
-        label_space.append(list_text([single_labels[position] for position in label_positions]))
-    indexes = [index_of_list[label_positions] for label_positions in positions_by_row]
+    for index, positions in enumerate(distinct_lists):
+        index_of_list[positions] = index
+        label_space.append(list_text([single_labels[position] for position in positions]))
+    indexes = [index_of_list[positions] for positions in lists]
     name_of_value = {}
     for value, index in sorted(set(zip(values, indexes, strict=True))):
         name_of_value[value] = label_space[index]
     return LabelReading(indexes, label_space, name_of_value, labels_in_lists=tuple(single_labels))
+
+
+def _positions_in_order(values: Sequence[str], position_of_value: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the labels of a row as positions among all labels: each once, in order.
+
+    So rows with the same labels are equal, in whatever order they list them.
+
+    Args:
+        values: The values in the list of the row.
+        position_of_value: For each value, the position of its label.
+    """
+    positions = {position_of_value[value] for value in values}
+    return tuple(sorted(positions))
 
 
 def _names_of_single_values(

@@ -288,12 +288,13 @@ def names_of_untyped(values: Sequence[str]) -> dict[str, str]:
         {'3.9': '3.9', '3.10': '3.10', '4.0': '4.0'}
     """
     spellings = {value: value for value in values}
-    if all(value.casefold() in ("true", "false") for value in values):
+    all_are_booleans = all(value.casefold() in ("true", "false") for value in values)
+    if all_are_booleans:
         names = {value: value.capitalize() for value in values}
     elif all(_is_written_float(value) for value in values):
         names = {value: _text_of_float(float(value)) for value in values}
     else:
-        return spellings
+        names = spellings
     several_values_have_one_name = len(set(names.values())) < len(names)
     if several_values_have_one_name:
         return spellings

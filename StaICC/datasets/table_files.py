@@ -233,7 +233,7 @@ def _about_folder(folder: Path) -> str:
             "its splits, to Dataset.from_huggingface"
         )
     table_suffixes = (*SEPARATORS, *_JSON_SUFFIXES, *_PARQUET_SUFFIXES)
-    table_files = sorted(name for name in names if format_suffix(Path(name)) in table_suffixes)
+    table_files = [name for name in sorted(names) if format_suffix(Path(name)) in table_suffixes]
     if not table_files:
         return ""
     return f"It contains {', '.join(table_files[:5])}"

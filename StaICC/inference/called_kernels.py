@@ -77,30 +77,31 @@ def _declaring_values(value: Any, name: str, references_left: int, outer_kernels
     if issubclass(type(value), _CONSTANTS):
         return []
     if type(value) in _CONTAINERS:
-        if not references_left:
+        if references_left == 0:
             return []
         items = itertools.islice(referred(value), _MOST_ITEMS)
         return _declaring_values_among(items, name, references_left - 1)
     if _declaration_for_partials(value, name) is not None or _declares(value, name):
         return [value]
 
-    # A partial of an inference function that 0.1.1 documents.
-    if issubclass(type(value), functools.partial) and hasattr(value.func, "identity_for"):
+    is_partial_of_documented = issubclass(type(value), functools.partial) and hasattr(value.func, "identity_for")
+    if is_partial_of_documented:  # by 0.1.1
         kernel = kernel_of_partial(value)
         if kernel is None:
             return []
         return _declaring_values(kernel, name, references_left, outer_kernels)
 
-    kernel = own_attribute(value, "kernel")
+    inner_kernel = own_attribute(value, "kernel")
     visited = (value, *outer_kernels)
-    if kernel is not None and not any(kernel is known for known in visited):
-        declaring = _declaring_values(kernel, name, references_left, outer_kernels=visited)
+    is_visited = any(inner_kernel is known for known in visited)
+    if inner_kernel is not None and not is_visited:
+        declaring = _declaring_values(inner_kernel, name, references_left, outer_kernels=visited)
         if declaring:
             return declaring
 
     # What a kernel itself refers to, such as its model, is no kernel that the function calls.
     is_kernel = hasattr(type(value), "identity")
-    if is_kernel or not references_left:
+    if is_kernel or references_left == 0:
         return []
     references = list(referred(value))
     if issubclass(type(value), types.FunctionType):
@@ -133,11 +134,12 @@ def _globals_of_inner_code(code: types.CodeType, variables: dict[str, Any]) -> l
 
 def _declares(value: Any, name: str) -> bool:
     """Return whether a value itself has an attribute, and not only as a copy of the one of what it wraps."""
-    static_value = inspect.getattr_static(value, name, _MISSING)
+    static_value = inspect.getattr_static(value, name, _MISSING)  # runs no code of the value
     if static_value is _MISSING:
         return False
-    if issubclass(type(value), type):
-        # The methods and properties of a class need an object.
+    is_class = issubclass(type(value), type)
+    if is_class:
+        # Its methods and properties need an object, so that only a plain value is declared.
         return static_value is None or isinstance(static_value, (int, float))
     wrapped = getattr(value, "__wrapped__", None)
     if wrapped is None:

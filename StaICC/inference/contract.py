@@ -698,14 +698,17 @@ def batch_form(function: Inference) -> BatchForm | None:
     batch = own_attribute(function, "batch")
     if callable(batch) and not _overrides_call(function):
         return lambda prompts, label_space, **more: batch(prompts=prompts, label_space=label_space, **more)
-    # Python merges a partial of a partial into one, unless the inner one is a subclass or has attributes of its own.
-    if type(function) is not functools.partial or isinstance(function.func, functools.partial) or function.args:
+    if type(function) is not functools.partial or function.args:
         return None
-    inner_batch = batch_form(function.func)
-    if inner_batch is None:
+    # Python merges a partial of a partial into one, unless the inner one is a subclass or has attributes of its own.
+    has_special_partial_inside = isinstance(function.func, functools.partial)
+    if has_special_partial_inside:
+        return None
+    batch_of_inner = batch_form(function.func)
+    if batch_of_inner is None:
         return None
     bound = {name: value for name, value in function.keywords.items() if name not in _PASSED_BY_NAME}
-    return functools.partial(inner_batch, **bound)
+    return functools.partial(batch_of_inner, **bound)
 
 
 def _overrides_call(function: Inference) -> bool:
@@ -732,10 +735,10 @@ def user_batch_form(function: Inference) -> BatchForm:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # built-ins and extension functions may have none
         parameters = {}  # type: ignore[assignment]
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    takes_label_space = takes_any or "label_space" in parameters
-    prompts_are_named = takes_any or "prompt" in parameters or "prompts" in parameters
-    if not takes_label_space or not prompts_are_named:
+    takes_any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    takes_label_space = takes_any_name or "label_space" in parameters
+    takes_prompts = takes_any_name or "prompt" in parameters or "prompts" in parameters
+    if not takes_label_space or not takes_prompts:
         return lambda prompts, label_space: function(prompts, label_space)
     if "prompts" in parameters and "prompt" not in parameters:
         return lambda prompts, label_space: function(prompts=prompts, label_space=label_space)

@@ -96,15 +96,17 @@ class Forecast:
 
     def __str__(self) -> str:
         """Return the values as a table, and the remarks below it."""
-        rows = []
+        lines = []
         for name, value in self.to_dict().items():
             is_unknown_detail = value is None and name in ("cost_without_cache", "cached_tokens", "tokenizer")
-            if name not in _NOT_IN_TABLE and not is_unknown_detail:
-                rows.append(f"{_ROW_NAMES.get(name, name.replace('_', ' ')):15} {self._shown(name, value)}")
+            if name in _NOT_IN_TABLE or is_unknown_detail:
+                continue
+            row_name = _ROW_NAMES.get(name, name.replace("_", " "))
+            lines.append(f"{row_name:15} {self._shown(name, value)}")
         if self.longest_prompt and self.limit and self.longest_prompt > self.limit:
-            rows.append("The longest prompt does not fit: the run will fail there.")
-        rows += self.remarks
-        return "\n".join(rows)
+            lines.append("The longest prompt does not fit: the run will fail there.")
+        lines += self.remarks
+        return "\n".join(lines)
 
     def _shown(self, name: str, value: float | str | None) -> str:
         """Return the value of a field as the table shows it."""
@@ -118,8 +120,10 @@ class Forecast:
             text = f"{value:,.2f}"
         else:
             text = f"{value:,}"
-        if self.exact or value == 0 or name not in _ESTIMATES:
+        is_estimate = name in _ESTIMATES and not self.exact and value != 0
+        if not is_estimate:
             return text
+        # Without a probe, the tokens of replies are only known to have a maximum.
         is_planned = self.tokenizer not in (None, COUNTED_IN_PROBE)
         if name == "output_tokens" and is_planned:
             return f"at most {text}"

@@ -72,10 +72,12 @@ class Identity:
     def differences(self, other: Identity) -> dict[str, tuple[str | None, str | None]]:
         """Return the entries in which two identities differ, each with both values (``None`` where absent)."""
         differences: dict[str, tuple[str | None, str | None]] = {}
-        for mine, theirs in ((self.who, other.who), (self.settings, other.settings)):
-            for name in sorted(mine.keys() | theirs.keys()):
-                if mine.get(name) != theirs.get(name):
-                    differences[name] = (mine.get(name), theirs.get(name))
+        for own_entries, other_entries in ((self.who, other.who), (self.settings, other.settings)):
+            for name in sorted(own_entries.keys() | other_entries.keys()):
+                own_value = own_entries.get(name)
+                other_value = other_entries.get(name)
+                if own_value != other_value:
+                    differences[name] = (own_value, other_value)
         return differences
 
 
@@ -103,7 +105,11 @@ def identity_of(function: Any) -> Identity:
         return replace(stated, who={**stated.who, "distribution": distribution})
     if _identity_class(function) is not None:
         raise ArgumentError(f"{type(function).__name__}.identity() must return an Identity, or have another name")
+    return _identity_of_plain(function)
 
+
+def _identity_of_plain(function: Any) -> Identity:
+    """Return the identity of a function or object that states none: its qualified name, and a digest of its source."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -216,11 +222,12 @@ def _patched_methods(cls: type) -> list[str]:
         function = _unwrapped_function(member)
         if not callable(function) or isinstance(function, (type, types.BuiltinFunctionType)):
             continue
-        # A dataclass has methods of the standard library.
         package = ""
         if type(function) is types.FunctionType:
             package = function.__globals__["__name__"].partition(".")[0]
-        if package != "StaICC" and package not in sys.stdlib_module_names:
+        # A dataclass has methods of the standard library.
+        is_original = package == "StaICC" or package in sys.stdlib_module_names
+        if not is_original:
             names.append(f"{cls.__qualname__}.{name}")
     return names
 
@@ -278,20 +285,22 @@ def _with_overrides(stated: Identity, value: Any, identity_class: type) -> Ident
         value: The object.
         identity_class: The class that defines its method ``identity``.
     """
-    classes = type(value).__mro__
     reasons = list(stated.unidentified)
     for name in replaced_methods(value):
         reasons.append(f"attribute {name!r} replaces a method of {type(value).__qualname__}")
+    classes = type(value).__mro__
     for base in classes:
         if in_library(base):
             reasons += [f"replaced method {name}" for name in _patched_methods(base)]
 
-    subclasses = [base for base in classes[: classes.index(identity_class)] if not in_library(base)]
-    reasons += [f"the class {subclass.__qualname__} has no identity() of its own" for subclass in subclasses]
+    # Classes of the user below the one that states the identity; the class of the object comes first.
+    user_classes = [cls for cls in classes[: classes.index(identity_class)] if not in_library(cls)]
+    for cls in user_classes:
+        reasons.append(f"the class {cls.__qualname__} has no identity() of its own")
     who = dict(stated.who)
-    if subclasses:
-        who["subclass"] = subclasses[0].__qualname__
-        who["subclass source"] = source_digest(subclasses[0])[:32]
+    if user_classes:
+        who["subclass"] = user_classes[0].__qualname__
+        who["subclass source"] = source_digest(user_classes[0])[:32]
     without_duplicates = tuple(dict.fromkeys(reasons))
     return replace(stated, who=who, unidentified=without_duplicates)
 
@@ -406,11 +415,14 @@ def _defines_class(source: str, name: str) -> bool:
     """
     is_indented = source[:1].isspace()
     try:
-        statements = ast.parse(f"if True:\n{source}" if is_indented else source).body
+        if is_indented:
+            # The class is within another one, or within a function: it is parsed as the body of a statement.
+            (enclosing,) = ast.parse(f"if True:\n{source}").body
+            statements: list[ast.stmt] = enclosing.body  # type: ignore[attr-defined]
+        else:
+            statements = ast.parse(source).body
     except SyntaxError:
         return False
-    if is_indented:
-        statements = statements[0].body  # type: ignore[attr-defined]
     if not statements:
         return False
     first = statements[0]
@@ -441,7 +453,16 @@ class _SourceText:
             return "seen"
         is_root = not self._seen
         self._seen[id(value)] = value
+        return self._written(value, is_root)
 
+    def _written(self, value: Any, is_root: bool) -> str:
+        """Return the text of a value that was not written before and is no constant.
+
+        Args:
+            value: The value.
+            is_root: Whether it is the value of which the digest is made.
+        """
+        # issubclass() of the type, since isinstance() may run code of a proxy.
         kind = type(value)
         if issubclass(kind, (list, tuple)):
             return self._group("list", list(referred(value)))
@@ -477,9 +498,11 @@ class _SourceText:
         """
         included = []
         for member in members:
-            if self._with_values or _is_code(member) or (with_callables and callable(member)):
+            is_wanted_callable = with_callables and callable(member)
+            if self._with_values or _is_code(member) or is_wanted_callable:
                 included.append(member)
-        return f"({name}: {', '.join([self.of(member) for member in included])})"
+        texts = [self.of(member) for member in included]
+        return f"({name}: {', '.join(texts)})"
 
     def _function(self, function: types.FunctionType) -> str:
         """Return the text of a function: its source, or of an installed package its name."""
@@ -560,11 +583,12 @@ def _references_of_method(member: object) -> list[object]:
     function = getattr(member, "__func__", member)
     if type(function) is not types.FunctionType:
         return []
-    # A dataclass generates methods from its fields, which are in the source of the class, and since Python 3.13 it also
-    # has a method of the standard library, "__replace__".
-    original = vars(function).get("__wrapped__", function)
-    if type(original) is types.FunctionType:
-        file = original.__code__.co_filename
-        if file == "<string>" or _is_installed(file):
+    innermost = vars(function).get("__wrapped__", function)
+    if type(innermost) is types.FunctionType:
+        file = innermost.__code__.co_filename
+        # A dataclass generates methods from its fields, which are in the source of the class. Since Python 3.13 it also
+        # has a method of the standard library, "__replace__".
+        is_generated = file == "<string>"
+        if is_generated or _is_installed(file):
             return []
     return list(referred(function))

@@ -74,16 +74,16 @@ def likely_tokens_hint(function: object, keys: Sequence[PromptKey], answers: Seq
     if kernel is None or low_mass_warning(answers) is None:
         return None
     least_mass = math.inf
-    least_mass_prompt = None
+    prompt_with_least_mass = None
     for (prompt, _), answer in zip(keys, answers, strict=True):
-        if not isinstance(prompt, str) or not isinstance(answer, ScoredLabels) or answer.label_mass is None:
+        if not isinstance(prompt, str) or not isinstance(answer, ScoredLabels):
             continue
-        if answer.label_mass < least_mass:
+        if answer.label_mass is not None and answer.label_mass < least_mass:
             least_mass = answer.label_mass
-            least_mass_prompt = prompt
-    if least_mass_prompt is None:
+            prompt_with_least_mass = prompt
+    if prompt_with_least_mass is None:
         return None
-    tokens = kernel.likely_tokens(least_mass_prompt, LIKELY_TOKENS)
+    tokens = kernel.likely_tokens(prompt_with_least_mass, LIKELY_TOKENS)
     listed = ", ".join(f"{token!r} ({probability:.2g})" for token, probability in tokens)
     return f"after one of the prompts, the model would rather write {listed} than a label"
 

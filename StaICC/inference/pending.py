@@ -68,8 +68,9 @@ class Pace:
         fitting = self._most
         if seconds > 0:
             fitting = int(queries * CHUNK_SECONDS / seconds)
-        doubled = max(self.size, 2 * queries)  # chunks near the end of a part are small
-        self.size = max(self._least, min(fitting, doubled, self._most))
+        # Chunks near the end of a part are small, and do not make the next ones smaller.
+        largest_growth = max(self.size, 2 * queries)
+        self.size = max(self._least, min(fitting, largest_growth, self._most))
 
 
 class PendingQueries:
@@ -96,21 +97,27 @@ class PendingQueries:
         most_characters: float = MOST_CHARACTERS,
     ) -> None:
         self._blocks = deque(block for block in blocks if block)
-        self._place = 0
-        """Of the first query of the first block that was not taken."""
+        self._taken_of_first_block = 0
+        """Number of queries of the first block that were taken."""
         self._left = sum(map(len, self._blocks))
         self._returned: deque[Sequence[PromptKey]] = deque()
+        """Chunks that came back, or were postponed: they are taken first."""
         self._fixed = fixed
         self._store = store
         self._claims = claims
         self._ignores_claims = claims is None
+        """Whether queries are taken that other runs have claimed."""
         self._stored_version = stored_version
         self._take_stored = take_stored
         self._most_characters = most_characters
         self._postponed: list[Sequence[PromptKey]] = []
+        """Chunks with queries that another run has claimed."""
         self._finished: list[Sequence[PromptKey]] = []
+        """Evaluated chunks whose predictions are not stored yet."""
         self._last_version: object = None
+        """The version of the store at the last look, while this run waits for others."""
         self._waiting_since: float | None = None
+        """Since when it waits without a new prediction of others."""
 
     def __len__(self) -> int:
         """Return how many queries are left, with those that another run has claimed."""
@@ -132,11 +139,10 @@ class PendingQueries:
                 continue
             stored = self._newly_stored(chunk)
             self._left -= len(chunk)
-            if not stored:
-                self._waiting_since = None
-                return chunk
-            self._release(list(stored))
-            missing = [key for key in chunk if key not in stored]
+            missing = chunk
+            if stored:
+                self._release(list(stored))
+                missing = [key for key in chunk if key not in stored]
             if missing:
                 self._waiting_since = None
                 return missing
@@ -150,26 +156,33 @@ class PendingQueries:
                 return chunk
             self._returned.appendleft(chunk[most:])
             return chunk[:most]
-        block = self._blocks[0]
-        stop = len(block)
-        if not self._fixed:
-            stop = self._place + self._fitting(block, most)
-        chunk = block[self._place : stop]
-        self._place = stop
-        if stop == len(block):
-            self._blocks.popleft()
-            self._place = 0
-        return chunk
 
-    def _fitting(self, block: Sequence[PromptKey], most: int) -> int:
-        """Return how many of the next queries of a block make a chunk: at least one."""
-        most = min(most, len(block) - self._place)
-        total = 0
-        for size in range(most):
-            total += characters(block[self._place + size][0])
-            if size and total > self._most_characters:
-                return size
-        return most
+        block = self._blocks[0]
+        start = self._taken_of_first_block
+        end = len(block) if self._fixed else self._end_of_chunk(block, start, most)
+        if end == len(block):
+            self._blocks.popleft()
+            self._taken_of_first_block = 0
+        else:
+            self._taken_of_first_block = end
+        return block[start:end]
+
+    def _end_of_chunk(self, block: Sequence[PromptKey], start: int, most: int) -> int:
+        """Return where a chunk ends that begins at a query of a block: after at least one query.
+
+        Args:
+            block: The block.
+            start: The index of the first query of the chunk.
+            most: The most queries of the chunk.
+        """
+        last_end = min(start + most, len(block))
+        total_characters = 0
+        for index in range(start, last_end):
+            prompt, _ = block[index]
+            total_characters += characters(prompt)
+            if index > start and total_characters > self._most_characters:
+                return index
+        return last_end
 
     def _newly_stored(self, chunk: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the predictions of a chunk that another run stored meanwhile; hand them on, too."""
@@ -205,9 +218,10 @@ class PendingQueries:
         if not self._postponed:
             return bool(self._returned or self._blocks)
         version = None if self._store is None else self._store.version()
-        if self._waiting_since is None or version != self._last_version:
-            self._waiting_since = time.monotonic()
+        others_stored_something = version != self._last_version
         self._last_version = version
+        if self._waiting_since is None or others_stored_something:
+            self._waiting_since = time.monotonic()
         if time.monotonic() - self._waiting_since > _PATIENCE_SECONDS:
             _LOG.warning("another run has claimed queries and stores nothing; they are evaluated here, too")
             self._ignores_claims = True
@@ -247,14 +261,17 @@ def divided(keys: Sequence[PromptKey], size: float, most_characters: float) -> l
     """Divide queries, in order, into lists of at most ``size`` queries and ``most_characters``, or of one query."""
     chunks: list[list[PromptKey]] = []
     chunk: list[PromptKey] = []
-    total = 0
+    chunk_characters = 0
     for key in keys:
-        total += characters(key[0])
-        if chunk and (len(chunk) == size or total > most_characters):
+        prompt, _ = key
+        prompt_characters = characters(prompt)
+        is_full = len(chunk) == size or chunk_characters + prompt_characters > most_characters
+        if chunk and is_full:
             chunks.append(chunk)
             chunk = []
-            total = characters(key[0])
+            chunk_characters = 0
         chunk.append(key)
+        chunk_characters += prompt_characters
     if chunk:
         chunks.append(chunk)
     return chunks
@@ -264,7 +281,6 @@ def by_label_space(keys: Iterable[PromptKey]) -> list[list[PromptKey]]:
     """Return queries in groups of one label space, both in the order of their first appearance."""
     groups: dict[tuple[str, ...], list[PromptKey]] = {}
     for key in keys:
-        if key[1] not in groups:
-            groups[key[1]] = []
-        groups[key[1]].append(key)
+        _, label_space = key
+        groups.setdefault(label_space, []).append(key)
     return list(groups.values())

@@ -110,20 +110,21 @@ class RequestCounter:
         """Return the tokens of the next request."""
         text = request.text
         shared_length = _at_boundary(text, common_length(self._previous_text, text))
-        self._keep_prefix(text, shared_length)
-        tokens = self._prefix_tokens + self._count(text[self._prefix_length :])
+        self._count_prefix(text, shared_length)
         self._previous_text = text
+        rest = text[self._prefix_length :]
+        tokens = self._prefix_tokens + self._count(rest)
+        shared_tokens = self._prefix_tokens
 
-        prefix_tokens = self._prefix_tokens
         if request.message_count:
             template_tokens = request.message_count * TOKENS_OF_A_MESSAGE + TOKENS_OF_A_CHAT
             tokens += template_tokens
             if text:
-                # The messages of the beginning have their share of the template's tokens.
-                prefix_tokens += round(template_tokens * self._prefix_length / len(text))
-        return RequestTokens(read=tokens, cached=_cached_part(prefix_tokens))
+                # The messages of the shared beginning have their share of the template's tokens.
+                shared_tokens += round(template_tokens * self._prefix_length / len(text))
+        return RequestTokens(read=tokens, cached=_cached_part(shared_tokens))
 
-    def _keep_prefix(self, text: str, shared_length: int) -> None:
+    def _count_prefix(self, text: str, shared_length: int) -> None:
         """Count the tokens of the beginning that a text shares with the one before, unless they are known.
 
         Args:
@@ -150,20 +151,24 @@ def common_length(first: str, second: str) -> int:
         (9, 0)
     """
     most = min(len(first), len(second))
-    start = 0
-    while start < most and first[start : start + _COMPARED_CHARACTERS] == second[start : start + _COMPARED_CHARACTERS]:
-        start += _COMPARED_CHARACTERS
-    if start >= most:
+    # The texts are equal before ``equal_to``.
+    equal_to = 0
+    while equal_to < most:
+        block = slice(equal_to, equal_to + _COMPARED_CHARACTERS)
+        if first[block] != second[block]:
+            break
+        equal_to += _COMPARED_CHARACTERS
+    if equal_to >= most:
         return most
-    # The texts are equal before ``start``, and differ, or one ends, before ``end``.
-    end = min(start + _COMPARED_CHARACTERS, most)
-    while start < end:
-        middle = (start + end + 1) // 2
-        if first[start:middle] == second[start:middle]:
-            start = middle
+    # They differ, or one ends, in this block. Bisection finds where.
+    highest = min(equal_to + _COMPARED_CHARACTERS, most)
+    while equal_to < highest:
+        middle = (equal_to + highest + 1) // 2
+        if first[equal_to:middle] == second[equal_to:middle]:
+            equal_to = middle
         else:
-            end = middle - 1
-    return start
+            highest = middle - 1
+    return equal_to
 
 
 def _at_boundary(text: str, length: int) -> int:

@@ -125,17 +125,18 @@ def difference(first: object, other: object) -> float:
 
 
 def _score_gap(first: list[float], other: list[float]) -> float:
-    """Return how far the label that one prediction names is below the largest score of another, relative to its range.
+    """Return how far the label that the first prediction names is below the largest score of the other prediction.
 
-    Large numbers may differ little relative to themselves and name other labels all the same. Half of the distance
-    counts: two scores that are equal may have moved apart by the accepted difference each.
+    Large numbers may differ little relative to themselves, and name other labels all the same. The distance is relative
+    to the range of the other's scores, if that is above 1. Half of it counts: two scores that are equal may have moved
+    apart by the accepted difference each.
     """
-    named_label = first.index(max(first))
-    below_largest = max(other) - other[named_label]
-    if not below_largest:
+    label_of_first = first.index(max(first))
+    distance = max(other) - other[label_of_first]
+    if distance == 0:
         return 0.0
     score_range = max(other) - min(other)
-    return below_largest / 2 / max(1.0, score_range)
+    return distance / 2 / max(1.0, score_range)
 
 
 def _relative_difference(first: float, other: float) -> float:
@@ -207,9 +208,10 @@ class RunCounter:
         self._unidentified = unidentified
         self.remark = remark
         self.budget = RecheckBudget() if budget is None else budget
-        # Each part with reused predictions has one rechecked query, whatever its prompt costs.
         self._required_in_part = 0
+        """Queries of this part that are rechecked whatever their prompts cost: one, if it has reused predictions."""
         self._candidates: list[ReusedPrediction] = []
+        """The sample of reused predictions that are not rechecked yet, those of this part at the end."""
 
     def add(self, retried: int, read: int, generated: int) -> None:
         """Count what a copy of the function counted in a worker process: repeated requests, and tokens."""
@@ -253,19 +255,17 @@ class RunCounter:
         most_queries = self._queries_due(parts_left, computes)
         chosen: list[ReusedPrediction] = []
         left_over: list[ReusedPrediction] = []
-        # The predictions of this part are the last ones of the list, and come first.
-        for candidate in reversed(self._candidates):
+        for candidate in reversed(self._candidates):  # first those of this part
             prompt, _ = candidate.key
             size = characters(prompt)
             is_required = len(chosen) < self._required_in_part
-            fits = len(chosen) < most_queries and size <= self.budget.left
-            if is_required or fits:
+            fits_budget = len(chosen) < most_queries and size <= self.budget.left
+            if is_required or fits_budget:
                 chosen.append(candidate)
                 self.budget.spent += size
             else:
                 left_over.append(candidate)
-        left_over.reverse()
-        self._candidates = left_over
+        self._candidates = left_over[::-1]
         self._done += len(chosen)
         return chosen
 

@@ -229,8 +229,10 @@ def unlabelled(reason: str) -> Failure:
     """Return a reply without a label from its recorded reason: it is empty where the reason shows no text."""
     beginning = "unparsed reply ("
     rule_and_reply = reason.removeprefix(beginning)
-    is_empty = not reason.startswith(beginning) or rule_and_reply.startswith("empty")
-    return Failure(reason, reply="" if is_empty else rule_and_reply)
+    shows_reply = reason.startswith(beginning) and not rule_and_reply.startswith("empty")
+    if not shows_reply:
+        return Failure(reason, reply="")
+    return Failure(reason, reply=rule_and_reply)
 
 
 def read_reply(
@@ -284,20 +286,23 @@ def batch_answers(
         One prediction or failure per prompt, or a failure of the call.
     """
     arguments = [as_argument(prompt, with_parts) for prompt in prompts]
-    values = _called("the batched inference function", batch, arguments, list(label_space))
+    returned = _called("the batched inference function", batch, arguments, list(label_space))
     # type() and not isinstance(), which asks a value of the user's for its class.
-    if type(values) is Failure:
-        return values
-    checked_values = _called("reading the batched inference function's answers", check_batch, values, len(prompts))
-    if not isinstance(checked_values, Failure):
-        return [checked(value, label_space) for value in checked_values]
-    if not isinstance(checked_values.cause, errors.OutputError):
-        return checked_values
+    if type(returned) is Failure:
+        return returned
+    values = _called("reading the batched inference function's answers", check_batch, returned, len(prompts))
+    if not isinstance(values, Failure):
+        return [checked(value, label_space) for value in values]
+
+    failure = values
+    is_wrong_shape = isinstance(failure.cause, errors.OutputError)
+    if not is_wrong_shape:
+        return failure
     if len(prompts) > 1:
         # The text is constant, and its place is, so that Python shows it once.
         text = "batch() did not return a list with one prediction for each prompt; it gets fewer prompts again"
         warnings.warn(text, RuntimeWarning, stacklevel=1)
-    return Failure(str(checked_values.cause), cause=checked_values.cause)
+    return Failure(str(failure.cause), cause=failure.cause)
 
 
 def solver(

@@ -146,8 +146,11 @@ class _Template:
 
     def __init__(self, label_prefix: str, text_prefixes: Sequence[str]) -> None:
         self._label_prefix = normalised(label_prefix).strip()
-        prefixes = [normalised(prefix).strip() for prefix in text_prefixes]
-        prefixes = [prefix for prefix in prefixes if prefix != self._label_prefix]
+        prefixes = []
+        for text_prefix in text_prefixes:
+            prefix = normalised(text_prefix).strip()
+            if prefix != self._label_prefix:
+                prefixes.append(prefix)
         self._text_prefixes = tuple(prefix.casefold() for prefix in prefixes if prefix)
         self.phrases: Phrases = phrases_for(label_prefix, tuple(prefixes))
 
@@ -189,9 +192,10 @@ def _readings(text: str, reader: StatementReader, template: _Template) -> Iterat
     """
     is_answered = False
     is_first_statement = True
-    while text:
-        part = json_part(text)
-        text_before_json = text if part is None else text[: part.start]
+    rest = text
+    while rest:
+        json_in_text = json_part(rest)
+        text_before_json = rest if json_in_text is None else rest[: json_in_text.start]
         for statement in statements_of(text_before_json, reader):
             if is_answered and template.begins(statement):
                 # A base model goes on with the next example.
@@ -200,13 +204,13 @@ def _readings(text: str, reader: StatementReader, template: _Template) -> Iterat
             yield reading
             is_first_statement = False
             is_answered = is_answered or reading.asserted is not None
-        if part is None:
+        if json_in_text is None:
             return
 
-        reading = _read_json_part(text, part, reader)
+        reading = _read_json_part(rest, json_in_text, reader)
         yield reading
         is_answered = is_answered or reading.asserted is not None
-        text = text[part.end :]
+        rest = rest[json_in_text.end :]
 
 
 def _read_statement(

@@ -219,11 +219,18 @@ class _Evaluation:
         self._options = options
         self._numbers = _first_numbers(queries)
         self._keys = distinct_keys(queries, options.group_prefixes)
-        self._found: dict[PromptKey, Answer] = {}
+        self._stored_meanwhile: dict[PromptKey, Answer] = {}
         """Predictions that another run stored meanwhile."""
         self._stored_version: object = None
         self._reused = self._read_store()
-        self._collector = AnswerCollector(options, part, len(self._keys), self._reused, self._commit_size(), queries)
+        self._collector = AnswerCollector(
+            options,
+            part,
+            total=len(self._keys),
+            stored=self._reused,
+            commit_size=self._commit_size(),
+            queries=queries,
+        )
 
     def run(self) -> None:
         """Evaluate the queries that are not stored, after some of the stored ones again; count what was done."""
@@ -280,29 +287,30 @@ class _Evaluation:
 
         if options.before_computing is not None:
             options.before_computing()
-        if options.executor is None:
+        if options.executor is None:  # else the workers load it
             _load_model(self._function, self._part, options, self._collector)
         if computes:
-            announce_prompts(self._function, [key[0] for key in self._keys if key not in self._reused])
-            if options.before_predicting is not None:
-                options.before_predicting()
+            new_prompts = [prompt for prompt, label_space in self._keys if (prompt, label_space) not in self._reused]
+            announce_prompts(self._function, new_prompts)
+        if computes and options.before_predicting is not None:
+            options.before_predicting()
         if rechecked:
             _recheck(self._function, self._part, options, rechecked)
         if computes:
             with self._pending() as pending:
                 _solve(self._function, pending, options, self._collector)
-            self._recheck_found()
+            self._recheck_stored_meanwhile()
 
     @property
     def _parts_left(self) -> int:
         """How many parts of the run come, this one included."""
         return self._part.parts - self._part.number
 
-    def _recheck_found(self) -> None:
+    def _recheck_stored_meanwhile(self) -> None:
         """Count the predictions that another run stored meanwhile, and compute some of them again."""
-        if not self._found or self._collector.ended:
+        if not self._stored_meanwhile or self._collector.ended:
             return
-        self._count_reused(self._found, size=0)
+        self._count_reused(self._stored_meanwhile, size=0)
         rechecked = self._options.counter.due(self._parts_left, computes=False)
         if rechecked:
             _recheck(self._function, self._part, self._options, rechecked)
@@ -312,11 +320,12 @@ class _Evaluation:
         """Give the queries that are not stored; other runs on the store see which of them this run evaluates."""
         groups = _groups(self._keys, self._function, self._options)
         store = self._options.store
+        claims = None if store is None else store.claims()
         pending = PendingQueries(
             blocks_of(groups, self._reused),
             fixed=_is_batched(self._function),
             store=store,
-            claims=None if store is None else store.claims(),
+            claims=claims,
             stored_version=self._stored_version,
             take_stored=self._take_stored,
             most_characters=_most_characters(self._options),
@@ -328,13 +337,13 @@ class _Evaluation:
 
     def _take_stored(self, stored: Mapping[PromptKey, Answer]) -> None:
         """Use predictions that another run stored meanwhile."""
-        self._found.update(stored)
+        self._stored_meanwhile.update(stored)
         self._collector.take_stored(stored)
 
     def _count(self, retried_requests: int) -> None:
         """Count the predictions of the part that were computed now, those that failed, and the repeated requests."""
         collector = self._collector
-        not_computed = {*self._reused, *self._found, *collector.failures}
+        not_computed = {*self._reused, *self._stored_meanwhile, *collector.failures}
         self._options.counter.counts.update(
             computed=len(collector.answers) - len(not_computed),
             failed=len(collector.failures),
@@ -384,21 +393,31 @@ def _recheck(function: Inference, part: Part, options: RunOptions, chosen: Seque
     for reused in chosen:
         again = predicted_again.get(reused.key, _LOST)
         if isinstance(again, Failure):
-            if options.on_error == "raise" or again.final:
-                raise output_error(f"{reused.where}, recheck of a stored prediction: {again.reason}", again)
-            if options.warn is not None:
-                options.warn(f"{part.name}: a reused prediction could not be computed again ({again.reason})")
+            _note_failed_recheck(again, reused, part, options)
             continue
         difference = options.counter.compare(reused.key, reused.stored, again, reused.where)
-        if difference is not None:
-            different_count += 1
-            if options.log is not None:
-                options.log(difference)
+        if difference is None:
+            continue
+        different_count += 1
+        if options.log is not None:
+            options.log(difference)
     if different_count and options.warn is not None:
         options.warn(
             f"{part.name}: {different_count} of {len(chosen)} stored predictions that were computed again differ; the "
             "predictions of this kernel may change"
         )
+
+
+def _note_failed_recheck(failure: Failure, reused: ReusedPrediction, part: Part, options: RunOptions) -> None:
+    """Warn of a stored prediction that could not be computed again, or end the run.
+
+    Raises:
+        OutputError: The run ends at a failure.
+    """
+    if options.on_error == "raise" or failure.final:
+        raise output_error(f"{reused.where}, recheck of a stored prediction: {failure.reason}", failure)
+    if options.warn is not None:
+        options.warn(f"{part.name}: a reused prediction could not be computed again ({failure.reason})")
 
 
 def _predict_again(
@@ -475,14 +494,16 @@ class AnswerCollector:
     def _take(self, answers: Mapping[PromptKey, Answer | Failure]) -> None:
         """Keep predictions, with the labels of replies in place of their texts."""
         for key, answer in answers.items():
-            prediction = answer if self._options.free_text else self._read(key, answer)
+            prediction = answer
+            if not self._options.free_text:
+                prediction = self._read_label(key, answer)
             if isinstance(prediction, Failure):
                 self._note_failure(key, prediction)
             self.answers[key] = prediction
         if self._watched:
             self._check_watched()
 
-    def _read(self, key: PromptKey, answer: Answer | Failure) -> Answer | Failure:
+    def _read_label(self, key: PromptKey, answer: Answer | Failure) -> Answer | Failure:
         """Return a prediction; of a reply the label, or a failure if it has none."""
         if isinstance(answer, Text):
             self._options.counter.replies = True
@@ -512,7 +533,9 @@ class AnswerCollector:
             if ends([failure], self._options.on_error):
                 failure_by_number[numbers[key]] = failure
         if not failure_by_number:
-            failure_by_number = {number: _LOST for key, number in numbers.items() if key not in self.answers}
+            for key, number in numbers.items():
+                if key not in self.answers:
+                    failure_by_number[number] = _LOST
         if failure_by_number:
             first = min(failure_by_number)
             raise _error(f"{self._part.name}, query {first}", failure_by_number[first])
@@ -615,12 +638,13 @@ def _evaluate_in_one_call(
         options.before_predicting()
     collector = AnswerCollector(replace(options, store=None), part, total=len(keys), stored={}, prompts=prompts)
     batch = contract.user_batch_form(function)
-    predictions = batch_answers(batch, list(prompts.values()), label_space, reads_parts(function))
-    if isinstance(predictions, Failure):
-        failure_of_call = predictions
-        if ends([failure_of_call], options.on_error):
-            raise _error(part.name, failure_of_call)
-        predictions = [failure_of_call] * len(keys)
+    returned = batch_answers(batch, list(prompts.values()), label_space, reads_parts(function))
+    if not isinstance(returned, Failure):
+        predictions = returned
+    elif ends([returned], options.on_error):
+        raise _error(part.name, returned)
+    else:  # all queries of the call failed
+        predictions = [returned] * len(keys)
     collector.deliver(keys, predictions)
 
     failed_count = len(collector.failures)
@@ -697,19 +721,18 @@ def _solve_here(function: Inference, pending: PendingQueries, options: RunOption
             collector.commit()
             if not pending.wait_for_others():
                 return
-            continue
-        began = time.monotonic()
-        if is_batched:
+        elif is_batched:
             predictions = solve(chunk)
             pending.finish(chunk)
             collector.deliver(chunk, predictions)
-            continue
-        for key in chunk:
-            collector.deliver([key], solve([key]))
-            if collector.ended:
-                return
-        pending.finish(chunk)
-        pace.note(len(chunk), time.monotonic() - began)
+        else:
+            began = time.monotonic()
+            for key in chunk:
+                collector.deliver([key], solve([key]))
+                if collector.ended:
+                    return
+            pending.finish(chunk)
+            pace.note(len(chunk), time.monotonic() - began)
 
 
 def _solve_served(

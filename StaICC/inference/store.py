@@ -221,12 +221,18 @@ def _decode_scores(stored: bytes) -> list[float]:
     if remainder == 0:
         return _numbers(stored)
     if remainder == _FACTS_OF_SERVER.size % _SIZE_OF_SCORE:
-        numbers = _numbers(stored[: -_FACTS_OF_SERVER.size])
-        mass, without_text, dropped, unmeasured = _FACTS_OF_SERVER.unpack(stored[-_FACTS_OF_SERVER.size :])
-        return ScoredLabels(numbers, _none_if_unknown(mass), dropped, _none_if_unknown(without_text), unmeasured)
-    numbers = _numbers(stored[: -_FACTS.size])
-    mass, dropped = _FACTS.unpack(stored[-_FACTS.size :])
-    return ScoredLabels(numbers, _none_if_unknown(mass), dropped)
+        scores, facts = stored[: -_FACTS_OF_SERVER.size], stored[-_FACTS_OF_SERVER.size :]
+        label_mass, mass_without_text, dropped, unmeasured = _FACTS_OF_SERVER.unpack(facts)
+        return ScoredLabels(
+            _numbers(scores),
+            label_mass=_none_if_unknown(label_mass),
+            dropped=dropped,
+            mass_without_text=_none_if_unknown(mass_without_text),
+            unmeasured=unmeasured,
+        )
+    scores, facts = stored[: -_FACTS.size], stored[-_FACTS.size :]
+    label_mass, dropped = _FACTS.unpack(facts)
+    return ScoredLabels(_numbers(scores), label_mass=_none_if_unknown(label_mass), dropped=dropped)
 
 
 def _numbers(stored: bytes) -> list[float]:
@@ -299,6 +305,15 @@ def _is_locked(error: Exception) -> bool:
 def _set_busy_timeout(connection: sqlite3.Connection, seconds: float) -> None:
     """Set how long SQLite itself waits for a lock."""
     connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+
+
+class _StoredModel(NamedTuple):
+    """A model in the table of models."""
+
+    number: int
+    """Its number, by which predictions name it."""
+    editions: str
+    """A JSON list of the editions that served it."""
 
 
 class _Insertion(NamedTuple):
@@ -391,7 +406,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         if path.exists():
             if not path.is_file():
                 raise ArgumentError(f"{path} is not a regular file; a prediction store is one")
-            if path.stat().st_size and not is_database(path):  # SQLite would overwrite a file of one character
+            is_empty = path.stat().st_size == 0
+            if not is_empty and not is_database(path):  # SQLite would overwrite a file of one character
                 raise SchemaError(f"{path} is not a prediction store; give another path")
         else:
             refuse_stray_log(path)
@@ -432,6 +448,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             connection.execute("PRAGMA synchronous = FULL")
 
     def _create_tables(self, connection: sqlite3.Connection) -> None:
+        """Make a store of an empty file.
+
+        Raises:
+            SchemaError: The store is read-only.
+        """
         if self.read_only:
             raise SchemaError(f"{self.path} is empty; run again to make the store, or delete it")
         with connection:
@@ -594,11 +615,11 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
             (by_others,) = connection.execute("PRAGMA data_version").fetchone()
         return by_others, self._commits
 
-    def _model(self, connection: sqlite3.Connection, name: bytes) -> tuple[int, str]:
-        """Return the number of a model, and its editions; it is added if it is new."""
+    def _model(self, connection: sqlite3.Connection, name: bytes) -> _StoredModel:
+        """Return a model of the table; it is added if it is new."""
         connection.execute("INSERT OR IGNORE INTO models (name) VALUES (?)", (name,))
         number, editions = connection.execute("SELECT id, editions FROM models WHERE name = ?", (name,)).fetchone()
-        return number, editions
+        return _StoredModel(number, editions)
 
     def get_many(self, name: str, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """Look up predictions of one model.
@@ -656,8 +677,8 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """
         rows = [(key, _encode(prediction)) for key, prediction in items]
         with self._writing(timeout) as connection:
-            model, _ = self._model(connection, _encode_name(name))
-            insertion = self._insert(connection, model, rows)
+            model = self._model(connection, _encode_name(name))
+            insertion = self._insert(connection, model.number, rows)
             self._commits += 1
         if insertion.different and not self._has_warned:
             self._has_warned = True
@@ -675,17 +696,17 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         if added == len(rows):
             return _Insertion({}, added, present=0, different=0)
 
+        # Some keys were stored before. Each row is compared with what is stored now.
         kept: dict[bytes, Answer] = {}
         different_keys = set()
         select = f"SELECT query, prediction FROM predictions WHERE model = {model} AND query = ?"
-        for row in rows:
-            key, encoded = row
+        for new_row in rows:
+            key, _ = new_row
             stored_row = connection.execute(select, (key,)).fetchone()
-            _, stored = stored_row
-            if stored == encoded:
+            if stored_row == new_row:
                 continue
             ((_, stored_prediction),) = self._decoded([stored_row])
-            ((_, new_prediction),) = self._decoded([row])
+            ((_, new_prediction),) = self._decoded([new_row])
             kept[key] = stored_prediction
             # Equal replies may differ in how they ended.
             if stored_prediction != new_prediction:
@@ -712,16 +733,16 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         """
         if self.read_only:
             recorded = self._editions(name)
-            if edition in recorded:
+            if edition in recorded:  # there is nothing to write
                 return [other for other in recorded if other != edition]
         with self._writing() as connection:
-            model, text = self._model(connection, _encode_name(name))
-            editions: list[str] = json.loads(text)
+            model = self._model(connection, _encode_name(name))
+            editions: list[str] = json.loads(model.editions)
             others = [other for other in editions if other != edition]
             may_be_added = allowed or not others
             if edition not in editions and may_be_added:
                 editions.append(edition)
-                connection.execute("UPDATE models SET editions = ? WHERE id = ?", (json.dumps(editions), model))
+                connection.execute("UPDATE models SET editions = ? WHERE id = ?", (json.dumps(editions), model.number))
         return others
 
     def _editions(self, name: str) -> list[str]:
@@ -810,15 +831,15 @@ class PredictionStore(contextlib.AbstractContextManager["PredictionStore"]):
         Raises:
             StoreError: This store has it with others.
         """
-        model, own_editions = self._model(connection, name)
-        if own_editions == "[]":
-            connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model))
-        elif editions not in ("[]", own_editions):
+        model = self._model(connection, name)
+        if model.editions == "[]":
+            connection.execute("UPDATE models SET editions = ? WHERE id = ?", (editions, model.number))
+        elif editions not in ("[]", model.editions):
             raise StoreError(
-                f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {own_editions}, "
+                f"{self.path}: this store has predictions of {_decode_name(name)!r} in the editions {model.editions}, "
                 f"the other in {editions}. Keep the stores apart"
             )
-        return model
+        return model.number
 
     def close(self) -> None:
         """Close the file. A closed store cannot be used again; closing twice is no error."""
@@ -894,8 +915,9 @@ class BoundStore:
 
     def get_many(self, queries: Sequence[PromptKey]) -> dict[PromptKey, Answer]:
         """Return the cached predictions."""
-        keys = {self._key(query): query for query in queries}
-        return self._checked(keys, self.store.get_many(self.name, list(keys)))
+        query_by_key = {self._key(query): query for query in queries}
+        stored = self.store.get_many(self.name, list(query_by_key))
+        return self._checked(query_by_key, stored)
 
     def put_many(self, predictions: Iterable[tuple[PromptKey, Answer]]) -> dict[PromptKey, Answer]:
         """Store predictions; they are on the disk when this returns.
@@ -904,18 +926,19 @@ class BoundStore:
             Predictions that another process stored earlier and that differ. They stay in the store, and the run uses
             them, so that its result equals that of the next run.
         """
-        queries: dict[bytes, PromptKey] = {}
-        rows: dict[bytes, Answer] = {}
+        query_by_key: dict[bytes, PromptKey] = {}
+        prediction_by_key: dict[bytes, Answer] = {}
         for query, prediction in predictions:
             key = self._key(query)
-            queries[key] = query
-            rows[key] = prediction
+            query_by_key[key] = query
+            prediction_by_key[key] = prediction
         # Before they are written: an interrupt may come right after they are on the disk.
-        self._written.update(rows)
-        kept = self._write_when_unlocked(partial(self.store.put_many, self.name, rows.items()), count=len(rows))
+        self._written.update(prediction_by_key)
+        write = partial(self.store.put_many, self.name, prediction_by_key.items())
+        stored_by_others = self._write_when_unlocked(write, count=len(prediction_by_key))
         self._commits += 1
-        self._written.difference_update(kept)
-        return self._checked(queries, kept)
+        self._written.difference_update(stored_by_others)
+        return self._checked(query_by_key, stored_by_others)
 
     def refuse_read_only(self) -> None:
         """Refuse a store that cannot be written, before predictions are computed for it."""
@@ -932,8 +955,8 @@ class BoundStore:
         """Remove the predictions that were stored through this object; return their number."""
         if not self._written:
             return 0
-        keys = self._written
-        removed = self._write_when_unlocked(partial(self.store.remove, self.name, keys), count=len(keys))
+        remove = partial(self.store.remove, self.name, self._written)
+        removed = self._write_when_unlocked(remove, count=len(self._written))
         self.store.checkpoint()  # a copy of the file alone must not have them either
         return removed
 
@@ -949,9 +972,9 @@ class BoundStore:
             KeyboardInterrupt: The user ended the run. If the store stayed locked, the log says that the predictions
                 are not stored.
         """
-        interrupt: KeyboardInterrupt | None = None
         if _interrupt_is_handled():
             self._is_ending = True
+        interrupt: KeyboardInterrupt | None = None
         while not self._is_ending:
             try:
                 return write(self.store.timeout)
@@ -964,18 +987,30 @@ class BoundStore:
             except KeyboardInterrupt as error:
                 self._is_ending = True
                 interrupt = error
+
+        result = self._write_at_end(write, count, interrupt or KeyboardInterrupt())
+        if interrupt is not None:
+            raise interrupt
+        return result
+
+    def _write_at_end(self, write: Callable[[float], _T], count: int, interrupt: KeyboardInterrupt) -> _T:
+        """Return what a function returns that writes to the store, called once while the run ends.
+
+        Args:
+            write: As for :meth:`_write_when_unlocked`.
+            count: The number of predictions.
+            interrupt: The error that ends the run.
+
+        Raises:
+            KeyboardInterrupt: The store is locked, or the user interrupted again.
+        """
         try:
-            result = write(_LAST_ATTEMPT)
+            return write(_LAST_ATTEMPT)
         except (StoreLockedError, KeyboardInterrupt) as error:
             if count > self._most_unwritten:
                 self._most_unwritten = count
                 _LOG.error(f"{self.store.path}: {count} predictions could not be written, since the store is locked")
-            if interrupt is None:
-                interrupt = KeyboardInterrupt()
             raise interrupt from error
-        if interrupt is not None:
-            raise interrupt
-        return result
 
     def pin_edition(self, function: Served) -> None:
         """Hold a served model to the edition that it has now, and record it, before its first prediction is computed.
@@ -995,11 +1030,17 @@ class BoundStore:
         if allowed:
             self.store.add_edition(self.name, _CHANGING, allowed)
 
-    def _checked(self, queries: Mapping[bytes, PromptKey], stored: Mapping[bytes, Answer]) -> dict[PromptKey, Answer]:
-        """Return stored predictions by their queries; ``queries`` has the query of each key."""
+    def _checked(
+        self, query_by_key: Mapping[bytes, PromptKey], stored: Mapping[bytes, Answer]
+    ) -> dict[PromptKey, Answer]:
+        """Return stored predictions, which are given by their cache keys, by their queries.
+
+        Raises:
+            OutputError: A prediction is none for its query: the store was written with other labels.
+        """
         checked: dict[PromptKey, Answer] = {}
         for key, prediction in stored.items():
-            query = queries[key]
+            query = query_by_key[key]
             _, label_space = query
             try:
                 checked[query] = check_answer(prediction, label_space, free_text=True)

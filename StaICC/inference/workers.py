@@ -91,6 +91,7 @@ class RemoteFunction:
     """Whether threads of this process end their chunks early."""
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """Return what is pickled: a copy, which knows which function it is and which identity it must have."""
         if not self.identifier:
             self.identifier = os.urandom(16).hex()
             self.identity = identity_of(self.function)
@@ -145,13 +146,14 @@ class RemoteFunction:
 
     def _check_identity(self, function: Any) -> None:
         """Refuse a function that is not the one that was sent."""
+        sent_identity = self.identity
         loaded_identity = identity_of(function)
-        if self.identity is None or loaded_identity == self.identity:
+        if sent_identity is None or loaded_identity == sent_identity:
             return
         changes = []
-        for name, (before, now) in self.identity.differences(loaded_identity).items():
+        for name, (before, now) in sent_identity.differences(loaded_identity).items():
             changes.append(f"{name} was {before}, is {now}")
-        reasons_of_one_side = {*self.identity.unidentified} ^ {*loaded_identity.unidentified}
+        reasons_of_one_side = set(sent_identity.unidentified) ^ set(loaded_identity.unidentified)
         changes += sorted(reasons_of_one_side)
         raise IdentityError(
             "a worker process has another inference function than the one that was sent to it: "
@@ -177,17 +179,18 @@ def _solve(remote: RemoteFunction, chunk: Chunk, on_error: OnError) -> _Solved:
     # What is no copy is called by a thread of the process that runs.
     function = remote.load() if remote.is_copy else remote.function
     if remote.stopped:
-        return _Solved([], (0, 0, 0), 0.0, is_cut=True)
+        return _Solved(predictions=[], usage=(0, 0, 0), seconds=0.0, is_cut=True)
     usage_before = usage(function)
     began = time.monotonic()
 
     def is_over() -> bool:
         return remote.stopped or time.monotonic() - began > _CUT_SECONDS
 
-    predictions = solver(function, on_error, is_over)(chunk)
+    solve = solver(function, on_error, is_over)
+    predictions = solve(chunk)
     seconds = time.monotonic() - began
     usage_of_chunk: Usage = (0, 0, 0)
-    if remote.is_copy:
+    if remote.is_copy:  # of a function of this process, the run counts itself
         usage_of_chunk = _difference_of_usage(usage(function), usage_before)
     run_ends = ends(predictions, on_error)
     if run_ends and not remote.is_copy:
@@ -253,10 +256,11 @@ class WorkerPool:
         Raises:
             RunEndingError: The scheduler of a Dask cluster does not answer.
         """
-        workers = getattr(self.executor, "_max_workers", None) or getattr(self.executor, "num_workers", None)
-        if isinstance(workers, int):
-            return workers
-        threads_of_workers = getattr(getattr(self.executor, "_client", None), "nthreads", None)  # Dask's
+        stated_number = getattr(self.executor, "_max_workers", None) or getattr(self.executor, "num_workers", None)
+        if isinstance(stated_number, int):
+            return stated_number
+        dask_client = getattr(self.executor, "_client", None)
+        threads_of_workers = getattr(dask_client, "nthreads", None)
         if not callable(threads_of_workers):
             return None
         try:
@@ -311,8 +315,9 @@ class WorkerPool:
         if not hurry:
             executor.shutdown()
             return
-        # Both are gone after the shutdown.
-        processes = list((getattr(executor, "_processes", None) or {}).values())
+        # A process pool of Python has these two attributes until its shutdown.
+        process_by_id = getattr(executor, "_processes", None) or {}
+        processes = list(process_by_id.values())
         manager_thread = getattr(executor, "_executor_manager_thread", None)
         executor.shutdown(wait=False)
         for process in processes:
@@ -464,7 +469,7 @@ class _WorkerRun:
         """Submit chunks until each worker has one, or no queries are left."""
         with _explained():
             workers = self._pool.workers()
-        self._note_workers(workers)
+        self._warn_without_workers(workers)
         capacity = _UNKNOWN_CAPACITY if workers is None else max(1, workers)
         while len(self._in_flight) < capacity and not self._receiver.ended:
             chunk = self._pending.take(self._chunk_size(capacity))
@@ -483,8 +488,12 @@ class _WorkerRun:
             return self._size
         return max(1, min(self._pace.size, len(self._pending) // (2 * capacity)))
 
-    def _note_workers(self, workers: int | None) -> None:
-        """Say it once if the executor has no workers for some seconds."""
+    def _warn_without_workers(self, workers: int | None) -> None:
+        """Warn once if the executor has had no workers for some seconds.
+
+        Args:
+            workers: The number of workers now; ``None`` if it is unknown.
+        """
         if workers != 0:
             self._without_workers_since = None
             return
@@ -500,14 +509,14 @@ class _WorkerRun:
         chunk = self._in_flight[future]
         with _explained():
             solved = future.result()
-        answered = len(solved.predictions)
-        if answered:
-            self._pending.finish(chunk[:answered])
-            self._pace.note(answered, solved.seconds)
+        predicted_count = len(solved.predictions)
+        if predicted_count:
+            self._pending.finish(chunk[:predicted_count])
+            self._pace.note(predicted_count, solved.seconds)
         self._receiver.deliver(chunk, solved.predictions, solved.usage)
         del self._in_flight[future]  # only now: after an interrupt during the delivery it is delivered again
         if solved.is_cut:
-            self._pending.give_back(chunk[answered:])
+            self._pending.give_back(chunk[predicted_count:])
 
     def end_early(self) -> None:
         """Let the chunks in flight end, for a moment, and deliver what they have."""
@@ -523,9 +532,11 @@ class _WorkerRun:
 
 
 def _least_queries(function: Any) -> int:
-    """Return the fewest queries of a chunk: a served model evaluates several at once."""
+    """Return the fewest queries of a chunk: a served model with a batched form evaluates several at once."""
     at_once = queries_at_once(function)
-    return 1 if at_once is None or batch_form(function) is None else at_once
+    if at_once is None or batch_form(function) is None:
+        return 1
+    return at_once
 
 
 class RequestThreads(Executor):

@@ -54,17 +54,30 @@ class EngineKernel(TokenKernel):
             else:
                 self.engine_arguments[name] = value
         self.options = self.option_record(**scoring_options)
+
         is_known_source = spec == "smollm2" or spec.startswith("hf:") or os.path.exists(spec)
         if not is_known_source:
             spec = f"hf:{spec}"
+        # The engine chooses the device and the number type itself.
         self._source = ModelSource(spec, device="cpu", dtype="float32")
-        # The engine is asked for the names of its arguments only if there are some: its package may not be installed.
-        if self.engine_arguments:
-            known_arguments = set(self._known_arguments())
-            for name in self.engine_arguments:
-                if name not in known_arguments:
-                    raise unknown_option(f"{self.kind}:", name, known_arguments | scoring_names)
+        self._refuse_unknown_arguments(scoring_names)
         self._reset()
+
+    def _refuse_unknown_arguments(self, scoring_names: set[str]) -> None:
+        """Refuse arguments that the engine does not have.
+
+        Args:
+            scoring_names: The names of the options of scoring, which the message lists, too.
+
+        Raises:
+            UnknownNameError: There is one.
+        """
+        if not self.engine_arguments:
+            return  # the package that knows the names may not be installed
+        known_arguments = set(self._known_arguments())
+        for name in self.engine_arguments:
+            if name not in known_arguments:
+                raise unknown_option(f"{self.kind}:", name, known_arguments | scoring_names)
 
     def _read_content(self) -> dict[str, str]:
         """Return facts about the files as they are now."""
@@ -105,24 +118,25 @@ class EngineKernel(TokenKernel):
         self.__dict__.update(state)
         self._reset()
 
-    def _identity(self, engine: Mapping[str, str]) -> Identity:
+    def _identity(self, engine_facts: Mapping[str, str]) -> Identity:
         """Return the identity of the files, of the engine with its arguments, and of the scoring options.
 
         Args:
-            engine: Facts about the engine, such as its version.
+            engine_facts: Facts about the engine, such as its version.
         """
         arguments = {}
-        reasons = set()
+        unidentified = set()
         for name, value in self.engine_arguments.items():
             if name in self.no_number:
                 continue
             arguments[name] = value
-            for reason in _unidentified(value):
-                reasons.add(f"engine argument {name!r} {reason}")
+            for reason in _why_unidentified(value):
+                unidentified.add(f"engine argument {name!r} {reason}")
+        # What JSON does not have is named by its class.
         arguments_text = json.dumps(arguments, sort_keys=True, default=lambda value: type(value).__qualname__)
         content = self._content or self._read_content()
-        who = {**content, **engine, "kernel": type(self).__name__, "engine arguments": arguments_text}
-        return Identity(who, self.options.settings(), tuple(sorted(reasons)))
+        who = {**content, **engine_facts, "kernel": type(self).__name__, "engine arguments": arguments_text}
+        return Identity(who, self.options.settings(), tuple(sorted(unidentified)))
 
     @property
     def display_name(self) -> str:
@@ -136,21 +150,25 @@ class EngineKernel(TokenKernel):
             self._content = None
 
 
-def _unidentified(value: Any) -> list[str]:
-    """Return why the text of an engine argument does not say what it is; an empty list if it does.
+def _why_unidentified(value: Any) -> list[str]:
+    """Return why an engine argument, written as JSON, does not determine what the engine does; empty if it does.
 
     Args:
         value: The argument, or a value in it.
     """
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        reasons = []
-        for item in value:
-            reasons += _unidentified(item)
-        return reasons
-    if isinstance(value, str):
-        return ["names a file or folder, which can change"] if os.path.exists(value) else []
     if value is None or isinstance(value, (bool, int, float)):
         return []
-    return [f"is a {type(value).__qualname__}"]
+    if isinstance(value, str):
+        if os.path.exists(value):
+            return ["names a file or folder, which can change"]
+        return []
+    if isinstance(value, Mapping):
+        items = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        items = list(value)
+    else:
+        return [f"is a {type(value).__qualname__}"]
+    reasons = []
+    for item in items:
+        reasons += _why_unidentified(item)
+    return reasons

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.inference.contract import Text
@@ -131,6 +131,14 @@ def _token_or_none(token: int) -> int | None:
     return token
 
 
+class LlamaEngine(NamedTuple):
+    """A model in memory."""
+
+    model: Any
+    """The ``llama_cpp.Llama``."""
+    vocabulary: Vocabulary
+
+
 class LlamaKernel(EngineKernel):
     """A model in a GGUF file on llama.cpp; it is loaded when it is first needed.
 
@@ -153,13 +161,12 @@ class LlamaKernel(EngineKernel):
     kind = "llama"
     option_record = KernelOptions
     _held: Tokens = ()
-    """The tokens whose states the engine keeps."""
+    """The tokens whose states the engine has in its memory."""
     no_number = NO_NUMBER
 
     def __init__(self, spec: str, **options: Any) -> None:
         super().__init__(spec, **options)
-        kind, _, _ = self._source.where()
-        if kind != "gguf":
+        if self._source.location().kind != "gguf":
             raise ArgumentError(f"llama: got the model {spec!r}, expected a .gguf file or smollm2. Use hf:{spec}")
 
     def _known_arguments(self) -> set[str]:
@@ -180,10 +187,10 @@ class LlamaKernel(EngineKernel):
         """Return the file of the model; of several files the first one."""
         if self._source.spec == "smollm2":
             return smollm2_file()
-        _, path, _ = self._source.where()
-        return Path(path)
+        return Path(self._source.location().name)
 
     def _read_content(self) -> dict[str, str]:
+        """Return the digest of the file; of a model in several files, the digests of all in order."""
         path = self._path()
         files = [path]
         if _SHARD.search(path.name):
@@ -191,19 +198,19 @@ class LlamaKernel(EngineKernel):
             files = sorted(path.parent.glob(pattern_of_shards))
         return {"model": "GGUF", "files": " ".join(digest_of_file(file) for file in files)}
 
-    def engine(self, positions: int = SMALLEST) -> tuple[Any, Vocabulary]:
-        """Return the ``llama_cpp.Llama`` with a context of at least some positions, and its vocabulary; loads it."""
+    def engine(self, positions: int = SMALLEST) -> LlamaEngine:
+        """Return the engine with a context of at least some positions; loads it, again if its context is smaller."""
         with self._lock:
-            if self._engine is None or self._engine[0].n_ctx() < positions:
+            if self._engine is None or self._engine.model.n_ctx() < positions:
                 content = self._read_content()
                 self.release()
                 model = self._load(positions)
                 if self._read_content() != content:
                     raise StaICCError("the file of the model changed while it was loaded; load it again")
-                self._engine = (model, Vocabulary(model))
+                self._engine = LlamaEngine(model, Vocabulary(model))
                 self._content = content
                 self._held = ()
-            engine: tuple[Any, Vocabulary] = self._engine
+            engine: LlamaEngine = self._engine
             return engine
 
     def _load(self, positions: int) -> Any:
@@ -212,8 +219,10 @@ class LlamaKernel(EngineKernel):
         Raises:
             StaICCError: llama.cpp cannot load it.
         """
-        context_size = max(SMALLEST, 1 << (positions - 1).bit_length())
-        threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)  # as torch
+        power_of_two = 1 << (positions - 1).bit_length()
+        context_size = max(SMALLEST, power_of_two)
+        # As many threads as torch uses.
+        threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
         arguments = {
             "n_threads": threads,
             "n_threads_batch": threads,
@@ -232,15 +241,17 @@ class LlamaKernel(EngineKernel):
     @property
     def tokenizer(self) -> Vocabulary:
         """The model's tokenizer; loads the model."""
-        return self.engine()[1]
+        return self.engine().vocabulary
 
     def _limit(self) -> int:
+        """Return the maximum number of tokens of a prompt: the given ``max_length``, or the model's own context."""
         if self.options.max_length:
             return self.options.max_length
-        model, _ = self.engine()
+        model = self.engine().model
         return int(_library().llama_model_n_ctx_train(model.model))
 
     def _reader(self) -> TokenKernel:
+        """Return what reads prompts: this kernel, or if it is not loaded a reader of the vocabulary alone."""
         if self._engine is not None:
             return self
         model = _library().Llama(str(self._path()), vocab_only=True, verbose=False)
@@ -251,74 +262,88 @@ class LlamaKernel(EngineKernel):
         config = SimpleNamespace(max_position_embeddings=context_length)
         return PromptReader(Vocabulary(model), config, self.options)
 
-    def _logits(self, ids: Tokens, start: int) -> Iterator[Any]:
-        """Yield the logits after each position from ``start`` on, each valid until the next one."""
+    def _logits(self, sequence: Tokens, first_wanted: int) -> Iterator[Any]:
+        """Yield the logits of the vocabulary after each wanted position of a sequence; valid until the next ones.
+
+        Args:
+            sequence: The token sequence.
+            first_wanted: The first wanted position; all positions after it are wanted, too.
+
+        Raises:
+            StaICCError: llama.cpp failed.
+        """
         library = _library()
         numpy = require("numpy", "llama", "the llama.cpp kernel")
-        model, _ = self.engine(len(ids) + 1)
-        reused = self._reuse_states(model, ids, start)
-        for begin in range(reused, len(ids), AT_ONCE):
-            chunk = ids[begin : begin + AT_ONCE]
-            size = len(chunk)
-            wanted = range(max(start - begin, 0), size)
-            is_wanted = [index in wanted for index in range(size)]
-            # The batch points to these arrays.
-            token_array = (ctypes.c_int32 * size)(*chunk)
-            wanted_array = (ctypes.c_int8 * size)(*is_wanted)
-            batch = library.llama_batch_get_one(token_array, size)
+        model = self.engine(len(sequence) + 1).model
+        positions_in_memory = self._keep_shared_states(model, sequence, first_wanted)
+        for chunk_start in range(positions_in_memory, len(sequence), AT_ONCE):
+            chunk = sequence[chunk_start : chunk_start + AT_ONCE]
+            first_wanted_in_chunk = max(first_wanted - chunk_start, 0)
+            is_wanted = [index >= first_wanted_in_chunk for index in range(len(chunk))]
+            # The batch points to these arrays, so they must live as long.
+            token_array = (ctypes.c_int32 * len(chunk))(*chunk)
+            wanted_array = (ctypes.c_int8 * len(chunk))(*is_wanted)
+            batch = library.llama_batch_get_one(token_array, len(chunk))
             batch.logits = wanted_array
             status = library.llama_decode(model.ctx, batch)
             if status:
-                raise StaICCError(f"llama.cpp failed with status {status} on a prompt of {len(ids)} tokens")
-            for index in wanted:
+                raise StaICCError(f"llama.cpp failed with status {status} on a prompt of {len(sequence)} tokens")
+            for index in range(first_wanted_in_chunk, len(chunk)):
                 logits = library.llama_get_logits_ith(model.ctx, index)
                 yield numpy.ctypeslib.as_array(logits, (model.n_vocab(),))
-        self._held = ids
+        self._held = sequence
 
-    def _reuse_states(self, model: Any, ids: Tokens, start: int) -> int:
-        """Remove the states in the engine that are not of a sequence, and return how many of its positions are left.
+    def _keep_shared_states(self, model: Any, sequence: Tokens, first_wanted: int) -> int:
+        """Remove all states from the engine's memory but those of the beginning that a sequence shares.
 
         Args:
             model: The ``llama_cpp.Llama``.
-            ids: The sequence.
-            start: The first position whose logits are wanted, which must be computed again.
+            sequence: The token sequence.
+            first_wanted: The first position whose logits are wanted, which must be computed again.
+
+        Returns:
+            The number of positions of the sequence whose states are in the memory.
         """
         library = _library()
         memory = library.llama_get_memory(model.ctx)
-        reused = min(shared_length(self._held, ids), start)
-        # Nothing is known to be held until the sequence is computed: the computation may fail.
+        kept = min(shared_length(self._held, sequence), first_wanted)
+        # Nothing is known to be in the memory until the sequence is computed: the computation may fail.
         self._held = ()
-        is_cut = library.llama_memory_seq_rm(memory, 0, reused, -1)
+        is_cut = library.llama_memory_seq_rm(memory, 0, kept, -1)
         if not is_cut:  # recurrent states cannot be cut
             library.llama_memory_clear(memory, True)
             return 0
-        return reused
+        return kept
 
-    def _in_order(self, sequences: Sequence[Tokens]) -> list[int]:
-        """Return the numbers of the sequences in the order of their prefixes, after counting their tokens."""
+    def _count_and_sort(self, sequences: Sequence[Tokens]) -> list[int]:
+        """Count the tokens of sequences; return the numbers of the sequences in the order of their prefixes."""
         self._count(sequences)
-        return sorted(range(len(sequences)), key=sequences.__getitem__)
+        return sorted(range(len(sequences)), key=lambda number: sequences[number])
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
+        """Return the logits of tokens after each sequence; see the base class."""
         rows: list[list[float]] = [[] for _ in sequences]
-        log_totals = [0.0 for _ in sequences]
-        for number in self._in_order(sequences):
+        log_totals = [0.0] * len(sequences)
+        for number in self._count_and_sort(sequences):
             sequence = sequences[number]
-            (logits,) = self._logits(sequence, len(sequence) - 1)
+            (logits,) = self._logits(sequence, first_wanted=len(sequence) - 1)
             rows[number] = logits[list(tokens)].tolist()
             log_totals[number] = _log_sum(logits)
-        return TokenLogits(rows, log_totals if totals else None)
+        if not totals:
+            return TokenLogits(rows, log_totals=None)
+        return TokenLogits(rows, log_totals)
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
         computed = self._computed(sequences, starts, labels)
         logs: list[list[float]] = [[] for _ in sequences]
-        for number in self._in_order(computed):
-            log_probabilities = []
-            scored_tokens = sequences[number][starts[number] + 1 :]
-            logits_before = self._logits(computed[number], starts[number])
-            for token, logits in zip(scored_tokens, logits_before, strict=True):
-                log_probabilities.append(float(logits[token]) - _log_sum(logits))
-            logs[number] = log_probabilities
+        for number in self._count_and_sort(computed):
+            start = starts[number]
+            scored_tokens = sequences[number][start + 1 :]
+            # The logits after a position are those of the token at the next position.
+            logits_of_tokens = self._logits(computed[number], first_wanted=start)
+            for token, logits in zip(scored_tokens, logits_of_tokens, strict=True):
+                logs[number].append(float(logits[token]) - _log_sum(logits))
         return logs
 
     def _continued(
@@ -329,24 +354,38 @@ class LlamaKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
+        """Return the texts that continue sequences, one sequence after the other; see the base class."""
         vocabulary = self.tokenizer
         ending = Ending(vocabulary, vocabulary.end_tokens, stop)
         texts = [""] * len(sequences)
-        for number in self._in_order(sequences):
-            sequence = sequences[number]
-            # One context for the whole text, so that it is not made again while the text grows.
-            self.engine(len(sequence) + max_new_tokens)
-            new_tokens: list[int] = []
-            while len(new_tokens) < max_new_tokens:
-                if new_tokens and ending.complete(new_tokens):
-                    break
-                tokens_before = sequence + tuple(new_tokens)
-                (logits,) = self._logits(tokens_before, len(tokens_before) - 1)
-                new_tokens.append(_next_token(logits, tokens_before, **sampling))
-            self._count([], [new_tokens])
+        for number in self._count_and_sort(sequences):
+            new_tokens = self._continuation(sequences[number], max_new_tokens, ending, sampling)
             finish_reason = "stop" if ending.complete(new_tokens) else "length"
             texts[number] = Text(ending.text(new_tokens), finish_reason)
         return texts
+
+    def _continuation(
+        self, sequence: Tokens, max_new_tokens: int, ending: Ending, sampling: dict[str, Any]
+    ) -> list[int]:
+        """Return the new tokens that continue a sequence.
+
+        Args:
+            sequence: The token sequence.
+            max_new_tokens: Maximum number of new tokens, at least 1.
+            ending: When the continuation is complete.
+            sampling: The temperature and the seed, by name.
+        """
+        # One context for the whole text, so that it is not made again while the text grows.
+        self.engine(len(sequence) + max_new_tokens)
+        new_tokens: list[int] = []
+        while len(new_tokens) < max_new_tokens:
+            tokens_before = sequence + tuple(new_tokens)
+            (logits,) = self._logits(tokens_before, first_wanted=len(tokens_before) - 1)
+            new_tokens.append(_next_token(logits, tokens_before, **sampling))
+            if ending.complete(new_tokens):
+                break
+        self._count([], [new_tokens])
+        return new_tokens
 
 
 def _log_sum(logits: Any) -> float:

@@ -67,9 +67,13 @@ def _followers(text: str, context: str, begin: int, end: int, known: Mapping[str
     Args:
         text: The text.
         context: The characters before a follower.
-        begin: The first place of a follower that is counted.
-        end: The place after the last one.
+        begin: The first position of a follower that is counted.
+        end: The position after the last one.
         known: Counts of followers before ``begin``.
+
+    Example:
+        >>> _followers("abacab", "a", 0, 6, {})
+        {'b': 2, 'c': 1}
     """
     if begin >= end:
         return known
@@ -79,15 +83,15 @@ def _followers(text: str, context: str, begin: int, end: int, known: Mapping[str
         all_counts.update(text[begin:end])
         return all_counts
     length = len(context)
-    last_end = end - 1  # of an occurrence of the context, which leaves room for the follower
-    occurrence = text.find(context, max(0, begin - length), last_end)
+    search_end = end - 1  # an occurrence of the context leaves room for the follower
+    occurrence = text.find(context, max(0, begin - length), search_end)
     if occurrence < 0:
         return known
     counts = dict(known)
     while occurrence >= 0:
         follower = text[occurrence + length]
         counts[follower] = counts.get(follower, 0) + 1
-        occurrence = text.find(context, occurrence + 1, last_end)
+        occurrence = text.find(context, occurrence + 1, search_end)
     return counts
 
 
@@ -113,62 +117,69 @@ class _Reader:
         text = self._history + continuation
         log_probabilities = []
         longest_context = self._order
-        for place in range(len(self._history) + skip, len(text)):
-            probability, matched_length = self._predict(text, place, longest_context)
+        for position in range(len(self._history) + skip, len(text)):
+            probability, matched_length = self._predict(text, position, longest_context)
             log_probabilities.append(math.log(probability))
             # A match that is longer by two or more would have been a longer match one character ago.
             longest_context = min(self._order, matched_length + 1)
         return math.fsum(log_probabilities)
 
-    def _predict(self, text: str, place: int, longest_context: int) -> tuple[float, int]:
-        """Return ``P(text[place] | text[:place])`` and the length of the longest context that occurred before.
+    def _predict(self, text: str, position: int, longest_context: int) -> tuple[float, int]:
+        """Return ``P(text[position] | text[:position])``, and the length of the longest context that occurred before.
+
+        The contexts are asked from the longest to the empty one. The first one that the character followed before
+        predicts it; the probability is the product of the escapes from the longer ones and of its share there.
 
         Args:
             text: A text that begins with the history.
-            place: The place of the predicted character.
+            position: The position of the predicted character.
             longest_context: Contexts that are longer are known not to occur before.
+
+        Returns:
+            The probability, and the length (-1 if not even the empty context has followers).
         """
-        character = text[place]
-        probability = 1.0
-        refused: set[str] = set()
+        character = text[position]
+        probability_of_escapes = 1.0
+        excluded: set[str] = set()
         matched_length = -1
-        for length in range(min(longest_context, place), -1, -1):
-            counts = self._counts(text, place, length)
+        for length in range(min(longest_context, position), -1, -1):
+            counts = self._counts(text, position, length)
             if not counts:
                 continue
             matched_length = max(matched_length, length)
             kinds = len(counts)
-            if refused:
-                # Exclusion: these characters did not come, or a longer context would have predicted them.
-                counts = {follower: count for follower, count in counts.items() if follower not in refused}
+            if excluded:
+                # The character is none of these, or a longer context would have predicted it.
+                counts = {follower: count for follower, count in counts.items() if follower not in excluded}
             # The shares of the table in the module's text, as weights over one total. With method D, all are doubled.
             total = sum(counts.values())
             if self._escape == "D":
                 total = 2 * total - len(counts)
             escape_weight = 1 if self._escape == "A" else kinds
-            if len(refused) + len(counts) == self._alphabet_size:
+            if len(excluded) + len(counts) == self._alphabet_size:
                 escape_weight = 0  # no character is left that an escape could lead to
+
             count = counts.get(character, 0)
             if count:
                 weight = 2 * count - 1 if self._escape == "D" else count
-                return probability * weight / (total + escape_weight), matched_length
-            probability *= escape_weight / (total + escape_weight)
-            refused.update(counts)
-        # No context predicts the character: all that are left are equally likely.
-        return probability / (self._alphabet_size - len(refused)), matched_length
+                return probability_of_escapes * weight / (total + escape_weight), matched_length
+            probability_of_escapes *= escape_weight / (total + escape_weight)
+            excluded.update(counts)
+        # No context predicts the character: all that are not excluded are equally likely.
+        return probability_of_escapes / (self._alphabet_size - len(excluded)), matched_length
 
-    def _counts(self, text: str, place: int, length: int) -> Mapping[str, int]:
-        """Return the counts of the characters that followed the last ``length`` characters of ``text[:place]``.
+    def _counts(self, text: str, position: int, length: int) -> Mapping[str, int]:
+        """Return the counts of the characters that followed the last ``length`` characters of ``text[:position]``.
 
         The text begins with the history.
         """
-        context = text[place - length : place]
+        context = text[position - length : position]
         history_end = len(self._history)
         counts = self._counts_of_history.get(context)
         if counts is None:
             counts = _followers(self._history, context, 0, history_end, {})
             self._counts_of_history[context] = counts
-        return _followers(text, context, history_end, place, counts)
+        return _followers(text, context, history_end, position, counts)
 
 
 def _as_longest_label(begins_with: Mapping[str, float]) -> dict[str, float]:
@@ -339,7 +350,8 @@ class PPMKernel:
 
     def _plain_row(self, prompt: str, labels: Sequence[str]) -> list[float]:
         """Return the probabilities of the labels after a prompt."""
-        reader = _Reader(self, prompt, alphabet_size=len(set(prompt).union(*labels)))
+        alphabet = set(prompt).union(*labels)
+        reader = _Reader(self, prompt, alphabet_size=len(alphabet))
         occurrences = Counter(labels)
         begins_with = {label: reader.log_probability(label) for label in occurrences}
         log_probabilities = _as_longest_label(begins_with)
@@ -349,12 +361,15 @@ class PPMKernel:
     def _channel_row(self, prompts: Sequence[str], labels: Sequence[str]) -> list[float]:
         """Return the probabilities of the labels from those of the texts that follow them."""
         starts = after_label(prompts, labels)
-        # What all prompts begin with is read once.
-        shared = min(len(commonprefix(list(prompts))), *starts)  # noqa: RUF071 - characters are meant
-        reader = _Reader(self, prompts[0][:shared], alphabet_size=len(set().union(*prompts)))
+        # What all prompts begin with before their labels is the history, which is read once.
+        common_length = len(commonprefix(list(prompts)))  # noqa: RUF071 - characters are meant
+        history_length = min(common_length, *starts)
+        alphabet = set().union(*prompts)
+        reader = _Reader(self, prompts[0][:history_length], alphabet_size=len(alphabet))
         scores = []
         for prompt, start in zip(prompts, starts, strict=True):
-            scores.append(reader.log_probability(prompt[shared:], skip=start - shared))
+            continuation = prompt[history_length:]
+            scores.append(reader.log_probability(continuation, skip=start - history_length))
         return label_probabilities(scores)
 
 

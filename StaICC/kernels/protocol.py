@@ -102,21 +102,17 @@ def can_call_directly(kernel: Any, method: str) -> bool:
     """
     if replaced_methods(kernel):
         return False
-
-    # The classes of the user below the one that defines the method.
-    subclasses = []
-    owner = None
-    for base in type(kernel).__mro__:
-        if method in vars(base):
-            owner = base
-            break
-        if not in_library(base):
-            subclasses.append(base)
-    if owner is None:
+    classes = type(kernel).__mro__
+    defining_classes = [base for base in classes if method in vars(base)]
+    if not defining_classes:  # a wrapper passes the method on
         return False
 
+    owner = defining_classes[0]
+    subclasses = classes[: classes.index(owner)]
     members_of_owner = set(dir(owner))
     for subclass in subclasses:
+        if in_library(subclass):
+            continue
         for name in vars(subclass):
             if name in members_of_owner and _can_change_scores(name):
                 return False
@@ -355,15 +351,9 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
         label_start = max(prompts[0].rfind(label), 0)
         return [label_start + len(label)]
 
-    head = commonprefix(list(prompts))  # noqa: RUF071 - characters are meant
-    # Labels may begin alike, so the head may be shorter than what the prompts have in common: try all lengths.
-    for head_length in range(len(head), -1, -1):
-        if not prompts[0].startswith(label_space[0], head_length):
-            continue
-        tail = prompts[0][head_length + len(label_space[0]) :]
-        expected_prompts = [head[:head_length] + label + tail for label in label_space]
-        if list(prompts) == expected_prompts:
-            return [head_length + len(label) for label in label_space]
+    head_length = _head_length(prompts, label_space)
+    if head_length is not None:
+        return [head_length + len(label) for label in label_space]
 
     ending = _common_ending(prompts)
     tail_length = len(ending)
@@ -372,6 +362,30 @@ def after_label(prompts: Sequence[str], label_space: Sequence[str]) -> list[int]
             tail_length = len(ending) - index
             break
     return [len(prompt) - tail_length for prompt in prompts]
+
+
+def _head_length(prompts: Sequence[str], label_space: Sequence[str]) -> int | None:
+    """Return the length of the head of prompts that are ``head + label + tail`` with the same head and tail.
+
+    Args:
+        prompts: One prompt for each label.
+        label_space: The labels, in the same order.
+
+    Returns:
+        The length; ``None`` if the prompts are not so.
+    """
+    first_prompt, first_label = prompts[0], label_space[0]
+    common_beginning = commonprefix(list(prompts))  # noqa: RUF071 - characters are meant
+    # Labels may begin alike, so the head may be shorter than what the prompts have in common: all lengths are tried.
+    for length in range(len(common_beginning), -1, -1):
+        if not first_prompt.startswith(first_label, length):
+            continue
+        head = common_beginning[:length]
+        tail = first_prompt[length + len(first_label) :]
+        expected_prompts = [head + label + tail for label in label_space]
+        if list(prompts) == expected_prompts:
+            return length
+    return None
 
 
 def _common_ending(texts: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import set_integers
@@ -146,7 +146,7 @@ def check_types(record: Any) -> None:
         if is_optional:
             if value is None:
                 continue
-            hint = get_args(hint)[0]
+            hint = get_args(hint)[0]  # the type without "| None"
         least = field.metadata.get("least")
 
         if get_origin(hint) is Literal:
@@ -283,12 +283,13 @@ def unknown_option(model: str, option: str, legal: Iterable[str]) -> UnknownName
     """Return the error for an option that a model does not have, with what to use instead."""
     legal_options = set(legal)
     message = f"there is no option of {model} {option!r}"
-    replacement = FOREIGN.get(option, "")
-    if " " in replacement:  # a sentence
-        return UnknownNameError(f"{message}: {replacement}")
-    replacing_option, _, _ = replacement.partition("=")
-    if replacing_option in legal_options:
-        return UnknownNameError(f"{message}: use {replacement}")
+    advice = FOREIGN.get(option, "")
+    is_sentence = " " in advice
+    if is_sentence:
+        return UnknownNameError(f"{message}: {advice}")
+    same_option, _, _ = advice.partition("=")
+    if same_option in legal_options:
+        return UnknownNameError(f"{message}: use {advice}")
     models_with_option = _kinds_with_option(option)
     if models_with_option:
         others = ", ".join(models_with_option)
@@ -306,9 +307,16 @@ def _kinds_with_option(option: str) -> list[str]:
     return kinds
 
 
+class NameAndOptions(NamedTuple):
+    """The name of a model, and its options with their values."""
+
+    name: str
+    options: dict[str, Any]
+
+
 def split_options(
     text: str, types: Mapping[str, str], others: bool = False, model: str = "", given: Mapping[str, Any] | None = None
-) -> tuple[str, dict[str, Any]]:
+) -> NameAndOptions:
     """Split the name of a model from its options.
 
     Args:
@@ -327,7 +335,7 @@ def split_options(
 
     Example:
         >>> split_options("hf:gpt2;order=3", {"order": "int"})
-        ('hf:gpt2', {'order': 3})
+        NameAndOptions(name='hf:gpt2', options={'order': 3})
     """
     name, *settings = text.split(";")
     model = model or name
@@ -348,7 +356,7 @@ def split_options(
         for option in options:
             if option not in types:
                 raise unknown_option(model, option, types)
-    return name, options
+    return NameAndOptions(name, options)
 
 
 def _read_option(option: str, value: str, annotation: str, model: str) -> Any:
@@ -389,47 +397,58 @@ def _read_factory(name: str, value: Any) -> KernelFactory:
     return cast("KernelFactory", factory)
 
 
-def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str = "") -> LoadedKernel:
+def _make(name: str, factory: KernelFactory, text: str, options: Mapping[str, Any], argument: str) -> LoadedKernel:
     """Return the kernel that a factory makes, or the inference function in its place.
 
     Args:
         name: What the user wrote to name the factory.
         factory: Makes the kernel, or is an inference function.
-        text: What the factory gets.
-        options: The options with their values.
-        argument: What the user wrote after the name. An inference function takes none.
+        text: The text that the factory is called with.
+        options: The options that it is called with.
+        argument: What the user wrote after the name; empty for nothing. An inference function takes none.
 
     Raises:
         ArgumentError: An inference function got something, or what was named makes no kernel.
     """
-    parameters, misfit = _parameters(factory, text, options)
-    if "label_space" in parameters:
-        unexpected = [*options]
-        if argument:
-            unexpected.insert(0, argument)
-        if unexpected:
-            got = ", ".join(unexpected)
+    if _is_inference_function(factory):
+        given = [argument, *options] if argument else [*options]
+        if given:
+            got = ", ".join(given)
             raise ArgumentError(f"{name!r} is an inference function: got {got}, expected no argument and no option")
         return cast("LoadedKernel", factory)
-    if misfit:
-        raise ArgumentError(f"{name!r} makes no kernel ({misfit}): got {factory!r:.80}, expected {_EXPECTED}")
+    why_not_callable = _why_not_callable(factory, text, options)
+    if why_not_callable is not None:
+        raise ArgumentError(f"{name!r} makes no kernel ({why_not_callable}): got {factory!r:.80}, expected {_EXPECTED}")
     kernel = factory(text, **options)
     if not callable(kernel):
         raise ArgumentError(f"{name!r} makes no kernel: it returned {kernel!r:.80}. Expected {_EXPECTED}")
     return cast("LoadedKernel", kernel)
 
 
-def _parameters(factory: KernelFactory, text: str, options: Mapping[str, Any]) -> tuple[Iterable[str], str]:
-    """Return the names of a factory's parameters, and why it cannot be called so; nothing if it can or is not known."""
+def _signature_of(factory: KernelFactory) -> inspect.Signature | None:
+    """Return the signature of a factory; ``None`` for the functions written in C that have none."""
     try:
-        signature = inspect.signature(factory)
-    except (TypeError, ValueError):  # some functions written in C have no signature
-        return (), ""
+        return inspect.signature(factory)
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_inference_function(factory: KernelFactory) -> bool:
+    """Return whether what a name means is an inference function itself: it has a parameter ``label_space``."""
+    signature = _signature_of(factory)
+    return signature is not None and "label_space" in signature.parameters
+
+
+def _why_not_callable(factory: KernelFactory, text: str, options: Mapping[str, Any]) -> str | None:
+    """Return why a factory cannot be called with a text and options; ``None`` if it can, or if that is not known."""
+    signature = _signature_of(factory)
+    if signature is None:
+        return None
     try:
         signature.bind(text, **options)
     except TypeError as error:
-        return signature.parameters, str(error)
-    return signature.parameters, ""
+        return str(error)
+    return None
 
 
 _CAUSAL_LM = "huggingface.kernel:CausalLMKernel"
@@ -498,25 +517,29 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
     if not isinstance(spec, str):
         raise ArgumentError(f"a kernel is loaded by its name, such as 'ppm' or 'hf:gpt2', not from {spec!r:.80}")
     name, _, options_in_text = spec.partition(";")
-    kind, _, argument = name.partition(":")
+    kind, colon, after_kind = name.partition(":")
 
     # A kind that is built in or comes from a plug-in; a path is none.
-    is_path_like = any(mark in kind for mark in "/\\.")
-    if kind in KERNELS or (not is_path_like and KERNELS.knows(kind)):
+    is_built_in = kind in KERNELS
+    looks_like_path = any(mark in kind for mark in "/\\.")
+    if is_built_in or (not looks_like_path and KERNELS.knows(kind)):
         entry = KERNELS.find(kind)
-        after_kind = spec[len(kind) :]
-        return _make(kind, entry.value, entry.name + after_kind, options, argument=after_kind[1:])
+        rest_of_spec = spec.removeprefix(kind)  # with the mark ":" or ";" in front
+        return _make(kind, entry.value, entry.name + rest_of_spec, options, argument=rest_of_spec[1:])
 
-    # package.module:name, with an argument behind it if need be.
-    reference = ":".join(name.split(":")[:2])
+    # package.module:name, with an argument behind it if need be: package.module:name:argument.
+    object_name, _, argument = after_kind.partition(":")
+    reference = f"{kind}{colon}{object_name}"
     if is_reference(reference):
         if options_in_text:
             raise ArgumentError(f"{reference}: got the option {options_in_text}, but only built-in models have options")
-        after_reference = name[len(reference) + 1 :]
-        return _make(reference, KERNELS.find(reference).value, argument, options, argument=after_reference)
+        return _make(reference, KERNELS.find(reference).value, after_kind, options, argument=argument)
 
     # A file or a folder.
-    if name.endswith(".gguf") or "/" in name or "\\" in name or Path(name).is_dir():
+    has_folder_mark = "/" in name or "\\" in name
+    if has_folder_mark or name.endswith(".gguf") or Path(name).is_dir():
         return cast("LoadedKernel", KERNELS["hf"](spec, **options))
-    hint = KERNELS.hint.replace("hf:NAME", f"hf:{spec}") if kind == name else KERNELS.hint
+    hint = KERNELS.hint
+    if not colon:
+        hint = hint.replace("hf:NAME", f"hf:{spec}")
     raise unknown_name(KERNELS.kind, kind, KERNELS.names(), hint)

@@ -87,7 +87,7 @@ class ReplySettings:
             if isinstance(value, float) and value.is_integer():
                 value = int(value)  # 1.0 and 1 are the same setting
             texts[name] = json.dumps(value)
-        if self._repeats_cut_thoughts(None):
+        if self._repeats_cut_thoughts(max_new_tokens=None):
             texts["max_tokens"] += _THINKING_NOTE
         return texts
 
@@ -112,8 +112,9 @@ class ReplySettings:
             stop: Texts before which the reply ends.
         """
         limit_option = self._limit_option()
+        limit = getattr(self, limit_option) if max_new_tokens is None else max_new_tokens
         fields: dict[str, Any] = {
-            limit_option: getattr(self, limit_option) if max_new_tokens is None else max_new_tokens,
+            limit_option: limit,
             "temperature": self.temperature,
             "top_p": self.top_p,
             "reasoning_effort": self.reasoning_effort,
@@ -134,15 +135,16 @@ class ReplySettings:
         if not self.turns:
             messages.append({"role": "user", "content": str(prompt)})
             return messages
+        # The texts of demonstrations and their labels alternate; the question is the last turn.
         turns = parts_of(prompt, "turns=True").turns()
         last_label = len(turns) - 2
         for number, turn in enumerate(turns):
-            # The texts of demonstrations and their labels alternate; the question is the last turn.
             is_label = number % 2 == 1
+            role = "assistant" if is_label else "user"
             content: Any = turn
             if is_label and number == last_label and self.cache_control:
                 content = [{"type": "text", "text": turn, "cache_control": {"type": "ephemeral"}}]
-            messages.append({"role": "assistant" if is_label else "user", "content": content})
+            messages.append({"role": role, "content": content})
         return messages
 
 
@@ -221,19 +223,22 @@ def _text_of_content(content: object) -> str:
 
 
 def with_thoughts(
-    replies: Sequence[str | OutputError], prompts: Sequence[str], again: Callable[[list[str]], Sequence[Any]]
+    replies: Sequence[str | OutputError],
+    prompts: Sequence[str],
+    request_longer_replies: Callable[[list[str]], Sequence[Any]],
 ) -> Sequence[str | OutputError]:
-    """Return replies; those that were cut during their reasoning are replaced.
+    """Return replies; those that were cut during their reasoning are replaced by longer ones.
 
     Args:
         replies: The replies.
         prompts: Their prompts.
-        again: Returns the replies to prompts with more tokens. Where a prompt leaves no room, the first reply stays.
+        request_longer_replies: Returns replies to prompts, with a higher limit of tokens. Where there is a
+            ``PromptTooLongError`` in the place of one, the prompt leaves no room for it, and the first reply stays.
     """
     cut_numbers = [number for number, reply in enumerate(replies) if is_cut_thought(reply)]
     if not cut_numbers:
         return replies
-    longer_replies = again([prompts[number] for number in cut_numbers])
+    longer_replies = request_longer_replies([prompts[number] for number in cut_numbers])
     completed = list(replies)
     for number, longer_reply in zip(cut_numbers, longer_replies, strict=True):
         if not isinstance(longer_reply, PromptTooLongError):
@@ -269,10 +274,10 @@ class ReplyKernel(ReplySettings):
         if not self._repeats_cut_thoughts(max_new_tokens):
             return replies
 
-        def replies_with_thoughts(cut_prompts: list[str]) -> Sequence[str | OutputError]:
+        def request_longer_replies(cut_prompts: list[str]) -> Sequence[str | OutputError]:
             return self._replies(cut_prompts, THINKING_TOKENS, stop, more_fields)
 
-        return with_thoughts(replies, prompts, replies_with_thoughts)
+        return with_thoughts(replies, prompts, request_longer_replies)
 
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
@@ -488,40 +493,42 @@ class TextInference:
             prompts: The prompts.
             label_space: The texts that are allowed, if the kernel has the option ``guided``; else not used.
         """
-        sampling: dict[str, Any] = {}
+        # Further arguments of the kernel.
+        arguments: dict[str, Any] = {}
         if self.temperature:
-            sampling = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
+            arguments = {"temperature": self.temperature, "seed": stable_seed(self.seed, self.sample)}
         if self.guided:
-            # A label follows the blank that was removed.
+            # Where the blank was removed from the prompt, it begins the label.
             blank = " " if self.strip_blank else ""
-            sampling["choices"] = [blank + label for label in label_space]
+            arguments["choices"] = [blank + label for label in label_space]
         prompts = self._read(prompts)
         if isinstance(self.kernel, ReplyKernel):
-            return self.kernel.replies(prompts, self.max_new_tokens, self.stop, sampling)
+            return self.kernel.replies(prompts, self.max_new_tokens, self.stop, arguments)
 
-        replies = self._generate(prompts, self.max_new_tokens, sampling)
+        replies = self._generate(prompts, self.max_new_tokens, arguments)
         if not self._repeats_cut_thoughts:
             return replies
 
-        def replies_with_thoughts(cut_prompts: list[str]) -> Sequence[str]:
-            return self._generate(cut_prompts, self._room_for_thoughts(cut_prompts, label_space), sampling)
+        def request_longer_replies(cut_prompts: list[str]) -> Sequence[str]:
+            longer_limit = self._limit_for_thoughts(cut_prompts, label_space)
+            return self._generate(cut_prompts, longer_limit, arguments)
 
-        return with_thoughts(replies, prompts, replies_with_thoughts)
+        return with_thoughts(replies, prompts, request_longer_replies)
 
-    def _generate(self, prompts: Sequence[str], max_new_tokens: int, sampling: Mapping[str, Any]) -> Sequence[str]:
+    def _generate(self, prompts: Sequence[str], max_new_tokens: int, arguments: Mapping[str, Any]) -> Sequence[str]:
         """Return the continuations that the kernel generates.
 
         Args:
             prompts: The prompts as they are given to the kernel.
             max_new_tokens: Maximum number of tokens of a continuation.
-            sampling: How tokens are sampled: further arguments of the kernel.
+            arguments: Further arguments of the kernel: how tokens are sampled, and which texts are allowed.
         """
         texts: Sequence[str] = self.kernel.generate(
-            prompts, max_new_tokens=max_new_tokens, stop=list(self.stop), **sampling
+            prompts, max_new_tokens=max_new_tokens, stop=list(self.stop), **arguments
         )
         return texts
 
-    def _room_for_thoughts(self, prompts: Sequence[str], label_space: Sequence[str]) -> int:
+    def _limit_for_thoughts(self, prompts: Sequence[str], label_space: Sequence[str]) -> int:
         """Return the maximum number of tokens of replies with their reasoning: 8192, or what the model can read.
 
         Args:
@@ -529,10 +536,10 @@ class TextInference:
             label_space: Their labels.
         """
         forecast = forecast_prompts(self.kernel, prompts, label_space, 1)
-        room = THINKING_TOKENS
-        if forecast.limit is not None:
-            # The longest prompt of the forecast includes the one token that it was asked for.
-            room = forecast.limit + 1 - (forecast.longest_prompt or 0)
+        if forecast.limit is None:
+            return THINKING_TOKENS
+        longest_with_one_token = forecast.longest_prompt or 0
+        room = forecast.limit - longest_with_one_token + 1
         return max(NEW_TOKENS, min(room, THINKING_TOKENS))
 
 
@@ -580,9 +587,9 @@ def _with_settings(kernel: Any, max_tokens: int | None, stop: Sequence[str] | No
     """
     changes: dict[str, Any] = {}
     if max_tokens is not None:
-        # An option of another name (max_completion_tokens) is another limit, whatever its value.
         limit_option = kernel._limit_option()
-        accepted_values = [getattr(ReplySettings, limit_option)]
+        accepted_values = [getattr(ReplySettings, limit_option)]  # the default
+        # The other option, max_completion_tokens, is another limit, even with an equal value.
         if limit_option == "max_tokens":
             accepted_values.append(max_tokens)
         _refuse_second_value(kernel, limit_option, max_tokens, accepted_values)

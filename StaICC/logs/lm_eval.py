@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from StaICC.errors import SchemaError
 from StaICC.files.json_reading import MEGABYTE, parse_json, refuse_device
@@ -254,26 +254,26 @@ def _read_task(evaluation: _Evaluation, task: str, path: Path) -> LoggedRun:
     scores = _collect_scores(logged_samples, filter_names)
 
     notes: list[str] = []
+    n_documents = len(scores.by_document)
     expected = _expected_documents(evaluation, task)
     if _are_selected(evaluation, task, scores, expected):
         notes.append(
-            f"the log has {len(scores.by_document)} of {expected} documents, and the reported means are theirs: they "
-            "were selected (--samples)"
+            f"the log has {n_documents} of {expected} documents, and the reported means are theirs: they were selected "
+            "(--samples)"
         )
-        expected = len(scores.by_document)
+        expected = n_documents
     missing = _missing_samples(scores.by_document.keys(), expected, path)
     _compare_with_reported(evaluation, task, scores, len(missing), str(path))
     if missing:
-        notes.append(f"the log has {len(scores.by_document)} of {expected} documents: the others are missing")
+        notes.append(f"the log has {n_documents} of {expected} documents: the others are missing")
     else:
         notes += _hash_notes(evaluation, task, logged_samples)
-    samples = [*_sample_scores(logged_samples, scores), *missing]
     return LoggedRun(
         path=str(path),
         harness=HARNESS,
         model=_model_name(evaluation),
         task=task,
-        samples=tuple(samples),
+        samples=(*_sample_scores(logged_samples, scores), *missing),
         harness_version=_text_or_none(evaluation.values.get("lm_eval_version")),
         task_version=_text_or_none(evaluation.of_task("versions", task)),
         fewshot=_fewshot(evaluation, task),
@@ -293,7 +293,7 @@ def _read_task(evaluation: _Evaluation, task: str, path: Path) -> LoggedRun:
 
 
 def _logged_samples(path: Path) -> Iterator[_LoggedSample]:
-    """Yield the samples of a file.
+    """Yield the samples of a file: one JSON array, as versions before 0.4.3 write it, or JSON Lines.
 
     Raises:
         SchemaError: The file is not JSON Lines or a JSON array, or a sample has no id of its document.
@@ -306,17 +306,31 @@ def _logged_samples(path: Path) -> Iterator[_LoggedSample]:
             values = parse_json(first_line + file.read(), str(path), constants=True)
             for number, value in enumerate(values):
                 yield _logged_sample(value, f"{path}, item {number}")
-            return
-        line = first_line
-        number = 0
-        while line:
-            number += 1
-            where = f"{path}, line {number}"
-            if len(line) == _LONGEST_LINE:
-                raise SchemaError(f"{where}: the line is longer than {_LONGEST_LINE // MEGABYTE} MB")
-            if line.strip():
-                yield _logged_sample(parse_json(line, where, constants=True), where)
-            line = file.readline(_LONGEST_LINE)
+        else:
+            yield from _samples_of_lines(first_line, file, str(path))
+
+
+def _samples_of_lines(first_line: bytes, file: BinaryIO, path: str) -> Iterator[_LoggedSample]:
+    """Yield the samples of a file in JSON Lines. Blank lines are left out.
+
+    Args:
+        first_line: The first line, which was read before.
+        file: The file, from the second line on.
+        path: Its path, for messages.
+
+    Raises:
+        SchemaError: A line is too long, is no JSON or no sample.
+    """
+    number = 1
+    line = first_line
+    while line:
+        where = f"{path}, line {number}"
+        if len(line) == _LONGEST_LINE:
+            raise SchemaError(f"{where}: the line is longer than {_LONGEST_LINE // MEGABYTE} MB")
+        if line.strip():
+            yield _logged_sample(parse_json(line, where, constants=True), where)
+        line = file.readline(_LONGEST_LINE)
+        number += 1
 
 
 def _logged_sample(value: Any, where: str) -> _LoggedSample:
@@ -342,18 +356,25 @@ def _logged_sample(value: Any, where: str) -> _LoggedSample:
     if "doc" in value:
         # Since version 0.4.4, all targets are texts. Those of earlier versions are made texts in the same way.
         digest = document_digest(value["doc"], str(value.get("target")))
-    hashes = [value.get(name) for name in ("doc_hash", "prompt_hash", "target_hash")]
-    joined_hashes = None
-    if all(isinstance(item, str) for item in hashes):
-        joined_hashes = "".join(str(item) for item in hashes)
     return _LoggedSample(
         document=str(doc_id),
         digest=digest,
         filter_name=_text_or_none(value.get("filter")),
         values={name: value.get(name) for name in metrics},
-        hashes=joined_hashes,
+        hashes=_joined_hashes(value),
         prompt_hash=_text_or_none(value.get("prompt_hash")),
     )
+
+
+def _joined_hashes(value: Mapping[str, Any]) -> str | None:
+    """Return the hashes of document, prompt and target of a sample, one after the other; ``None`` if it lacks one."""
+    joined = ""
+    for name in ("doc_hash", "prompt_hash", "target_hash"):
+        text = value.get(name)
+        if not isinstance(text, str):
+            return None
+        joined += text
+    return joined
 
 
 def _metric_names(value: Mapping[str, Any]) -> list[str]:
@@ -381,18 +402,18 @@ def _filter_names(evaluation: _Evaluation, task: str, logged_samples: Sequence[_
     if None not in named:
         return [str(name) for name in named]
     filters = _filters_of_task(evaluation, task)
-    samples_of_document: Counter[str] = Counter()
+    sample_counts: Counter[str] = Counter()
     names = []
     for sample in logged_samples:
-        place = samples_of_document[sample.document]
-        samples_of_document[sample.document] += 1
-        if place >= len(filters):
+        number_in_document = sample_counts[sample.document]
+        sample_counts[sample.document] += 1
+        if number_in_document >= len(filters):
             raise SchemaError(
                 f"{path}: document {sample.document:.60} has more than {len(filters)} samples, and the task has the "
                 f"filters {', '.join(filters):.200}: are two runs in one file?"
             )
-        names.append(filters[place])
-    if set(samples_of_document.values()) != {len(filters)}:
+        names.append(filters[number_in_document])
+    if set(sample_counts.values()) != {len(filters)}:
         raise SchemaError(
             f"{path}: not every document has {len(filters)} samples, one for each filter, and the samples do not name "
             "their filters"
@@ -470,23 +491,36 @@ class _Scores:
     metrics: dict[str, None]
     """Names of the metrics, in the order of the log."""
     not_scores: dict[str, str]
+    """Metrics that have no score for each sample, with the reason."""
     undefined: dict[str, str]
     """For documents that lack a value: the reason."""
 
+    def values_of(self, metric: str) -> list[float]:
+        """Return the values of a metric, of the documents that have one."""
+        return [values[metric] for values in self.by_document.values() if metric in values]
+
+    def drop(self, metric: str, reason: str) -> None:
+        """Move a metric to those that have no score for each sample."""
+        self.not_scores[metric] = reason
+        self.metrics.pop(metric, None)
+        for values in self.by_document.values():
+            values.pop(metric, None)
+
 
 def _collect_scores(logged_samples: Sequence[_LoggedSample], filter_names: Sequence[str]) -> _Scores:
-    """Return the values of the metrics, with the filter in the name of a metric unless it is ``none``."""
+    """Return the values of the metrics, with the filter in the name of a metric unless it is ``none``.
+
+    A metric with a value that is no number for one sample is no score, whatever it is for the others.
+    """
     scores = _Scores(by_document={}, metrics={}, not_scores={}, undefined={})
+    reasons: dict[str, str] = {}
     for sample, filter_name in zip(logged_samples, filter_names, strict=True):
-        if sample.document not in scores.by_document:
-            scores.by_document[sample.document] = {}
-        values = scores.by_document[sample.document]
+        values = scores.by_document.setdefault(sample.document, {})
         for name, value in sample.values.items():
             metric = _metric_with_filter(name, filter_name)
             reason = _why_no_score(name, value)
             if reason is not None:
-                if metric not in scores.not_scores:
-                    scores.not_scores[metric] = reason
+                reasons.setdefault(metric, reason)
                 continue
             scores.metrics[metric] = None
             number = _number(value)
@@ -495,11 +529,8 @@ def _collect_scores(logged_samples: Sequence[_LoggedSample], filter_names: Seque
             else:
                 values[metric] = number
 
-    # A metric with a value that is no number for one sample is no score, whatever it is for the others.
-    for metric in scores.not_scores:
-        scores.metrics.pop(metric, None)
-        for values in scores.by_document.values():
-            values.pop(metric, None)
+    for metric, reason in reasons.items():
+        scores.drop(metric, reason)
     return scores
 
 
@@ -588,29 +619,42 @@ def _missing_samples(documents: Collection[str], expected: int | None, path: Pat
 
 def _reported(evaluation: _Evaluation, task: str) -> dict[str, float]:
     """Return the values of the metrics in the file of results, by the names that the samples have."""
+    reported = {}
+    for logged in _logged_results(evaluation, task):
+        if not logged.name.endswith(_STDERR):
+            reported[_metric_with_filter(logged.name, logged.filter_name)] = logged.value
+    return reported
+
+
+@dataclass(frozen=True, slots=True)
+class _LoggedResult:
+    """A number in the results of a task, whose key is ``name,filter``."""
+
+    name: str
+    """The metric; for its standard error with the ending ``_stderr``."""
+    filter_name: str
+    value: float
+
+
+def _logged_results(evaluation: _Evaluation, task: str) -> Iterator[_LoggedResult]:
+    """Yield the numbers in the results of a task."""
     results = evaluation.of_task("results", task)
-    reported: dict[str, float] = {}
     if not isinstance(results, Mapping):
-        return reported
+        return
     for key, value in results.items():
         name, comma, filter_name = key.partition(",")
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if comma and is_number and not name.endswith(_STDERR):
-            reported[_metric_with_filter(name, filter_name)] = float(value)
-    return reported
+        if comma and is_number:
+            yield _LoggedResult(name, filter_name, float(value))
 
 
 def _reported_errors(evaluation: _Evaluation, task: str) -> dict[str, float]:
     """Return the standard errors of the metrics in the file of results, by the names that the samples have."""
-    results = evaluation.of_task("results", task)
-    errors: dict[str, float] = {}
-    if not isinstance(results, Mapping):
-        return errors
-    for key, value in results.items():
-        name, comma, filter_name = key.partition(",")
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if comma and is_number and name.endswith(_STDERR):
-            errors[_metric_with_filter(name.removesuffix(_STDERR), filter_name)] = float(value)
+    errors = {}
+    for logged in _logged_results(evaluation, task):
+        if logged.name.endswith(_STDERR):
+            metric = _metric_with_filter(logged.name.removesuffix(_STDERR), logged.filter_name)
+            errors[metric] = logged.value
     return errors
 
 
@@ -647,9 +691,9 @@ def _are_selected(evaluation: _Evaluation, task: str, scores: _Scores, expected:
         return False
     reported = _reported(evaluation, task)
     errors = _reported_errors(evaluation, task)
-    has_evidence = False
+    some_values_differ = False
     for metric in scores.metrics:
-        values = [values[metric] for values in scores.by_document.values() if metric in values]
+        values = scores.values_of(metric)
         if metric not in reported or not values or not _is_mean(evaluation, task, metric):
             continue
         if not can_be_mean(reported[metric], [SampleGroup(values)], value_range=None):
@@ -657,8 +701,8 @@ def _are_selected(evaluation: _Evaluation, task: str, scores: _Scores, expected:
         if metric in errors and not math.isclose(errors[metric], _standard_error(values), rel_tol=MEAN_TOLERANCE):
             return False
         if len(set(values)) > 1:
-            has_evidence = True
-    return has_evidence
+            some_values_differ = True
+    return some_values_differ
 
 
 def _standard_error(values: Sequence[float]) -> float:
@@ -693,8 +737,7 @@ def _compare_with_reported(evaluation: _Evaluation, task: str, scores: _Scores, 
     for metric in list(scores.metrics):
         if metric not in reported or not math.isfinite(reported[metric]):
             continue
-        values = [values[metric] for values in scores.by_document.values() if metric in values]
-        groups = [SampleGroup(values, missing_count)]
+        groups = [SampleGroup(scores.values_of(metric), missing_count)]
         value_range = None
         known = known_metric(metric)
         if known is not None:
@@ -707,12 +750,9 @@ def _compare_with_reported(evaluation: _Evaluation, task: str, scores: _Scores, 
                 f"{where}: the mean of {metric} over the samples is {mean:.6g}, and the file of results says "
                 f"{reported[metric]:.6g}: these are the samples of another run, or one of the files was changed"
             )
-        scores.not_scores[metric] = (
-            f"lm_eval reports {reported[metric]:.6g}, which is not the mean of the samples ({mean:.6g})"
+        scores.drop(
+            metric, f"lm_eval reports {reported[metric]:.6g}, which is not the mean of the samples ({mean:.6g})"
         )
-        del scores.metrics[metric]
-        for values_of_document in scores.by_document.values():
-            values_of_document.pop(metric, None)
 
 
 def _hash_notes(evaluation: _Evaluation, task: str, logged_samples: Sequence[_LoggedSample]) -> list[str]:
@@ -827,7 +867,7 @@ def _model_name(evaluation: _Evaluation) -> str:
 
 
 def _logged_model_name(evaluation: _Evaluation) -> str:
-    """Return the name of the model. Before version 0.4.3, it is in the arguments of the model only.
+    """Return the name of the model; without one, the kind of model that lm_eval loaded, such as ``hf``.
 
     Raises:
         SchemaError: The file of results does not name the model.
@@ -835,7 +875,21 @@ def _logged_model_name(evaluation: _Evaluation) -> str:
     name = evaluation.values.get("model_name")
     if isinstance(name, str) and name.strip():
         return name
-    arguments = evaluation.mapping("config").get("model_args")
+    config = evaluation.mapping("config")
+    name_in_arguments = _model_in_arguments(config.get("model_args"))
+    if name_in_arguments is not None:
+        return name_in_arguments
+    kind = config.get("model")
+    if isinstance(kind, str) and kind:
+        return kind
+    raise SchemaError(f"{evaluation.path}: the file of results does not name the model")
+
+
+def _model_in_arguments(arguments: Any) -> str | None:
+    """Return the name of the model in the arguments of the model, where it is before version 0.4.3.
+
+    The arguments are an object or a text such as ``pretrained=gpt2,dtype=float32``. ``None`` if they do not name it.
+    """
     if isinstance(arguments, Mapping):
         for key in ("pretrained", "model"):
             if isinstance(arguments.get(key), str):
@@ -844,10 +898,7 @@ def _logged_model_name(evaluation: _Evaluation) -> str:
         match = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", arguments)
         if match is not None:
             return match[1]
-    kind = evaluation.mapping("config").get("model")
-    if isinstance(kind, str) and kind:
-        return kind
-    raise SchemaError(f"{evaluation.path}: the file of results does not name the model")
+    return None
 
 
 def _model_settings(evaluation: _Evaluation) -> dict[str, str]:
@@ -893,11 +944,11 @@ def _setting_text(name: str, value: Any) -> str | None:
     if name in _OPTIONS and isinstance(value, str):
         return shortened_setting(shown_options(value))
     if isinstance(value, Mapping):
-        options = []
-        for key, shown in sorted(shown_value(name, value).items()):
-            options.append(f"{key}={shown}")
+        shown_by_key = shown_value(name, value)
+        options = [f"{key}={shown}" for key, shown in sorted(shown_by_key.items())]
         return shortened_setting(", ".join(options))
-    return shortened_setting(str(shown_value(name.removeprefix("model_"), value)))
+    name_of_option = name.removeprefix("model_")
+    return shortened_setting(str(shown_value(name_of_option, value)))
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -306,12 +306,14 @@ def stated_metrics(
         ranges = {name_without_no_filter(name): _checked_range(item) for name, item in value_range.items()}
     elif value_range is not None:
         other_range = _checked_range(value_range)
+
+    directions: Mapping[str, bool] = {}
+    other_direction = None
     if isinstance(higher_is_better, Mapping):
         directions = {name_without_no_filter(name): _checked_direction(item) for name, item in higher_is_better.items()}
-        return StatedMetrics(ranges, directions, other_range)
-    if higher_is_better is None:
-        return StatedMetrics(ranges, {}, other_range)
-    return StatedMetrics(ranges, {}, other_range, _checked_direction(higher_is_better))
+    elif higher_is_better is not None:
+        other_direction = _checked_direction(higher_is_better)
+    return StatedMetrics(ranges, directions, other_range, other_direction)
 
 
 def _checked_direction(value: object) -> bool:
@@ -366,7 +368,7 @@ class _ModelEvaluation:
         return _folder_of(self.runs[0])
 
     @property
-    def settings(self) -> str:
+    def folder_and_settings(self) -> str:
         """Its folder with the different settings of its tasks."""
         settings_of_tasks = {repr((run.fewshot, sorted(run.settings.items()))) for run in self.runs}
         return repr((self.folder, sorted(settings_of_tasks)))
@@ -388,21 +390,27 @@ def _evaluations(runs: Sequence[LoggedRun]) -> list[_ModelEvaluation]:
 def _without_repeated_tasks(evaluations: Sequence[_ModelEvaluation]) -> list[list[LoggedRun]]:
     """Return the evaluations of one model in groups without repeated tasks, in as few groups as possible.
 
+    All evaluations are one group. If a task appears twice in it, they are grouped by their folders, then also by their
+    settings, then each one is a group of its own.
+
     Raises:
         ArgumentError: A task appears twice in one evaluation.
     """
-    for keys in (
+    groupings = (
         ["the same group"] * len(evaluations),
         [evaluation.folder for evaluation in evaluations],
-        [evaluation.settings for evaluation in evaluations],
+        [evaluation.folder_and_settings for evaluation in evaluations],
         [evaluation.name for evaluation in evaluations],
-    ):
+    )
+    for group_names in groupings:
         groups: dict[str, list[LoggedRun]] = {}
-        for key, evaluation in zip(keys, evaluations, strict=True):
-            groups.setdefault(key, []).extend(evaluation.runs)
+        for group_name, evaluation in zip(group_names, evaluations, strict=True):
+            groups.setdefault(group_name, []).extend(evaluation.runs)
         if not any(_repeated_task(group) for group in groups.values()):
             return list(groups.values())
-    runs = [run for evaluation in evaluations for run in evaluation.runs if _repeated_task(evaluation.runs)]
+
+    with_repeated_task = [evaluation for evaluation in evaluations if _repeated_task(evaluation.runs)]
+    runs = with_repeated_task[0].runs
     raise ArgumentError(
         f"{runs[0].path}: the model {runs[0].model:.80} has the task {_repeated_task(runs):.80} twice in one evaluation"
     )
@@ -413,14 +421,15 @@ def _with_paths_as_models(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
 
     Two tables ``first/scores.csv`` and ``second/scores.csv`` are of the models ``first/scores`` and ``second/scores``.
     """
-    paths = list(dict.fromkeys(Path(run.path) for run in runs if not run.names_model))
-    name_of_path = dict(zip(paths, _shortest_distinct_paths(paths), strict=True))
+    paths_without_model = list(dict.fromkeys(Path(run.path) for run in runs if not run.names_model))
+    distinct_paths = _shortest_distinct_paths(paths_without_model)
+    model_of_path = dict(zip(paths_without_model, distinct_paths, strict=True))
     named_runs = []
     for run in runs:
         if run.names_model:
             named_runs.append(run)
         else:
-            named_runs.append(replace(run, model=name_of_path[Path(run.path)]))
+            named_runs.append(replace(run, model=model_of_path[Path(run.path)]))
     return named_runs
 
 
@@ -475,14 +484,17 @@ def _repeated_task(runs: Sequence[LoggedRun]) -> str:
 
 def _distinct_names(groups: Sequence[Sequence[LoggedRun]]) -> list[str]:
     """Return a name for each group of runs: that of the model, with what distinguishes groups of one model."""
-    models = [group[0].model for group in groups]
-    names = list(models)
-    for model in dict.fromkeys(models):
-        indexes = [index for index, name in enumerate(models) if name == model]
-        if len(indexes) > 1:
-            marks = _distinct_marks([groups[index] for index in indexes])
-            for index, mark in zip(indexes, marks, strict=True):
-                names[index] = f"{model} ({mark})"
+    indexes_by_model: dict[str, list[int]] = {}
+    for index, group in enumerate(groups):
+        indexes_by_model.setdefault(group[0].model, []).append(index)
+
+    names = [group[0].model for group in groups]
+    for model, indexes in indexes_by_model.items():
+        if len(indexes) == 1:
+            continue
+        marks = _distinct_marks([groups[index] for index in indexes])
+        for index, mark in zip(indexes, marks, strict=True):
+            names[index] = f"{model} ({mark})"
     return names
 
 
@@ -494,32 +506,38 @@ def _distinct_marks(groups: Sequence[Sequence[LoggedRun]]) -> list[str]:
     """
     runs = [run for group in groups for run in group]
     folder_of_path = dict(zip([run.path for run in runs], _differing_folders(runs), strict=True))
-    folders = []
-    dates = []
-    evaluations = []
-    for number, group in enumerate(groups, start=1):
-        folders.append(_joined([folder_of_path[run.path] for run in group]))
-        dates.append(_joined([str(run.date) for run in group]))
-        evaluations.append(f"{number}: {_joined([_evaluation_of(run) for run in group])}")
-    for marks in (folders, dates):
-        if len(set(marks)) == len(marks):
-            return marks
-    return evaluations
+    folders = _texts_of_groups(groups, lambda run: folder_of_path[run.path])
+    if _all_differ(folders):
+        return folders
+    dates = _texts_of_groups(groups, lambda run: str(run.date))
+    if _all_differ(dates):
+        return dates
+    evaluations = _texts_of_groups(groups, _evaluation_of)
+    return [f"{number}: {evaluation}" for number, evaluation in enumerate(evaluations, start=1)]
 
 
-def _joined(texts: Sequence[str]) -> str:
-    """Return the different texts of a list, in order, as one text."""
-    return " + ".join(dict.fromkeys(texts))
+def _texts_of_groups(groups: Sequence[Sequence[LoggedRun]], text_of: Callable[[LoggedRun], str]) -> list[str]:
+    """Return for each group the different texts of its runs, in order, as one text."""
+    texts = []
+    for group in groups:
+        different_texts = dict.fromkeys(text_of(run) for run in group)
+        texts.append(" + ".join(different_texts))
+    return texts
+
+
+def _all_differ(texts: Sequence[str]) -> bool:
+    """Return whether no text appears twice."""
+    return len(set(texts)) == len(texts)
 
 
 def _differing_folders(runs: Sequence[LoggedRun]) -> list[str]:
-    """Return the folders of the logs without the beginning and the end that all of them share.
+    """Return the folder of the log of each run without the beginning and the end that all of them share.
 
     ``out/zero/gpt2`` and ``out/five/gpt2`` are ``zero`` and ``five``.
     """
-    remaining = [list(Path(run.path).parent.parts) for run in runs]
-    while all(remaining) and len({parts[0] for parts in remaining}) == 1:
-        remaining = [parts[1:] for parts in remaining]
-    while all(remaining) and len({parts[-1] for parts in remaining}) == 1:
-        remaining = [parts[:-1] for parts in remaining]
-    return ["/".join(parts) for parts in remaining]
+    folders = [list(Path(run.path).parent.parts) for run in runs]
+    while all(folders) and len({parts[0] for parts in folders}) == 1:
+        folders = [parts[1:] for parts in folders]
+    while all(folders) and len({parts[-1] for parts in folders}) == 1:
+        folders = [parts[:-1] for parts in folders]
+    return ["/".join(parts) for parts in folders]

@@ -37,16 +37,21 @@ def can_be_mean(reported: float, groups: Collection[SampleGroup], value_range: R
     """
     if not any(group.values for group in groups):
         return True
-    low, high = 0.0, 0.0
+    lowest_unseen = 0.0
+    highest_unseen = 0.0
     if any(group.unseen_count for group in groups):
         if value_range is None or not _are_in_range(groups, value_range):
             return True
-        low, high = value_range
+        lowest_unseen, highest_unseen = value_range
+
     tolerance = MEAN_TOLERANCE * max(1.0, abs(reported))
-    for mean in (_mean_of_samples, _mean_of_groups):
-        if mean(groups, low) - tolerance <= reported <= mean(groups, high) + tolerance:
-            return True
-    return False
+    lowest_mean = _mean_of_samples(groups, lowest_unseen) - tolerance
+    highest_mean = _mean_of_samples(groups, highest_unseen) + tolerance
+    if lowest_mean <= reported <= highest_mean:
+        return True
+    lowest_mean = _mean_of_groups(groups, lowest_unseen) - tolerance
+    highest_mean = _mean_of_groups(groups, highest_unseen) + tolerance
+    return lowest_mean <= reported <= highest_mean
 
 
 def mean_of_scored(groups: Collection[SampleGroup]) -> float:

@@ -9,8 +9,9 @@ result has neither labels nor predictions, but the scores of the samples (``quer
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from StaICC.errors import ArgumentError, SchemaError
 from StaICC.inference.identity import Identity
@@ -92,21 +93,29 @@ def _metric_of(name: str, runs: Sequence[LoggedRun], stated: StatedMetrics) -> _
     Raises:
         ArgumentError: A value is outside the range that the user states.
     """
-    values = [sample.values[name] for run in runs for sample in run.samples if name in sample.values]
+    values = []
+    for run in runs:
+        values += _values_of(name, run.samples)
     lowest = min(values)
     highest = max(values)
     direction = _direction(name, runs, stated)
-    documented = _documented_range(name, runs, lowest, highest)
+    documented_range = _documented_range(name, runs, lowest, highest)
     stated_range = stated.ranges.get(name)
-    if stated_range is None and documented is None:
+    if stated_range is None and documented_range is None:
         stated_range = stated.other_range
+
     if stated_range is not None:
         _check_values(name, runs, stated_range)
         return _Metric(name, stated_range, direction, note=None)
-    if documented is not None:
-        return _Metric(name, documented, direction, note=None)
+    if documented_range is not None:
+        return _Metric(name, documented_range, direction, note=None)
     note = f"{name}{_WITHOUT_RANGE}{_why_no_range(name, runs, lowest, highest)}"
     return _Metric(name, None, direction, note)
+
+
+def _values_of(name: str, samples: Iterable[SampleScore]) -> list[float]:
+    """Return the values of a metric, of the samples that have one."""
+    return [sample.values[name] for sample in samples if name in sample.values]
 
 
 def _check_values(name: str, runs: Sequence[LoggedRun], stated_range: Range) -> None:
@@ -194,23 +203,41 @@ def result_of_runs(runs: Sequence[LoggedRun], stated: StatedMetrics = NOTHING_ST
     if not metrics:
         raise _no_metric_error(runs)
 
-    details = {run.task: _details(run, metrics) for run in runs}
-    divided = {run.task: _values(run, metrics) for run in runs}
-    averaged = _means(divided, metrics)
+    scores = _scores_of_runs(runs, metrics)
     return Result(
         benchmark=runs[0].harness,
-        signature=_signature(runs, details),
-        provenance=_provenance(runs, details),
+        signature=_signature(runs, scores.details),
+        provenance=_provenance(runs, scores.details),
         environment={**describe_environment(), **_harness_version(runs)},
-        divided=divided,
-        averaged=averaged,
-        details=details,
-        means=_mean_details(divided, details, metrics, averaged),
+        divided=scores.divided,
+        averaged=scores.averaged,
+        details=scores.details,
+        means=scores.means,
         warnings=tuple(f"{run.task}: {note}" for run in runs for note in run.notes),
         higher_is_better={metric.name: metric.higher_is_better for metric in metrics},
         query_scores={metric.name: _query_scores(metric, runs) for metric in metrics},
         samples={run.task: _logged_samples(run) for run in runs},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputedScores:
+    """What follows from the scores of the samples of a result."""
+
+    divided: dict[str, dict[str, Any]]
+    """The scores by task."""
+    averaged: dict[str, float | None]
+    """Their means over the tasks."""
+    details: dict[str, DatasetDetails]
+    means: MeanDetails
+
+
+def _scores_of_runs(runs: Sequence[LoggedRun], metrics: Sequence[_Metric]) -> RecomputedScores:
+    """Return the scores of runs with their details."""
+    details = {run.task: _details(run, metrics) for run in runs}
+    divided: dict[str, dict[str, Any]] = {run.task: _values(run, metrics) for run in runs}
+    averaged = _means(divided, metrics)
+    return RecomputedScores(divided, averaged, details, _mean_details(divided, details, metrics, averaged))
 
 
 def _no_metric_error(runs: Sequence[LoggedRun]) -> ArgumentError:
@@ -266,16 +293,6 @@ def _logged_samples(run: LoggedRun) -> LoggedSamples:
 # -- the same from a saved result
 
 
-@dataclass(frozen=True, slots=True)
-class RecomputedScores:
-    """What follows from the scores of the samples of a result."""
-
-    divided: Mapping[str, Mapping[str, float]]
-    averaged: Mapping[str, float | None]
-    details: Mapping[str, DatasetDetails]
-    means: MeanDetails
-
-
 def recomputed_scores(result: Result) -> RecomputedScores:
     """Compute the scores of a result that was read from logs again, from its samples.
 
@@ -289,10 +306,7 @@ def recomputed_scores(result: Result) -> RecomputedScores:
     metrics = []
     for name, scores in result.query_scores.items():
         metrics.append(_Metric(name, _saved_range(scores), result.higher_is_better.get(name), note=None))
-    details = {run.task: _details(run, metrics) for run in runs}
-    divided = {run.task: _values(run, metrics) for run in runs}
-    averaged = _means(divided, metrics)
-    return RecomputedScores(divided, averaged, details, _mean_details(divided, details, metrics, averaged))
+    return _scores_of_runs(runs, metrics)
 
 
 def _saved_range(scores: QueryScores) -> Range | None:
@@ -316,24 +330,18 @@ def with_stated_metrics(result: Result, stated: StatedMetrics) -> Result:
         return result
     runs = [_run_of_dataset(result, dataset) for dataset in result.samples]
     metrics = []
-    for name, scores in result.query_scores.items():
-        value_range = stated.ranges.get(name)
-        if value_range is None:
-            value_range = _saved_range(scores)
-        if value_range is None:
-            value_range = stated.other_range
-        direction = stated.directions.get(name, result.higher_is_better.get(name))
-        if direction is None:
-            direction = stated.other_direction
-        if value_range is not None:
-            _check_values(name, runs, value_range)
-        metrics.append(_Metric(name, value_range, direction, note=None))
+    for name in result.query_scores:
+        metric = _saved_metric_with(name, result, stated)
+        if metric.range is not None:
+            _check_values(name, runs, metric.range)
+        metrics.append(metric)
 
+    # Metrics whose range is known now have intervals, and no notes any more that they have none.
+    outdated_notes = tuple(f"{metric.name}{_WITHOUT_RANGE}" for metric in metrics if metric.range is not None)
     details = {}
     for run in runs:
         saved = result.details[run.task]
-        known = [f"{metric.name}{_WITHOUT_RANGE}" for metric in metrics if metric.range is not None]
-        notes = tuple(note for note in saved.notes if not note.startswith(tuple(known)))
+        notes = tuple(note for note in saved.notes if not note.startswith(outdated_notes))
         details[run.task] = replace(saved, intervals=_details(run, metrics).intervals, notes=notes)
     return replace(
         result,
@@ -344,6 +352,19 @@ def with_stated_metrics(result: Result, stated: StatedMetrics) -> Result:
     )
 
 
+def _saved_metric_with(name: str, result: Result, stated: StatedMetrics) -> _Metric:
+    """Return a metric of a saved result with what the user states about it, or about all unknown metrics."""
+    value_range = stated.ranges.get(name)
+    if value_range is None:
+        value_range = _saved_range(result.query_scores[name])
+    if value_range is None:
+        value_range = stated.other_range
+    direction = stated.directions.get(name, result.higher_is_better.get(name))
+    if direction is None:
+        direction = stated.other_direction
+    return _Metric(name, value_range, direction, note=None)
+
+
 def _run_of_dataset(result: Result, dataset: str) -> LoggedRun:
     """Return the samples of a data set of a result with their values, as they were when the log was read.
 
@@ -351,22 +372,30 @@ def _run_of_dataset(result: Result, dataset: str) -> LoggedRun:
         SchemaError: A metric has another number of scores than there are samples.
     """
     logged = result.samples[dataset]
-    values: list[dict[str, float]] = [{} for _ in logged.documents]
-    for name, scores in result.query_scores.items():
-        of_dataset = scores.values.get(dataset, {}).get(SAMPLES)
-        if of_dataset is None:
+    n_samples = len(logged.documents)
+    values: list[dict[str, float]] = [{} for _ in range(n_samples)]
+    for name, query_scores in result.query_scores.items():
+        scores = query_scores.values.get(dataset, {}).get(SAMPLES)
+        if scores is None:
             continue
-        if len(of_dataset) != len(values):
-            raise SchemaError(f"{dataset}: {len(of_dataset)} scores by {name}, expected {len(values)}")
-        for values_of_sample, score in zip(values, of_dataset, strict=True):
+        if len(scores) != n_samples:
+            raise SchemaError(f"{dataset}: {len(scores)} scores by {name}, expected {n_samples}")
+        for values_of_sample, score in zip(values, scores, strict=True):
             if score is not None:
                 values_of_sample[name] = score
+
     reasons = {failure.query: failure.reason for failure in result.details[dataset].failures}
     samples = []
-    for number, (document, repeat, digest) in enumerate(
-        zip(logged.documents, logged.repeats, logged.digests, strict=True)
-    ):
-        samples.append(SampleScore(document, repeat, digest, values[number], reasons.get(number)))
+    for number in range(n_samples):
+        samples.append(
+            SampleScore(
+                document=logged.documents[number],
+                repeat=logged.repeats[number],
+                digest=logged.digests[number],
+                values=values[number],
+                reason=reasons.get(number),
+            )
+        )
     return LoggedRun(path="", harness=result.benchmark, model=result.model, task=dataset, samples=tuple(samples))
 
 
@@ -377,7 +406,7 @@ def _values(run: LoggedRun, metrics: Sequence[_Metric]) -> dict[str, float]:
     """Return the mean over the samples of each metric that the task has."""
     means = {}
     for metric in metrics:
-        values = [sample.values[metric.name] for sample in run.samples if metric.name in sample.values]
+        values = _values_of(metric.name, run.samples)
         if values:
             means[metric.name] = math.fsum(values) / len(values)
     return means
@@ -419,22 +448,28 @@ def _interval(run: LoggedRun, metric: _Metric) -> Interval | None:
 
     The unit is the document: the samples of one document depend on each other.
     """
-    scored = [sample for sample in run.samples if metric.name in sample.values]
-    values = [sample.values[metric.name] for sample in scored]
+    values = _values_of(metric.name, run.samples)
     statistic = metric.statistic(values)
-    n_documents = len({sample.document for sample in scored})
-    if statistic is None or n_documents < _LEAST_DOCUMENTS:
+    sample = _sample_by_document(run, metric.name)
+    if statistic is None or sample.n_rows < _LEAST_DOCUMENTS:
         return None
-    number_of_document: dict[str, int] = {}
-    for sample in scored:
-        if sample.document not in number_of_document:
-            number_of_document[sample.document] = len(number_of_document)
-    rows = [number_of_document[sample.document] for sample in scored]
-    sample_of_rows = Sample(truth=[0] * len(rows), rows=rows, n_rows=len(number_of_document), n_labels=0)
-    interval = statistic.interval(sample_of_rows, values, LEVEL)
+    interval = statistic.interval(sample, values, LEVEL)
     if isinstance(interval, NoInterval):
         return None
     return interval
+
+
+def _sample_by_document(run: LoggedRun, metric: str) -> Sample:
+    """Return the samples of a task that have a score by a metric as queries, with the documents as test rows.
+
+    Documents are numbered in the order of their first sample. They have no labels, so that all labels are 0.
+    """
+    row_of_document: dict[str, int] = {}
+    rows = []
+    for sample in run.samples:
+        if metric in sample.values:
+            rows.append(row_of_document.setdefault(sample.document, len(row_of_document)))
+    return Sample(truth=[0] * len(rows), rows=rows, n_rows=len(row_of_document), n_labels=0)
 
 
 def _left_out(run: LoggedRun) -> dict[str, str]:
@@ -488,7 +523,14 @@ def _mean_details(
     metrics: Sequence[_Metric],
     averaged: Mapping[str, float | None],
 ) -> MeanDetails:
-    """Return the intervals of the means over tasks, and why a mean has none."""
+    """Return the intervals of the means over tasks, and why a mean has none.
+
+    Args:
+        divided: The scores by task.
+        details: The details of each task, which have the intervals of its scores.
+        metrics: The metrics. One without a known range has no interval; the tasks have a note that says so.
+        averaged: The mean of each metric; ``None`` if a task does not have the metric.
+    """
     intervals: dict[str, Interval] = {}
     missing: dict[str, str] = {}
     for metric in metrics:
@@ -496,15 +538,17 @@ def _mean_details(
         if averaged[name] is None:
             count = sum(name in scores for scores in divided.values())
             missing[name] = f"{count} of {len(divided)} tasks have this metric"
-        elif metric.range is not None:
-            values = [scores[name] for scores in divided.values()]
-            tasks_without = [task for task in divided if name not in details[task].intervals]
-            if tasks_without:
-                missing[name] = f"{tasks_without[0]} has no interval"
-                continue
-            intervals_of_tasks = [details[task].intervals[name] for task in divided]
-            low, high = metric.range
-            intervals[name] = mean_interval_in_range(values, intervals_of_tasks, low=low, high=high)
+            continue
+        if metric.range is None:
+            continue
+        tasks_without = [task for task in divided if name not in details[task].intervals]
+        if tasks_without:
+            missing[name] = f"{tasks_without[0]} has no interval"
+            continue
+        values = [scores[name] for scores in divided.values()]
+        intervals_of_tasks = [details[task].intervals[name] for task in divided]
+        low, high = metric.range
+        intervals[name] = mean_interval_in_range(values, intervals_of_tasks, low=low, high=high)
     return MeanDetails(intervals, missing)
 
 
@@ -599,7 +643,7 @@ def _provenance(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]
     if not first.model_settings.get("sha"):
         unidentified = ("the log names the model, and does not identify its weights",)
     settings = _joined_settings({run.task: _facts_about(run) for run in runs})
-    dates = sorted({run.date for run in runs if run.date is not None})
+    dates = [run.date for run in runs if run.date is not None]
     predictor = Predictor(
         name=None,
         identity=Identity(who, settings).digest,
@@ -607,8 +651,8 @@ def _provenance(runs: Sequence[LoggedRun], details: Mapping[str, DatasetDetails]
         how=settings,
         unidentified=unidentified,
         datasets=tuple(run.task for run in runs),
-        started=dates[0] if dates else "",
-        finished=dates[-1] if dates else "",
+        started=min(dates, default=""),
+        finished=max(dates, default=""),
         failed=sum(of_task.failed for of_task in details.values()),
     )
     return Provenance((predictor,))

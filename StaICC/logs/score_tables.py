@@ -44,6 +44,16 @@ _SCORE = "score"
 """The column that is called so is a metric of which higher values are better, by the meaning of the word."""
 
 
+@dataclass(frozen=True, slots=True)
+class _TableRow:
+    """A row of the table."""
+
+    place: str
+    """Where it is, for messages."""
+    values: Mapping[str, Any]
+    """Its values by column."""
+
+
 @dataclass(slots=True)
 class _Task:
     """The samples of one task of one model."""
@@ -68,9 +78,9 @@ def read_table(path: Path) -> LogReading:
             "a column for each metric, such as score"
         )
     metrics = [column for column in columns if column not in _FACTS]
-    values_by_row = _read_rows(path, columns)
-    not_scores = _columns_without_scores(metrics, values_by_row)
-    tasks = _read_samples(path, values_by_row, [metric for metric in metrics if metric not in not_scores])
+    rows = _read_rows(path, columns)
+    not_scores = _columns_without_scores(metrics, rows)
+    tasks = _read_samples(path, rows, [metric for metric in metrics if metric not in not_scores])
 
     directions = {}
     if _SCORE in metrics:
@@ -94,8 +104,8 @@ def read_table(path: Path) -> LogReading:
     return LogReading(tuple(runs))
 
 
-def _read_rows(path: Path, columns: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the values of each row by column, with the place of the row for messages.
+def _read_rows(path: Path, columns: Sequence[str]) -> list[_TableRow]:
+    """Return the rows of the table.
 
     Raises:
         StaICCError: The table cannot be read without guessing.
@@ -103,20 +113,21 @@ def _read_rows(path: Path, columns: Sequence[str]) -> list[tuple[str, Mapping[st
     records = read_records(path, columns, encoding=None)
     if records.malformed is not None:
         raise SchemaError(f"{path}: {records.malformed.message}. {records.malformed.advice}")
-    rows: list[tuple[str, Mapping[str, Any]]] = []
+    rows = []
     for number, (texts, last_value) in enumerate(records.rows):
-        values = [*texts, last_value]
-        rows.append((records.place(number), dict(zip(columns, values, strict=True))))
+        values = dict(zip(columns, [*texts, last_value], strict=True))
+        rows.append(_TableRow(records.place(number), values))
     return rows
 
 
-def _columns_without_scores(metrics: Sequence[str], rows: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+def _columns_without_scores(metrics: Sequence[str], rows: Sequence[_TableRow]) -> dict[str, str]:
     """Return the columns that are no metrics, because a value is neither a number nor missing, with the reason."""
     reasons: dict[str, str] = {}
-    for place, values in rows:
+    for row in rows:
         for metric in metrics:
-            if metric not in reasons and not _is_number_or_missing(values[metric]):
-                reasons[metric] = f"the column has {values[metric]!r:.60} ({place}), which is no number"
+            value = row.values[metric]
+            if metric not in reasons and not _is_number_or_missing(value):
+                reasons[metric] = f"the column has {value!r:.60} ({row.place}), which is no number"
     return reasons
 
 
@@ -148,9 +159,7 @@ def _score(value: Any) -> float | None:
     return number
 
 
-def _read_samples(
-    path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], metrics: Sequence[str]
-) -> dict[tuple[str, str], _Task]:
+def _read_samples(path: Path, rows: Sequence[_TableRow], metrics: Sequence[str]) -> dict[tuple[str, str], _Task]:
     """Return the samples of each task of each model, by the names of model and task.
 
     Raises:
@@ -158,43 +167,44 @@ def _read_samples(
     """
     if not metrics:
         raise SchemaError(f"{path}: no column has numbers only, expected one for each metric, such as score")
-    default_model = uncompressed_name(path).stem
+    model_of_file = uncompressed_name(path).stem
     tasks: dict[tuple[str, str], _Task] = {}
-    for place, values in rows:
-        document = _id_text(values[_ROW])
-        if document is None:
-            raise SchemaError(f"{place}: the row has no id, expected a number or a text in the column row")
-        repeat = _repeat_number(values.get(_REPEAT, 0), place)
-        model = _id_text(values.get("model"))
-        names_model = model is not None
-        if model is None:
-            model = default_model
-        task = _id_text(values.get("task"))
-        if task is None:
-            task = TASK
-        if (model, task) not in tasks:
-            tasks[model, task] = _Task(names_model)
-        of_task = tasks[model, task]
-        if (document, repeat) in of_task.samples:
+    for row in rows:
+        named_model = _id_text(row.values.get("model"))
+        model = model_of_file if named_model is None else named_model
+        named_task = _id_text(row.values.get("task"))
+        task_name = TASK if named_task is None else named_task
+        sample = _sample(row, metrics)
+        task = tasks.setdefault((model, task_name), _Task(names_model=named_model is not None))
+        key = (sample.document, sample.repeat)
+        if key in task.samples:
             raise SchemaError(
-                f"{place}: the row {document:.60} appears twice with the repeat {repeat}; number several scores of one "
-                "row in a column repeat"
+                f"{row.place}: the row {sample.document:.60} appears twice with the repeat {sample.repeat}; number "
+                "several scores of one row in a column repeat"
             )
-        of_task.samples[document, repeat] = _sample(values, metrics, document, repeat)
+        task.samples[key] = sample
     return tasks
 
 
-def _sample(values: Mapping[str, Any], metrics: Sequence[str], document: str, repeat: int) -> SampleScore:
-    """Return the sample of one row of the table."""
+def _sample(row: _TableRow, metrics: Sequence[str]) -> SampleScore:
+    """Return the sample of one row of the table.
+
+    Raises:
+        SchemaError: The row has no id, or its repeat is no number.
+    """
+    document = _id_text(row.values[_ROW])
+    if document is None:
+        raise SchemaError(f"{row.place}: the row has no id, expected a number or a text in the column row")
+    repeat = _repeat_number(row.values.get(_REPEAT, 0), row.place)
     scores = {}
     for metric in metrics:
-        score = _score(values[metric])
+        score = _score(row.values[metric])
         if score is not None:
             scores[metric] = score
     reason = None
     if len(scores) < len(metrics):
         reason = "the table has no score"
-    return SampleScore(document, repeat, _id_text(values.get("digest")), scores, reason)
+    return SampleScore(document, repeat, _id_text(row.values.get("digest")), scores, reason)
 
 
 def _id_text(value: Any) -> str | None:

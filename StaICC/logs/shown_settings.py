@@ -76,17 +76,23 @@ def shown_value(name: str, value: Any) -> Any:
 
     normal_name = _normal_name(name)
     text = str(value)
+    is_address = "://" in text  # the address of a model may have a password
+    if normal_name in _SHOWN_OPTIONS and not is_address:
+        return value
     if normal_name in _SHOWN_OPTIONS:
-        # The address of a model may have a password.
-        return _digest_text(text) if "://" in text else value
+        return _digest_text(text)
     if _SECRET_OPTION.search(normal_name) is not None:
         return _HIDDEN
-    is_number = isinstance(value, (int, float)) or _NUMBER.fullmatch(text) is not None
-    if is_number or text.lower() in _TRUTH_VALUES:
-        return value
-    if text == _HIDDEN or _DIGEST.fullmatch(text):
+    if isinstance(value, (int, float)) or _is_harmless(text):
         return value
     return _digest_text(text)
+
+
+def _is_harmless(text: str) -> bool:
+    """Return whether a text cannot be secret: a number, a truth value, or what is hidden or a digest already."""
+    if _NUMBER.fullmatch(text) or text.lower() in _TRUTH_VALUES:
+        return True
+    return text == _HIDDEN or _DIGEST.fullmatch(text) is not None
 
 
 def shown_options(text: str) -> str:

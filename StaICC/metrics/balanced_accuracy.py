@@ -79,13 +79,7 @@ class BalancedAccuracy(Statistic):
             other = OtherRun(sample, predictions)
         query_counts = Counter(sample.truth)
         hit_counts = _hit_counts(sample.truth, predictions)
-        other_query_counts = Counter(other.sample.truth)
-        other_hit_counts = _hit_counts(other.sample.truth, other.predictions)
-        other_weight = other.weight(sample)
-        pooled_recalls = {}
-        for label, count in query_counts.items():
-            pooled_hits = hit_counts[label] + other_weight * other_hit_counts[label]
-            pooled_recalls[label] = pooled_hits / (count + other_weight * other_query_counts[label])
+        pooled_recalls = _pooled_recalls(sample, predictions, other)
 
         n_labels = len(query_counts)
         scores = []
@@ -104,10 +98,33 @@ class BalancedAccuracy(Statistic):
         )
 
 
+def _pooled_recalls(sample: Sample, predictions: Sequence[int], other: OtherRun) -> dict[int, float]:
+    """Return for each true label the recall of two runs together: the hits of both, divided by the queries of both.
+
+    Args:
+        sample: The queries of the first run.
+        predictions: The predicted label of each of them.
+        other: The other run. Its queries are weighted, so that both runs count the same.
+    """
+    query_counts = Counter(sample.truth)
+    hit_counts = _hit_counts(sample.truth, predictions)
+    other_query_counts = Counter(other.sample.truth)
+    other_hit_counts = _hit_counts(other.sample.truth, other.predictions)
+    other_weight = other.weight(sample)
+    recalls = {}
+    for label, query_count in query_counts.items():
+        pooled_hits = hit_counts[label] + other_weight * other_hit_counts[label]
+        pooled_queries = query_count + other_weight * other_query_counts[label]
+        recalls[label] = pooled_hits / pooled_queries
+    return recalls
+
+
 def _values_after_row(
     sample: Sample, hit_counts: Counter[int], query_counts: Counter[int], value: float
 ) -> list[float]:
-    """Return the balanced accuracy after one more test row, all wrong or all correct, of each label.
+    """Return the balanced accuracies that one more test row could lead to, of which the extremes are needed.
+
+    All queries of the new row have one label, and are all wrong or all correct. There are two numbers for each label.
 
     Args:
         sample: The queries.
@@ -125,7 +142,10 @@ def _values_after_row(
         recall_if_correct = (hits + new_queries) / (count + new_queries)
         values.append(value + (recall_if_wrong - recall) / n_labels)
         values.append(value + (recall_if_correct - recall) / n_labels)
-    if sample.n_labels > n_labels:  # the row can have a label that the sample lacks, with the recall 0 or 1
-        values.append(value * n_labels / (n_labels + 1))
-        values.append((value * n_labels + 1.0) / (n_labels + 1))
+
+    # The row can have a label that the sample lacks. Then the mean is over one more label, with the recall 0 or 1.
+    if sample.n_labels > n_labels:
+        sum_of_recalls = value * n_labels
+        values.append(sum_of_recalls / (n_labels + 1))
+        values.append((sum_of_recalls + 1.0) / (n_labels + 1))
     return values

@@ -4,37 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import add, mul
 from typing import Any
 
 from StaICC.metrics import classification, intervals
-from StaICC.metrics.intervals import MetricTerm
+from StaICC.metrics.intervals import BinRows, MetricTerm
 from StaICC.metrics.statistics import Contributions, OtherRun, Sample, Statistic
-
-
-@dataclass(slots=True)
-class _ConfidenceBin:
-    """The queries of one confidence bin, as sums over the queries of each test row."""
-
-    hits: list[float]
-    """Number of correct predictions."""
-    queries: list[float]
-    """Number of queries."""
-    errors: list[float]
-    """Sum of the errors of the queries: 1 for a correct prediction or 0 for a wrong one, minus the confidence."""
-
-    @property
-    def error_sum(self) -> float:
-        """The error of the bin. Its absolute value is the bin's part of the calibration error, times all queries."""
-        return math.fsum(self.errors)
-
-    @property
-    def variance(self) -> float:
-        """The variance of the error of the bin, for independent test rows."""
-        sum_of_squares = math.fsum(map(mul, self.errors, self.errors))
-        return max(0.0, sum_of_squares - self.error_sum**2 / len(self.errors))
-
 
 _BINS = 10
 """Number of bins (:func:`~StaICC.metrics.classification.confidence_bin`)."""
@@ -47,30 +22,11 @@ class CalibrationError(Statistic):
     method = "inverted test of the folded normal, unit: test row"
     of_classification = True
 
-    def _bins(self, sample: Sample, predictions: Sequence[Any]) -> dict[int, _ConfidenceBin]:
-        """Return the bins that have queries, by their numbers. They are in the order of their first queries."""
-        bins: dict[int, _ConfidenceBin] = {}
-        for row, label, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
-            confidence = max(distribution)
-            hit = float(distribution.index(confidence) == label)
-            number = classification.confidence_bin(confidence)
-            if number not in bins:
-                bins[number] = _ConfidenceBin(
-                    hits=[0.0] * sample.n_rows, queries=[0.0] * sample.n_rows, errors=[0.0] * sample.n_rows
-                )
-            confidence_bin = bins[number]
-            confidence_bin.hits[row] += hit
-            confidence_bin.queries[row] += 1.0
-            confidence_bin.errors[row] += hit - confidence
-        return bins
-
     def part(self, sample: Sample, predictions: Sequence[Any], level: float) -> MetricTerm:
         """Return the calibration error with the distances to its confidence limits, and the influence of each row."""
-        bins = self._bins(sample, predictions)
-        columns = []
-        for number in sorted(bins):
-            columns.append((bins[number].hits, bins[number].queries, bins[number].errors))
-        return intervals.calibration_part(columns, sample.sizes, level)
+        bins = _bins_by_number(sample, predictions)
+        bins_by_confidence = [bins[number] for number in sorted(bins)]
+        return intervals.calibration_part(bins_by_confidence, sample.sizes, level)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the calibration error of one run, and the contribution of each test row.
@@ -81,45 +37,96 @@ class CalibrationError(Statistic):
         """
         count = len(predictions)
         new_queries = sample.most_queries_per_row
-        bins = self._bins(sample, predictions)
+        bins = _bins_by_number(sample, predictions)
         contributions = [0.0] * sample.n_rows
         uncertain_terms = []
+        total_error = 0.0
         largest_reduction = 0.0
-        total = 0.0
-        for number, confidence_bin in bins.items():
-            error_sum = confidence_bin.error_sum
-            if error_sum >= 0.0:
-                terms = [error / count for error in confidence_bin.errors]
-            else:
-                terms = [-error / count for error in confidence_bin.errors]
+        for number, bin_rows in bins.items():
+            error = math.fsum(bin_rows.errors)
+            total_error += abs(error)
+            terms = _terms_of_absolute_error(bin_rows, error, count)
             contributions = list(map(add, contributions, terms))
-
-            absolute_error = abs(error_sum)
-            total += absolute_error
-            # The true error may have the other sign if the observed one is within two standard deviations of 0. A rare
-            # row that the sample lacks may have the error new_queries, the square of which is added to the variance.
-            if absolute_error < 2.0 * math.sqrt(confidence_bin.variance + new_queries * new_queries):
+            if _may_have_other_sign(bin_rows, error, new_queries):
                 uncertain_terms.append(terms)
+            largest_reduction = max(largest_reduction, _reduction_by_query(number, error))
 
-            # One more query with the confidence c changes the error of its bin by -c if it is wrong, by 1 - c if it is
-            # correct. So it brings a positive error nearer to 0 by at most the upper edge of the bin, and a negative
-            # one by at most 1 minus the lower edge.
-            largest_change = (number + 1) / _BINS if error_sum > 0.0 else 1.0 - number / _BINS
-            largest_reduction = max(largest_reduction, min(absolute_error, largest_change))
-
-        lowest_total = max(0.0, total - new_queries * largest_reduction)
+        lowest_total_error = max(0.0, total_error - new_queries * largest_reduction)
+        highest_total_error = total_error + new_queries
+        new_count = count + new_queries
         return Contributions(
-            value=total / count,
+            value=total_error / count,
             rows=contributions,
-            lowest_after_row=lowest_total / (count + new_queries),
-            highest_after_row=(total + new_queries) / (count + new_queries),
+            lowest_after_row=lowest_total_error / new_count,
+            highest_after_row=highest_total_error / new_count,
             range_width=1.0,
             lower_rows=_lower_rows(list(bins.values()), sample.n_rows, count),
             uncertain_terms=tuple(uncertain_terms),
         )
 
 
-def _lower_rows(bins: Sequence[_ConfidenceBin], n_rows: int, count: int) -> list[float]:
+def _bins_by_number(sample: Sample, predictions: Sequence[Any]) -> dict[int, BinRows]:
+    """Return the bins that have queries, by their numbers. They are in the order of their first queries."""
+    bins: dict[int, BinRows] = {}
+    for row, label, distribution in zip(sample.rows, sample.truth, predictions, strict=True):
+        confidence = max(distribution)
+        hit = float(distribution.index(confidence) == label)
+        number = classification.confidence_bin(confidence)
+        if number not in bins:
+            bins[number] = BinRows(
+                hits=[0.0] * sample.n_rows, queries=[0.0] * sample.n_rows, errors=[0.0] * sample.n_rows
+            )
+        bin_rows = bins[number]
+        bin_rows.hits[row] += hit
+        bin_rows.queries[row] += 1.0
+        bin_rows.errors[row] += hit - confidence
+    return bins
+
+
+def _terms_of_absolute_error(bin_rows: BinRows, error: float, count: int) -> list[float]:
+    """Return for each test row its term in ``abs(error of the bin) / queries``, which is the sum of the terms.
+
+    Args:
+        bin_rows: The queries of the bin.
+        error: The error of the bin, the sum over its rows.
+        count: Number of queries of all bins.
+    """
+    if error >= 0.0:
+        return [row_error / count for row_error in bin_rows.errors]
+    return [-row_error / count for row_error in bin_rows.errors]
+
+
+def _may_have_other_sign(bin_rows: BinRows, error: float, new_queries: int) -> bool:
+    """Return whether the true error of a bin may have another sign than the observed error.
+
+    It may if the observed error is within two standard deviations of 0. A rare row that the sample lacks may have the
+    error ``new_queries``, the square of which is added to the variance.
+
+    Args:
+        bin_rows: The queries of the bin.
+        error: The error of the bin, the sum over its rows.
+        new_queries: The largest number of queries of a row.
+    """
+    sum_of_squares = math.fsum(map(mul, bin_rows.errors, bin_rows.errors))
+    variance = max(0.0, sum_of_squares - error**2 / len(bin_rows.errors))
+    return abs(error) < 2.0 * math.sqrt(variance + new_queries * new_queries)
+
+
+def _reduction_by_query(number: int, error: float) -> float:
+    """Return by how much one more query can bring the error of a bin nearer to 0.
+
+    A query with the confidence c changes the error by -c if it is wrong, and by 1 - c if it is correct. So it reduces a
+    positive error by at most the upper edge of the bin, and a negative one by at most 1 minus the lower edge.
+
+    Args:
+        number: The number of the bin: it has confidences from ``number / 10`` to ``(number + 1) / 10``.
+        error: The error of the bin.
+    """
+    largest_change = (number + 1) / _BINS if error > 0.0 else 1.0 - number / _BINS
+    return min(abs(error), largest_change)
+
+
+def _lower_rows(bins: Sequence[BinRows], n_rows: int, count: int) -> list[float]:
     """Return for each test row its contribution to a lower estimate of the calibration error.
 
     With any signs s of the bins, ``sum(s * error of the bin)`` is at most the sum of the absolute errors. This is true
@@ -132,19 +139,22 @@ def _lower_rows(bins: Sequence[_ConfidenceBin], n_rows: int, count: int) -> list
         n_rows: Number of test rows.
         count: Number of queries.
     """
-    rows_by_half = [range(0, n_rows, 2), range(1, n_rows, 2)]
     contributions = [0.0] * n_rows
-    for half, rows in enumerate(rows_by_half):
-        other_rows = rows_by_half[1 - half]
-        signs = _signs([[confidence_bin.errors[row] for row in other_rows] for confidence_bin in bins])
-        for sign, confidence_bin in zip(signs, bins, strict=True):
+    for half in (0, 1):
+        rows = range(half, n_rows, 2)
+        other_rows = range(1 - half, n_rows, 2)
+        errors_of_other_rows = []
+        for bin_rows in bins:
+            errors_of_other_rows.append([bin_rows.errors[row] for row in other_rows])
+        signs = _signs(errors_of_other_rows)
+        for sign, bin_rows in zip(signs, bins, strict=True):
             for row in rows:
-                contributions[row] += sign * confidence_bin.errors[row] / count
+                contributions[row] += sign * bin_rows.errors[row] / count
     return contributions
 
 
 def _signs(errors_by_bin: Sequence[Sequence[float]]) -> list[float]:
-    """Return the sign of each bin, as these rows show it: 1 or -1.
+    """Return the sign of the error of each bin, as some rows show it: 1 or -1.
 
     A bin whose error is more than two standard deviations from 0 has its own sign. All other bins have one common sign,
     because most models are too confident in all bins, or in none. It is -1, too confident, unless the sum of all errors
@@ -154,15 +164,19 @@ def _signs(errors_by_bin: Sequence[Sequence[float]]) -> list[float]:
     each half would decide on the signs of the other one, and the sum of both would vary more than its rows do. Then the
     test would call a calibrated model worse than one that is always right and sure with a probability of up to 0.064
     (normal errors, many bins or data sets), and with this rule at most 0.041.
+
+    Args:
+        errors_by_bin: For each bin the error of each row.
     """
-    error_of_rows = [math.fsum(errors) for errors in zip(*errors_by_bin, strict=True)]
-    total, deviation = _sum_with_deviation(error_of_rows)
-    common_sign = 1.0 if total > deviation else -1.0
+    errors_by_row = zip(*errors_by_bin, strict=True)
+    total_of_rows = [math.fsum(errors) for errors in errors_by_row]
+    total_error, total_deviation = _sum_with_deviation(total_of_rows)
+    common_sign = 1.0 if total_error > total_deviation else -1.0
     signs = []
     for errors in errors_by_bin:
-        error_sum, deviation = _sum_with_deviation(errors)
-        if abs(error_sum) > 2.0 * deviation:
-            signs.append(math.copysign(1.0, error_sum))
+        bin_error, bin_deviation = _sum_with_deviation(errors)
+        if abs(bin_error) > 2.0 * bin_deviation:
+            signs.append(math.copysign(1.0, bin_error))
         else:
             signs.append(common_sign)
     return signs

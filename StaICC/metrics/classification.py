@@ -299,14 +299,14 @@ def _why_mixture(matrix: _Matrix, groups: _RowGroups) -> str:
 
 
 def _without_rounding_below_zero(rows: list[list[float]]) -> list[list[float]]:
-    """Return rows with zero in place of negative values that are rounding errors.
+    """Return rows with zero in place of negative values that are rounding errors; the same list if there are none.
 
-    A function that computes ``1 - p`` for a probability p may return -1e-17 instead of 0. If no value is negative,
-    nothing is to be done, and the same list is returned. It is also returned if any value is below minus
-    `EXACT_TOLERANCE`: the negative values are then no rounding errors.
+    A function that computes ``1 - p`` for a probability p may return -1e-17 instead of 0. If any value is below minus
+    `EXACT_TOLERANCE`, the negative values are no rounding errors.
     """
     lowest = min(map(min, rows))
-    if lowest >= 0 or lowest < -EXACT_TOLERANCE:
+    has_rounding_errors = -EXACT_TOLERANCE <= lowest < 0
+    if not has_rounding_errors:
         return rows
     return [[max(value, 0.0) for value in row] for row in rows]
 
@@ -528,11 +528,10 @@ def check_truth(ground_truth: Sequence[int], rows: list[list[float]]) -> list[in
         ArgumentError: The true labels do not fit the rows.
         UndefinedMetricError: There are neither rows nor labels.
     """
-    if rows:
-        return check_labels(ground_truth, queries=len(rows), labels=len(rows[0]))
-    if len(ground_truth) == 0:
+    if not rows and len(ground_truth) == 0:
         raise UndefinedMetricError("there are no predictions to score; a metric of nothing is undefined")
-    return check_labels(ground_truth, queries=0, labels=0)  # raises: there are labels, but no rows
+    label_count = len(rows[0]) if rows else 0
+    return check_labels(ground_truth, queries=len(rows), labels=label_count)
 
 
 def _first_maxima(rows: list[list[float]]) -> list[int]:
@@ -710,12 +709,17 @@ def macro_F1(ground_truth: Sequence[int], prediction: Sequence[Sequence[float]])
 def confidence_bin(confidence: float, bins: int = 10) -> int:
     """Return the index of the bin that holds a confidence, from 0 to ``bins`` - 1 (see :func:`confidence_bins`).
 
+    The index is the number of inner edges, ``1 / bins``, ``2 / bins`` and so on, that are not above the confidence.
+
     Args:
         confidence: Highest probability of a row.
         bins: The number of bins.
+
+    Example:
+        >>> confidence_bin(0.35), confidence_bin(0.4), confidence_bin(1.0)
+        (3, 4, 9)
     """
-    # The index is the number of inner edges, 1 / bins, 2 / bins and so on, that are not above the confidence.
-    inner_edges = range(1, bins)
+    inner_edges = range(1, bins)  # times the number of bins
     return bisect_right(inner_edges, confidence, key=lambda edge: edge / bins)
 
 

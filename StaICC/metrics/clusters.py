@@ -113,9 +113,9 @@ which 16 digits are kept."""
 def level_over_clusters(level: float, shares: Sequence[float]) -> float:
     """Return the level at which formulas for equal clusters have the limits that clusters of these sizes need.
 
-    The formulas of intervals take Student's t with one degree of freedom less than there are clusters. Unequal clusters
-    have fewer (:func:`variance_of_sum`), so their quantile is larger. It is the quantile of the formulas at the level
-    that is returned. With clusters of equal size it is the same level.
+    The formulas of intervals take the quantile of Student's t with one degree of freedom less than there are clusters.
+    Unequal clusters have fewer degrees of freedom (:func:`variance_of_sum`) and need a larger quantile. It is the
+    quantile that the formulas take at a higher level, which is returned. Clusters of equal size keep the level.
 
     Args:
         level: Nominal coverage.
@@ -128,8 +128,9 @@ def level_over_clusters(level: float, shares: Sequence[float]) -> float:
         >>> round(level_over_clusters(0.95, [0.1] * 10), 6), round(level_over_clusters(0.95, [0.05] * 8 + [0.3] * 2), 3)
         (0.95, 0.999)
     """
-    quantile = student_limit((1.0 - level) / 2.0, _degrees_of_freedom(shares))
-    both_tails = 2.0 * student_tail(quantile, len(shares) - 1)
+    needed_quantile = student_limit((1.0 - level) / 2.0, _degrees_of_freedom(shares))
+    freedom_of_formulas = len(shares) - 1
+    both_tails = 2.0 * student_tail(needed_quantile, freedom_of_formulas)
     if both_tails < _LEAST_TAILS:
         raise UndefinedMetricError(
             f"an interval over {len(shares)} clusters of so different sizes cannot have the level {level}; "
@@ -155,38 +156,53 @@ def _degrees_of_freedom(shares: Sequence[float]) -> float:
     """Return the degrees of freedom of the variance: the smaller ones of independent and of equal rows.
 
     The deviations, divided by ``sqrt(1 - w_c)``, have the covariances G_cd if the rows have the assumed ones. The
-    degrees of freedom are ``trace(G)^2 / trace(G G)``. With Q the sum of all ``w_c^2``, ``b_c = w_c^2 / (1 - w_c)``:
-
-        independent rows:  G_cc = w_c,                            G_cd^2 = b_c b_d
-        equal rows:        G_cc = b_c (1 - 2 w_c + Q),            G_cd^2 = b_c b_d (Q - w_c - w_d)^2
-
-    The sums over all pairs c, d are products of sums over c.
+    degrees of freedom are ``trace(G)^2 / trace(G G)``, where ``trace(G G)`` is the sum of all squared elements of G.
 
     Args:
-        shares: The share of each cluster in the queries of the data set.
+        shares: The share w_c of each cluster in the queries of the data set.
     """
-    sum_of_squares = math.fsum(share**2 for share in shares)
+    return min(_freedom_of_independent_rows(shares), _freedom_of_equal_rows(shares))
+
+
+def _freedom_of_independent_rows(shares: Sequence[float]) -> float:
+    """Return the degrees of freedom of the variance if all rows are independent.
+
+    With ``b_c = w_c^2 / (1 - w_c)``, the covariances are ``G_cc = w_c`` and ``G_cd^2 = b_c b_d``. The trace of G is the
+    sum of all shares, 1. The sum of ``b_c b_d`` over all pairs of different clusters is ``sum(b)^2 - sum(b^2)``.
+
+    Args:
+        shares: The share w_c of each cluster.
+    """
     b = [share**2 / (1.0 - share) for share in shares]
-
-    # Independent rows: the trace of G is the sum of all shares, 1.
+    squares_on_diagonal = math.fsum(share**2 for share in shares)
     squares_off_diagonal = math.fsum(b) ** 2 - math.fsum(value**2 for value in b)
-    of_independent_rows = 1.0 / (sum_of_squares + squares_off_diagonal)
+    return 1.0 / (squares_on_diagonal + squares_off_diagonal)
 
-    # Equal rows: (Q - w_c - w_d)^2 = Q^2 + w_c^2 + w_d^2 - 2 Q w_c - 2 Q w_d + 2 w_c w_d.
-    diagonal = [value * (1.0 - 2.0 * share + sum_of_squares) for value, share in zip(b, shares, strict=True)]
+
+def _freedom_of_equal_rows(shares: Sequence[float]) -> float:
+    """Return the degrees of freedom of the variance if all rows of a cluster are equal.
+
+    With Q the sum of all ``w_c^2`` and ``b_c = w_c^2 / (1 - w_c)``, the covariances are
+    ``G_cc = b_c (1 - 2 w_c + Q)`` and ``G_cd^2 = b_c b_d (Q - w_c - w_d)^2``. The square in the second one is
+    ``Q^2 + w_c^2 + w_d^2 - 2 Q w_c - 2 Q w_d + 2 w_c w_d``, so that its sum over all pairs consists of products of sums
+    over single clusters.
+
+    Args:
+        shares: The share w_c of each cluster.
+    """
+    q = math.fsum(share**2 for share in shares)
+    b = [share**2 / (1.0 - share) for share in shares]
+    diagonal = [b_c * (1.0 - 2.0 * w_c + q) for b_c, w_c in zip(b, shares, strict=True)]
+
     sum_b = math.fsum(b)
-    sum_bw = math.fsum(value * share for value, share in zip(b, shares, strict=True))
-    sum_bww = math.fsum(value * share**2 for value, share in zip(b, shares, strict=True))
-    squares_of_pairs = (
-        sum_b**2 * sum_of_squares**2 + 2.0 * sum_b * sum_bww - 4.0 * sum_of_squares * sum_b * sum_bw + 2.0 * sum_bw**2
-    )
-    pairs_of_one_cluster = math.fsum(
-        (value * (sum_of_squares - 2.0 * share)) ** 2 for value, share in zip(b, shares, strict=True)
-    )
-    squares_off_diagonal = squares_of_pairs - pairs_of_one_cluster
+    sum_bw = math.fsum(b_c * w_c for b_c, w_c in zip(b, shares, strict=True))
+    sum_bww = math.fsum(b_c * w_c**2 for b_c, w_c in zip(b, shares, strict=True))
+    squares_of_all_pairs = sum_b**2 * q**2 + 2.0 * sum_b * sum_bww - 4.0 * q * sum_b * sum_bw + 2.0 * sum_bw**2
+    # The pairs of a cluster with itself are no covariances of different clusters.
+    squares_of_same_cluster = math.fsum((b_c * (q - 2.0 * w_c)) ** 2 for b_c, w_c in zip(b, shares, strict=True))
+    squares_off_diagonal = squares_of_all_pairs - squares_of_same_cluster
     squares_on_diagonal = math.fsum(value**2 for value in diagonal)
-    of_equal_rows = math.fsum(diagonal) ** 2 / (squares_on_diagonal + squares_off_diagonal)
-    return min(of_independent_rows, of_equal_rows)
+    return math.fsum(diagonal) ** 2 / (squares_on_diagonal + squares_off_diagonal)
 
 
 # -- Student's t with any degrees of freedom
@@ -258,9 +274,11 @@ def _continued_fraction(x: float, a: float, b: float) -> float:
         d_(2m)     = m (b - m) x / ((a + 2m - 1) (a + 2m))
         d_(2m + 1) = -(a + m) (a + b + m) x / ((a + 2m) (a + 2m + 1))
 
-    and d_1 is the second formula with m = 0. The fraction is computed from left to right, by the method of Lentz.
+    and d_1 is the second formula with m = 0. The denominator ``1 + d_1 / (1 + ...)`` is computed from left to right, by
+    the method of Lentz: each term multiplies it by the ratio of two successive numerators, and by the inverse ratio of
+    two successive denominators. It ends when a term changes no digit.
     """
-    fraction = 1.0
+    value = 1.0
     numerator_ratio = 1.0
     denominator_ratio = 0.0
     for number in range(1, 1000):
@@ -272,10 +290,10 @@ def _continued_fraction(x: float, a: float, b: float) -> float:
         numerator_ratio = _not_zero(1.0 + term / numerator_ratio)
         denominator_ratio = 1.0 / _not_zero(1.0 + term * denominator_ratio)
         change = numerator_ratio * denominator_ratio
-        fraction *= change
+        value *= change
         if abs(change - 1.0) < 1e-15:
             break
-    return 1.0 / fraction
+    return 1.0 / value
 
 
 def _not_zero(value: float) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from StaICC.errors import UndefinedMetricError
@@ -38,47 +39,60 @@ def auroc_confidence(ground_truth: Sequence[int], prediction: Sequence[Sequence[
     """
     rows = check_probabilities(prediction)
     truth = check_truth(ground_truth, rows)
-    return _area(_wins(truth, rows))
+    return _wins(truth, rows).area
 
 
-def _wins(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> tuple[dict[int, float], dict[int, float]]:
-    """Return for each correct query, and for each wrong one, the share of the queries of the other kind that it wins.
+@dataclass(frozen=True, slots=True)
+class _Wins:
+    """Which share of the queries of the other kind, correct or wrong, each query wins against.
 
     A correct query wins against the wrong queries with a lower confidence, a wrong query against the correct queries
     with a higher one. Equal confidences count one half.
+    """
+
+    of_correct: Mapping[int, float]
+    """The share of each correct query, by the index of the query."""
+    of_wrong: Mapping[int, float]
+    """The share of each wrong query, by the index of the query."""
+
+    @property
+    def area(self) -> float:
+        """The area under the ROC curve: the mean share of a correct query."""
+        return math.fsum(self.of_correct.values()) / len(self.of_correct)
+
+
+def _wins(truth: Sequence[int], rows: Sequence[Sequence[float]]) -> _Wins:
+    """Return the shares of the queries of the other kind that each query wins against.
 
     Args:
         truth: True label of each query.
         rows: Probabilities of each query.
 
-    Returns:
-        The shares by the index of the query: those of the correct queries, and those of the wrong ones.
-
     Raises:
         UndefinedMetricError: One of the kinds has no query.
     """
-    correct: dict[int, float] = {}
-    wrong: dict[int, float] = {}
+    confidence_of_correct: dict[int, float] = {}
+    confidence_of_wrong: dict[int, float] = {}
     for index, (label, row) in enumerate(zip(truth, rows, strict=True)):
         confidence = max(row)
         if row.index(confidence) == label:
-            correct[index] = confidence
+            confidence_of_correct[index] = confidence
         else:
-            wrong[index] = confidence
-    if not wrong:
+            confidence_of_wrong[index] = confidence
+    if not confidence_of_wrong:
         raise UndefinedMetricError(f"all {len(rows)} predictions are correct, so that there is no wrong one to compare")
-    if not correct:
+    if not confidence_of_correct:
         raise UndefinedMetricError(f"all {len(rows)} predictions are wrong, so that there is no correct one to compare")
 
-    confidences_of_correct = sorted(correct.values())
-    confidences_of_wrong = sorted(wrong.values())
+    ordered_correct = sorted(confidence_of_correct.values())
+    ordered_wrong = sorted(confidence_of_wrong.values())
     wins_of_correct = {}
-    for index, confidence in correct.items():
-        wins_of_correct[index] = _share_below(confidence, confidences_of_wrong)
+    for index, confidence in confidence_of_correct.items():
+        wins_of_correct[index] = _share_below(confidence, ordered_wrong)
     wins_of_wrong = {}
-    for index, confidence in wrong.items():
-        wins_of_wrong[index] = 1.0 - _share_below(confidence, confidences_of_correct)
-    return wins_of_correct, wins_of_wrong
+    for index, confidence in confidence_of_wrong.items():
+        wins_of_wrong[index] = 1.0 - _share_below(confidence, ordered_correct)
+    return _Wins(wins_of_correct, wins_of_wrong)
 
 
 def _share_below(confidence: float, ordered: Sequence[float]) -> float:
@@ -88,25 +102,25 @@ def _share_below(confidence: float, ordered: Sequence[float]) -> float:
     return (below + not_above) / 2.0 / len(ordered)
 
 
-def _area(wins: tuple[dict[int, float], dict[int, float]]) -> float:
-    """Return the mean share of wrong queries that a correct query wins against."""
-    wins_of_correct, _ = wins
-    return math.fsum(wins_of_correct.values()) / len(wins_of_correct)
-
-
-def _influences(sample: Sample, wins: tuple[dict[int, float], dict[int, float]]) -> list[float]:
+def _influences(sample: Sample, wins: _Wins) -> list[float]:
     """Return the influence of each test row on the area A (DeLong, DeLong and Clarke-Pearson 1988).
 
     With m correct and n wrong queries, a correct query that wins against the share v of the wrong ones has the
     influence ``(v - A) / m``, and a wrong query that wins against the share w of the correct ones ``(w - A) / n``.
     Those of the queries of a row are added up (Obuchowski 1997).
     """
-    area = _area(wins)
+    area = wins.area
     influences = [0.0] * len(sample.truth)
-    for wins_of_kind in wins:
-        for index, share in wins_of_kind.items():
-            influences[index] = (share - area) / len(wins_of_kind)
+    for index, share in wins.of_correct.items():
+        influences[index] = (share - area) / len(wins.of_correct)
+    for index, share in wins.of_wrong.items():
+        influences[index] = (share - area) / len(wins.of_wrong)
     return sample.sums(influences)
+
+
+def _count_rows(sample: Sample, query_indexes: Iterable[int]) -> int:
+    """Return the number of test rows that have at least one of some queries."""
+    return len({sample.rows[index] for index in query_indexes})
 
 
 class ConfidenceAuroc(Statistic):
@@ -126,13 +140,14 @@ class ConfidenceAuroc(Statistic):
             UndefinedMetricError: A kind has fewer test rows than an interval needs.
         """
         wins = _wins(sample.truth, predictions)
-        rows_by_kind = [len({sample.rows[index] for index in wins_of_kind}) for wins_of_kind in wins]
-        for kind, count in zip(("correct", "wrong"), rows_by_kind, strict=True):
+        correct_rows = _count_rows(sample, wins.of_correct)
+        wrong_rows = _count_rows(sample, wins.of_wrong)
+        for kind, count in (("correct", correct_rows), ("wrong", wrong_rows)):
             if count < LEAST_ROWS_OF_A_KIND:
                 raise UndefinedMetricError(
                     f"{count} test rows have a {kind} prediction, expected {LEAST_ROWS_OF_A_KIND} for an interval"
                 )
-        return share_of_rows_part(_area(wins), _influences(sample, wins), min(rows_by_kind), level)
+        return share_of_rows_part(wins.area, _influences(sample, wins), min(correct_rows, wrong_rows), level)
 
     def withheld(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
         """Return an interval, or the reason why it is withheld: a kind of predictions has too few test rows."""
@@ -144,14 +159,14 @@ class ConfidenceAuroc(Statistic):
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the area of one run, and the contribution of each test row, its influence.
 
-        One more row lowers the area most if its queries are correct with the lowest confidence, or wrong with the
-        highest one, and raises it most the other way round. With k queries of a kind and q new ones that win against
-        the share s of the other kind, the area becomes ``(A k + s q) / (k + q)``.
+        One more row with q queries of a kind that has k queries changes the area A to ``(A k + q s) / (k + q)``, if the
+        new queries win against the share s of the other kind. So the area becomes lowest with s = 0 and highest with
+        s = 1, and changes most if the queries are of the smaller kind.
         """
         wins = _wins(sample.truth, predictions)
-        area = _area(wins)
+        area = wins.area
         new_queries = sample.most_queries_per_row
-        smaller_kind = min(map(len, wins))
+        smaller_kind = min(len(wins.of_correct), len(wins.of_wrong))
         new_count = smaller_kind + new_queries
         return Contributions(
             value=area,

@@ -115,13 +115,14 @@ class _LowerBound:
         largest_loss_per_bet = max(draw.remaining_share * max(draw.centre, _LEAST) for draw in draws)
         bet = min(bet, _LARGEST_BET / largest_loss_per_bet)
         self._total_bet += bet
-        for dataset, value, centre, remaining_share, size, is_last in draws:
-            scaled_bet = bet * remaining_share
-            drawn_share = self._drawn_shares[dataset]
-            self._evidence += math.log1p(scaled_bet * (value - centre)) + scaled_bet * centre + bet * drawn_share
-            drawn_share += value / size
-            self._drawn_shares[dataset] = drawn_share
-            if is_last:
+        for draw in draws:
+            scaled_bet = bet * draw.remaining_share
+            drawn_share = self._drawn_shares[draw.dataset]
+            log_of_gain = math.log1p(scaled_bet * (draw.value - draw.centre))
+            self._evidence += log_of_gain + scaled_bet * draw.centre + bet * drawn_share
+            drawn_share += draw.value / draw.size
+            self._drawn_shares[draw.dataset] = drawn_share
+            if draw.is_last:
                 # All rows are drawn, so the mean of this data set is known. Its term moves to the evidence.
                 self._evidence -= self._total_bet * drawn_share
                 self._known_means += drawn_share

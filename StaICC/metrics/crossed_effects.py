@@ -58,6 +58,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from statistics import NormalDist
 from statistics import variance as sample_variance
+from typing import NamedTuple
 
 from StaICC.errors import UndefinedMetricError
 from StaICC.metrics.intervals import Interval, student_quantile, wilson_distances
@@ -91,6 +92,14 @@ _ROUNDING = 1e-18
 """Sums of squares up to this size are rounding errors."""
 
 METHOD = "rows, and Satterthwaite's t for draws and templates"
+
+
+class VarianceOfLevels(NamedTuple):
+    """The variance of a mean that comes from drawing the levels of draws and templates."""
+
+    variance: float
+    degrees_of_freedom: float
+    """Those of the estimate of the variance (Satterthwaite 1946)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,27 +197,25 @@ class CrossedEffects:
         return min(largest, lower_limit), min(largest, upper_limit)
 
     @property
-    def variance_of_levels(self) -> tuple[float, float]:
-        """The variance of the mean that comes from drawing the levels of draws and templates.
-
-        It is V of the formula at the top, as a pair with its degrees of freedom (Satterthwaite 1946).
-        """
+    def variance_of_levels(self) -> VarianceOfLevels:
+        """The variance of the mean that comes from drawing the levels of draws and templates: V at the top."""
         squares = self.mean_squares
+        freedom = self.degrees_of_freedom
         draws = max(0.0, squares[_DRAWS] - squares[_ROWS_DRAWS])
         templates = max(0.0, squares[_TEMPLATES] - squares[_ROWS_TEMPLATES])
         interaction = max(0.0, squares[_DRAWS_TEMPLATES] - squares[_REST])
         variance = max(draws, templates, draws + templates - interaction)
 
-        least_freedom = min(self.degrees_of_freedom[_DRAWS], self.degrees_of_freedom[_TEMPLATES])
+        least_freedom = min(freedom[_DRAWS], freedom[_TEMPLATES])
         if not variance:
-            return variance, least_freedom
+            return VarianceOfLevels(variance, least_freedom)
         # Satterthwaite: V^2 / (sum of MS^2 / degrees of freedom), over the factors that add to V.
         denominator = 0.0
         if draws:
-            denominator += squares[_DRAWS] ** 2 / self.degrees_of_freedom[_DRAWS]
+            denominator += squares[_DRAWS] ** 2 / freedom[_DRAWS]
         if templates:
-            denominator += squares[_TEMPLATES] ** 2 / self.degrees_of_freedom[_TEMPLATES]
-        return variance, max(least_freedom, variance**2 / denominator)
+            denominator += squares[_TEMPLATES] ** 2 / freedom[_TEMPLATES]
+        return VarianceOfLevels(variance, max(least_freedom, variance**2 / denominator))
 
     def half_width(self, level: float) -> float:
         """Return half the width of the interval of the mean over draws and templates, with rows fixed: t * sqrt(V)."""
@@ -279,16 +286,9 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
     degrees_of_freedom = {}
     mean_square_variances = {}
     for source in SOURCES:
-        # Each of the n_effects effects is in n D T / n_effects outcomes. So MS / (n D T), where
-        # MS = (n D T / n_effects) * (sum of squared effects) / df, is (sum of squared effects) / n_effects / df.
-        n_effects = len(effects[source])
         freedom = float(_degrees_of_freedom(source, sizes))
-        sum_of_squares = math.fsum(effect * effect for effect in effects[source].values())
-        mean_square = 0.0
-        if sum_of_squares > _ROUNDING:
-            mean_square = sum_of_squares / n_effects / freedom
-
-        beta_variance = _beta_variance(mean_square, n_effects, freedom, mean)
+        mean_square = _mean_square(effects[source], freedom)
+        beta_variance = _beta_variance(mean_square, len(effects[source]), freedom, mean)
         # The mean square is the mean squared effect, divided by the degrees of freedom.
         jackknife_variance = _jackknife_variance(source, effects, sizes) / freedom**2
         mean_squares[source] = mean_square
@@ -296,6 +296,17 @@ def crossed_effects(values: Sequence[Sequence[Sequence[float]]]) -> CrossedEffec
         mean_square_variances[source] = max(beta_variance, jackknife_variance)
     template_means = tuple(mean + effect for effect in effects[_TEMPLATES].values())
     return CrossedEffects(sizes, template_means, mean_squares, degrees_of_freedom, mean_square_variances)
+
+
+def _mean_square(effects: _Effects, degrees_of_freedom: float) -> float:
+    """Return the mean square of the effects of a source, divided by the number of outcomes: ``MS / (n D T)``.
+
+    Each of m effects is in ``n D T / m`` outcomes. So ``MS = (n D T / m) * (sum of squared effects) / df``.
+    """
+    sum_of_squares = math.fsum(effect * effect for effect in effects.values())
+    if sum_of_squares <= _ROUNDING:
+        return 0.0
+    return sum_of_squares / len(effects) / degrees_of_freedom
 
 
 def _sizes(values: Sequence[Sequence[Sequence[float]]]) -> tuple[int, int, int]:
@@ -320,20 +331,25 @@ def _effects(outcomes: Mapping[_Levels, float], mean: float) -> dict[VarianceSou
         mean: The mean of all outcomes.
     """
     effects: dict[VarianceSource, _Effects] = {}
-    for source in SOURCES:
-        sums: _Effects = {}
-        for cell, outcome in outcomes.items():
-            levels = tuple(cell[factor] for factor in source)
-            sums[levels] = sums.get(levels, 0.0) + outcome - mean
+    for source in SOURCES:  # single factors come before their interactions
         contained_sources = [contained for contained in effects if set(contained) < set(source)]
         effects[source] = {}
-        for levels, total in sums.items():
-            deviation = total * len(sums) / len(outcomes)  # each sum has len(outcomes) / len(sums) outcomes
-            contained_effects = [
-                effects[contained][_levels_of(contained, source, levels)] for contained in contained_sources
-            ]
+        for levels, deviation in _mean_deviations(outcomes, mean, source).items():
+            contained_effects = []
+            for contained in contained_sources:
+                contained_effects.append(effects[contained][_levels_of(contained, source, levels)])
             effects[source][levels] = deviation - math.fsum(contained_effects)
     return effects
+
+
+def _mean_deviations(outcomes: Mapping[_Levels, float], mean: float, source: VarianceSource) -> _Effects:
+    """Return the mean of the outcomes with each combination of levels of a source, minus the mean of all outcomes."""
+    sums: _Effects = {}
+    for cell, outcome in outcomes.items():
+        levels = tuple(cell[factor] for factor in source)
+        sums[levels] = sums.get(levels, 0.0) + outcome - mean
+    # The design is balanced, so that each sum is over len(outcomes) / len(sums) outcomes.
+    return {levels: total * len(sums) / len(outcomes) for levels, total in sums.items()}
 
 
 def _levels_of(contained: VarianceSource, source: VarianceSource, levels: _Levels) -> _Levels:
@@ -401,44 +417,46 @@ def _jackknife_variance(
     """
     if source in (_DRAWS, _TEMPLATES):
         return 0.0
+    n_effects = len(effects[source])
     variance = 0.0
-    for factor in range(3):
+    for factor, n_levels in enumerate(sizes):
         # The influence of a level is weight * (its sum of products) / (number of effects), up to a constant.
-        sums_of_products = _sums_of_products(source, factor, effects, sizes)
+        sums_of_products = _sums_of_products(source, factor, effects, n_levels)
         if factor in source:
             # The products are the squared effects with this level. Their sum over all levels is the mean over the n
             # levels of n * (sum of the level).
-            weight = float(sizes[factor])
+            weight = float(n_levels)
         else:
             # More weight on a level changes an effect e of the source by its interaction i with this level, and so e^2
             # by 2 * i * e.
             weight = 2.0
-        scale = weight / len(effects[source])
         # For few levels, Student's t replaces the normal quantile.
-        inflation = student_quantile(0.95, sizes[factor]) / NormalDist().inv_cdf(0.975)
-        variance += (scale * inflation) ** 2 * sample_variance(sums_of_products) / sizes[factor]
+        inflation = student_quantile(0.95, n_levels) / NormalDist().inv_cdf(0.975)
+        scale = weight / n_effects * inflation
+        variance += scale**2 * sample_variance(sums_of_products) / n_levels
     return variance
 
 
 def _sums_of_products(
-    source: VarianceSource, factor: int, effects: Mapping[VarianceSource, _Effects], sizes: Sequence[int]
+    source: VarianceSource, factor: int, effects: Mapping[VarianceSource, _Effects], n_levels: int
 ) -> list[float]:
-    """Return for each level of a factor a sum of products of two effects.
+    """Return for each level of a factor the sum of the products of two effects: that of a source, and the joint one.
 
-    The sum is over the effects of the source, or over those with this level if the factor is in the source. Each effect
-    is multiplied by its interaction with the level. If the factor is in the source, it is multiplied by itself.
+    The joint effect is the interaction of the source with the level. It is the effect of the source itself if the
+    factor is one of the source; the sum is then over the squared effects with this level.
 
     Args:
         source: The source of the effects.
         factor: The factor: 0 for rows, 1 for draws, 2 for templates.
         effects: The effects of all sources.
-        sizes: Numbers of rows, draws and templates.
+        n_levels: Number of levels of the factor.
     """
     joint_source = tuple(sorted({*source, factor}))
-    sums = [0.0] * sizes[factor]
-    for levels, joint_effect in effects[joint_source].items():
-        level = levels[joint_source.index(factor)]
-        sums[level] += joint_effect * effects[source][_levels_of(source, joint_source, levels)]
+    position_of_factor = joint_source.index(factor)
+    sums = [0.0] * n_levels
+    for joint_levels, joint_effect in effects[joint_source].items():
+        effect = effects[source][_levels_of(source, joint_source, joint_levels)]
+        sums[joint_levels[position_of_factor]] += joint_effect * effect
     return sums
 
 
@@ -532,18 +550,28 @@ def expected_effects(
         freedom[source] = float(datasets * _degrees_of_freedom(source, sizes))
     # The variance that is common to all data sets was divided by their number: the other part is added.
     contributions[_TEMPLATES] += shared * (1.0 - 1.0 / datasets) / n_templates
+    freedom[_DRAWS] = _expected_freedom_of_draws(n_draws, datasets)
+    freedom[_TEMPLATES] = n_templates - 1.0
 
     squares = {}
     for source in SOURCES:
         squares[source] = math.fsum(contributions[containing] for containing in _sources_containing(source))
-
-    # Draws: the degrees of freedom that mean_effects estimates, f (sum of MS)^2 / (sum of MS^2) for D data sets with
-    # f degrees of freedom each. With E MS = 1 and E MS^2 = 1 + 2 / f, the expected numerator over the expected
-    # denominator is f (D^2 + 2 D / f) / (D (1 + 2 / f)) = f (D f + 2) / (f + 2).
-    draws_freedom = n_draws - 1.0
-    freedom[_DRAWS] = draws_freedom * (datasets * draws_freedom + 2.0) / (draws_freedom + 2.0)
-    freedom[_TEMPLATES] = n_templates - 1.0
     return CrossedEffects(sizes, template_means=(), mean_squares=squares, degrees_of_freedom=freedom)
+
+
+def _expected_freedom_of_draws(n_draws: int, datasets: int) -> float:
+    """Return the degrees of freedom that :func:`mean_effects` is expected to estimate for the mean square of draws.
+
+    For D data sets with f degrees of freedom each, they are ``f (sum of MS)^2 / (sum of MS^2)``. With E MS = 1 and
+    E MS^2 = 1 + 2 / f, the expected numerator over the expected denominator is
+    ``f (D^2 + 2 D / f) / (D (1 + 2 / f)) = f (D f + 2) / (f + 2)``.
+
+    Args:
+        n_draws: Number of draws of each data set.
+        datasets: Number of data sets.
+    """
+    freedom = n_draws - 1.0
+    return freedom * (datasets * freedom + 2.0) / (freedom + 2.0)
 
 
 def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
@@ -573,10 +601,7 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
         freedom[_DRAWS] = squares[_DRAWS] ** 2 / denominator
 
     # Templates: the mean square of the means over data sets.
-    template_means = []
-    for template in range(n_templates):
-        template_sum = math.fsum(design.template_means[template] for design in designs)
-        template_means.append(template_sum / len(designs))
+    template_means = _means_by_template(designs)
     mean = math.fsum(template_means) / n_templates
     sum_of_squares = math.fsum((template_mean - mean) ** 2 for template_mean in template_means)
     squares[_TEMPLATES] = sum_of_squares / (n_templates - 1) / n_templates
@@ -588,6 +613,12 @@ def mean_effects(designs: Sequence[CrossedEffects]) -> CrossedEffects:
         degrees_of_freedom=freedom,
         mean_square_variances=variances,
     )
+
+
+def _means_by_template(designs: Sequence[CrossedEffects]) -> list[float]:
+    """Return for each template the mean outcome with it, over all data sets."""
+    means_by_dataset = [design.template_means for design in designs]
+    return [math.fsum(means) / len(designs) for means in zip(*means_by_dataset, strict=True)]
 
 
 # -- inference over draws and templates

@@ -54,49 +54,42 @@ class Divergence(Statistic):
         ``(sum(p * log(m / f)) + (c[t] - m[t]) / f[t]) / queries``: the first term is its influence by way of m, the
         second one by way of f (:func:`_label_terms`).
 
-        The divergence is infinite if a label that is never true has a positive mean probability. After one more row, it
-        could be infinite if any label is never true.
-
         Chance raises the divergence on average, because it lowers the entropy of m, which is subtracted. So the upper
         estimate has this entropy, and the lower estimate has the code length in its place
         (:func:`~StaICC.metrics.entropy_of_mean.code_lengths`). In both, the logarithm of f is that of the other rows.
         """
         count = len(predictions)
-        mean = [total / count for total in sums_by_label(predictions)]
+        mean = _mean_probabilities(predictions)
         frequencies = label_frequencies(sample.truth, len(mean))
-        is_infinite = any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True))
-        if is_infinite:
-            return Contributions(
-                math.inf,
-                rows=[0.0] * sample.n_rows,
-                lowest_after_row=0.0,
-                highest_after_row=math.inf,
-                range_width=math.inf,
-            )
+        # The divergence is infinite if a label that is never true has a positive mean probability.
+        if any(p > 0.0 and f == 0.0 for p, f in zip(mean, frequencies, strict=True)):
+            return _infinite_contributions(sample)
 
-        mean_of_other = mean
-        if other is not None:
-            mean_of_other = [total / len(other.predictions) for total in sums_by_label(other.predictions)]
+        mean_of_other = mean if other is None else _mean_probabilities(other.predictions)
         label_terms = _label_terms(mean, mean_of_other, frequencies)
         log_means = [_logarithm(probability) for probability in mean]
         log_frequencies = [_logarithm(frequency) for frequency in frequencies]
 
-        row_sums = list(zip(*row_sums_by_label(sample, predictions), strict=True))
-        row_labels = list(zip(*_label_counts_by_row(sample, len(mean)), strict=True))
-        frequencies_of_others = means_of_other_rows(row_labels, sample.sizes)
+        # Each of these lists has one number for each test row.
+        probability_sums = list(zip(*row_sums_by_label(sample, predictions), strict=True))
+        label_counts = list(zip(*_label_counts_by_row(sample, len(mean)), strict=True))
+        frequencies_in_others = means_of_other_rows(label_counts, sample.sizes)
+        lengths = code_lengths(sample, predictions)
+
         rows = []
         lower_rows = []
         upper_rows = []
-        for row, code_length in enumerate(code_lengths(sample, predictions)):
-            negative_entropy = math.fsum(map(mul, row_sums[row], log_means))
-            cross_entropy = -math.fsum(map(mul, row_sums[row], log_frequencies))
-            cross_entropy_of_others = -math.fsum(map(mul, row_sums[row], map(math.log, frequencies_of_others[row])))
-            label_term = math.fsum(map(mul, row_labels[row], label_terms))
-            rows.append((negative_entropy + cross_entropy + label_term) / count)
-            lower_rows.append((cross_entropy_of_others - code_length + label_term) / count)
-            upper_rows.append((cross_entropy_of_others + negative_entropy + label_term) / count)
+        for row in range(sample.n_rows):
+            negative_entropy = _dot(probability_sums[row], log_means)
+            cross_entropy = -_dot(probability_sums[row], log_frequencies)
+            log_frequencies_in_others = list(map(math.log, frequencies_in_others[row]))
+            cross_entropy_with_others = -_dot(probability_sums[row], log_frequencies_in_others)
+            label_influence = _dot(label_counts[row], label_terms)
+            rows.append((negative_entropy + cross_entropy + label_influence) / count)
+            lower_rows.append((cross_entropy_with_others - lengths[row] + label_influence) / count)
+            upper_rows.append((cross_entropy_with_others + negative_entropy + label_influence) / count)
 
-        value = max(0.0, math.fsum(map(mul, mean, log_means)) - math.fsum(map(mul, mean, log_frequencies)))
+        value = max(0.0, _dot(mean, log_means) - _dot(mean, log_frequencies))
         lowest_after_row, highest_after_row = _values_after_row(sample, value, mean, frequencies, label_terms)
         return Contributions(
             value=value,
@@ -107,6 +100,27 @@ class Divergence(Statistic):
             lower_rows=lower_rows,
             upper_rows=upper_rows,
         )
+
+
+def _infinite_contributions(sample: Sample) -> Contributions:
+    """Return the contributions to an infinite divergence: no row can be said to contribute a part of it."""
+    return Contributions(
+        value=math.inf,
+        rows=[0.0] * sample.n_rows,
+        lowest_after_row=0.0,
+        highest_after_row=math.inf,
+        range_width=math.inf,
+    )
+
+
+def _mean_probabilities(predictions: Sequence[Any]) -> list[float]:
+    """Return the mean probability of each label."""
+    return [total / len(predictions) for total in sums_by_label(predictions)]
+
+
+def _dot(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the sum of the products."""
+    return math.fsum(map(mul, first, second))
 
 
 def _logarithm(number: float) -> float:
@@ -135,9 +149,12 @@ def _label_terms(mean: Sequence[float], mean_of_other: Sequence[float], frequenc
         frequencies: The frequency f of each label.
     """
     terms = []
-    for own, other, frequency in zip(mean, mean_of_other, frequencies, strict=True):
-        common = (own + other) / 2.0
-        terms.append((common - own) / frequency if frequency else 0.0)
+    for m, other_m, frequency in zip(mean, mean_of_other, frequencies, strict=True):
+        if frequency == 0.0:  # no query has this label
+            terms.append(0.0)
+            continue
+        c = (m + other_m) / 2.0
+        terms.append((c - m) / frequency)
     return terms
 
 
@@ -148,7 +165,7 @@ def _values_after_row(
     frequencies: Sequence[float],
     label_terms: Sequence[float],
 ) -> tuple[float, float]:
-    """Return the lowest and the highest divergence after one more test row, as its influence gives them.
+    """Return the lowest and the highest divergence that one more test row could lead to, to first order.
 
     All queries of the row have the same true label and the same certain prediction: the label with the lowest or the
     highest ``log(m / f)``. Half a query is added to m, for labels that no query predicts.
@@ -167,9 +184,10 @@ def _values_after_row(
     for probability, frequency in zip(mean, frequencies, strict=True):
         positive_mean = (probability * count + 0.5) / (count + 0.5 * len(mean))
         logarithms.append(math.log(positive_mean / frequency))
-    # A row with the contribution x, in a sample of n rows, changes the value v to (v + x) * n / (n + 1).
     new_share = sample.most_queries_per_row / count
-    lowest = new_share * (min(logarithms) + min(label_terms))
-    highest = new_share * (max(logarithms) + max(label_terms))
+    lowest_contribution = new_share * (min(logarithms) + min(label_terms))
+    highest_contribution = new_share * (max(logarithms) + max(label_terms))
+
+    # A row with the contribution x, in a sample of n rows, changes the value v to (v + x) * n / (n + 1).
     shrinkage = sample.n_rows / (sample.n_rows + 1)
-    return (value + lowest) * shrinkage, (value + highest) * shrinkage
+    return (value + lowest_contribution) * shrinkage, (value + highest_contribution) * shrinkage

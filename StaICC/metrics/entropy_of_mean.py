@@ -59,117 +59,138 @@ class EntropyOfMean(Statistic):
         """
         count = len(predictions)
         label_sums = sums_by_label(predictions)
-        surprises = []
-        for label_sum in label_sums:
-            if label_sum > 0.0:
-                surprises.append(-math.log(label_sum / count))
-            else:  # no query gives this label a probability, so it has no effect
-                surprises.append(0.0)
+        surprises = [_surprise(label_sum / count) for label_sum in label_sums]
         scores = [math.fsum(map(mul, row, surprises)) for row in predictions]
 
-        # One more row lowers the entropy most if it is certain of the likeliest label. It raises the entropy most if it
-        # makes the mean as even as possible.
+        # One more row lowers the entropy most if it is certain of the likeliest label.
         new_queries = sample.most_queries_per_row
-        likeliest = label_sums.index(max(label_sums))
-        certain_sums = list(label_sums)
-        certain_sums[likeliest] += new_queries
-        even_sums = sums_nearest_to_weights(label_sums, [1.0] * len(label_sums), new_queries)
         new_count = count + new_queries
-        alternatives = []
+        likeliest = label_sums.index(max(label_sums))
+        least_even_sums = list(label_sums)
+        least_even_sums[likeliest] += new_queries
+        lowest_after_row = entropy([total / new_count for total in least_even_sums])
+
+        # It raises the entropy most if it makes the mean as even as possible.
+        equal_weights = [1.0] * len(label_sums)
+        most_even_sums = sums_nearest_to_weights(label_sums, equal_weights, new_queries)
+        highest_after_row = entropy([total / new_count for total in most_even_sums])
+
+        lower_alternatives = []
         for lengths in code_lengths_of_less_even_means(sample, predictions):
-            alternatives.append([length / count for length in lengths])
+            lower_alternatives.append([length / count for length in lengths])
         return Contributions(
             value=entropy_of_mean(predictions),
             rows=[row_sum / count for row_sum in sample.sums(scores)],
-            lowest_after_row=entropy([total / new_count for total in certain_sums]),
-            highest_after_row=entropy([total / new_count for total in even_sums]),
+            lowest_after_row=lowest_after_row,
+            highest_after_row=highest_after_row,
             range_width=math.log(len(label_sums)),
             upper_rows=[length / count for length in code_lengths(sample, predictions)],
-            lower_alternatives=tuple(alternatives),
+            lower_alternatives=tuple(lower_alternatives),
         )
+
+
+def _surprise(mean: float) -> float:
+    """Return minus the logarithm of the mean probability of a label; 0 if no query gives the label a probability.
+
+    Surprises are multiplied by the probabilities of the label, so that of such a label has no effect.
+    """
+    if mean > 0.0:
+        return -math.log(mean)
+    return 0.0
 
 
 def code_lengths(sample: Sample, predictions: Sequence[Any]) -> list[float]:
     """Return for each test row the code length in nats of its predictions, given those of the other rows.
 
-    It is the sum over the queries of the row.
-
     With p the probabilities of a query and q the mean probabilities of the queries of all other rows
-    (:func:`means_of_other_rows`), the code length of the query is ``-sum(p * log(q))``. As q does not depend on the
-    row, the expected code length is the cross-entropy of the true mean and q. It is at least the entropy of the true
-    mean (Gibbs' inequality). So the mean code length is at least the true entropy on average, whatever q is.
+    (:func:`means_of_other_rows`), the code length of the query is ``-sum(p * log(q))``. That of a row is the sum over
+    its queries.
+
+    As q does not depend on the row, the expected code length is the cross-entropy of the true mean and q. It is at
+    least the entropy of the true mean (Gibbs' inequality). So the mean code length is at least the true entropy on
+    average, whatever q is.
 
     Args:
         sample: The queries.
         predictions: The probabilities of each query.
     """
-    row_sums = list(zip(*row_sums_by_label(sample, predictions), strict=True))
+    sums_by_row = list(zip(*row_sums_by_label(sample, predictions), strict=True))
+    means_by_row = means_of_other_rows(sums_by_row, sample.sizes)
     lengths = []
-    for sums, means in zip(row_sums, means_of_other_rows(row_sums, sample.sizes), strict=True):
-        lengths.append(-math.fsum(row_sum * math.log(mean) for row_sum, mean in zip(sums, means, strict=True)))
+    for row_sums, other_means in zip(sums_by_row, means_by_row, strict=True):
+        logarithms = map(math.log, other_means)
+        lengths.append(-math.fsum(map(mul, row_sums, logarithms)))
     return lengths
 
 
 def code_lengths_of_less_even_means(sample: Sample, predictions: Sequence[Any]) -> list[list[float]]:
     """Return the code lengths of each test row for several means that are less even than that of the sample.
 
-    The true mean q is not known. With it, the code lengths ``-sum(p * log(q))`` of the rows would have the true entropy
-    as their expected value, and their variance would be right. With the mean m of the sample, their sum is the lowest;
-    their variance is too small if m is more even than q. Near the uniform distribution this matters: there all
-    ``log(m)`` are nearly the same, so that the code lengths of all rows are, whatever q is. So the test of the claim
-    that the entropy is large uses the mean that makes it hardest, of m and of those which are up to two standard errors
-    less even (:func:`_standard_shift`).
+    The claim that the entropy is large is tested with the mean that makes it hardest: with the mean m of the sample, or
+    with one that is up to two standard errors less even (:func:`_standard_shift`).
+
+    The reason: with the true mean q, which is not known, the code lengths ``-sum(p * log(q))`` of the rows would have
+    the true entropy as their expected value, and the right variance. With m, their sum is the lowest, and their
+    variance is too small if m is more even than q. Near the uniform distribution, all ``log(m)`` are nearly the same.
+    The code lengths of all rows then are, too, whatever q is.
 
     Args:
         sample: The queries.
         predictions: The probabilities of each query.
+
+    Returns:
+        For each of the less even means the code length of each row; nothing if all rows are the same.
     """
-    columns = row_sums_by_label(sample, predictions)
-    row_sums = list(zip(*columns, strict=True))
-    means = [math.fsum(column) / len(predictions) for column in columns]
-    shifts = _standard_shift(columns, means, sample.sizes)
+    sums_by_label_and_row = row_sums_by_label(sample, predictions)
+    sums_by_row = list(zip(*sums_by_label_and_row, strict=True))
+    means = [math.fsum(row_sums) / len(predictions) for row_sums in sums_by_label_and_row]
+    shifts = _standard_shift(sums_by_label_and_row, means, sample.sizes)
     if not any(shifts):
         return []
-    lengths_by_mean: list[list[float]] = []
+
+    lengths_by_mean = []
     for standard_errors in _STANDARD_ERRORS:
-        surprises = []
-        for mean, shift in zip(means, shifts, strict=True):
-            shifted = mean + standard_errors * shift
-            if shifted > 0.0:
-                surprises.append(-math.log(shifted))
-            elif mean > 0.0:  # a label that occurs has a positive true mean, so this is too far
-                return lengths_by_mean
-            else:
-                surprises.append(0.0)
-        lengths_by_mean.append([math.fsum(map(mul, sums, surprises)) for sums in row_sums])
+        shifted_means = [mean + standard_errors * shift for mean, shift in zip(means, shifts, strict=True)]
+        if _lacks_label(means, shifted_means):  # this shift is too far, and the following ones are larger
+            break
+        surprises = [_surprise(mean) for mean in shifted_means]
+        lengths_by_mean.append([math.fsum(map(mul, row_sums, surprises)) for row_sums in sums_by_row])
     return lengths_by_mean
 
 
-def _standard_shift(columns: Sequence[Sequence[float]], means: Sequence[float], sizes: Sequence[float]) -> list[float]:
+def _lacks_label(means: Sequence[float], shifted_means: Sequence[float]) -> bool:
+    """Return whether a shift takes the whole probability of a label that occurs, whose true mean is positive."""
+    return any(mean > 0.0 >= shifted for mean, shifted in zip(means, shifted_means, strict=True))
+
+
+def _standard_shift(
+    sums_by_label_and_row: Sequence[Sequence[float]], means: Sequence[float], sizes: Sequence[float]
+) -> list[float]:
     """Return how the mean of each label changes if the entropy becomes one standard error smaller.
 
     With x the sums of the labels over the queries of a row, minus their expected values, the entropy moves with
-    ``z = sum(x * log(m))``, and the change of each mean is the covariance of x and z over rows, divided by the standard
+    ``z = sum(x * log(m))``. The change of each mean is the covariance of x and z over rows, divided by the standard
     deviation of z and by the root of the number of rows. It does not depend on the size of z. If z is 0 in all rows,
     because m is uniform, z is x of the label that varies most.
 
     Args:
-        columns: For each label its sum over the queries of each row.
+        sums_by_label_and_row: For each label its sum over the queries of each row.
         means: The mean m of each label.
         sizes: Number of queries of each row.
     """
-    deviations = []
-    for column, mean in zip(columns, means, strict=True):
-        deviations.append([total - size * mean for total, size in zip(column, sizes, strict=True)])
+    x_by_label = []
+    for row_sums, mean in zip(sums_by_label_and_row, means, strict=True):
+        x_by_label.append([row_sum - size * mean for row_sum, size in zip(row_sums, sizes, strict=True)])
     logarithms = [math.log(mean) if mean > 0.0 else 0.0 for mean in means]
-    z = [math.fsum(map(mul, row, logarithms)) for row in zip(*deviations, strict=True)]
+    x_by_row = zip(*x_by_label, strict=True)
+    z = [math.fsum(map(mul, x_of_row, logarithms)) for x_of_row in x_by_row]
     if _length(z) <= _ROUNDING:
-        z = max(deviations, key=_length)
-    length = _length(z)
-    if length <= _ROUNDING:  # all rows are the same
+        z = max(x_by_label, key=_length)
+    length_of_z = _length(z)
+    if length_of_z <= _ROUNDING:  # all rows are the same
         return [0.0] * len(means)
     count = math.fsum(sizes)
-    return [math.fsum(map(mul, values, z)) / length / count for values in deviations]
+    return [math.fsum(map(mul, x_of_label, z)) / length_of_z / count for x_of_label in x_by_label]
 
 
 def _length(vector: Sequence[float]) -> float:
@@ -177,7 +198,7 @@ def _length(vector: Sequence[float]) -> float:
     return math.sqrt(math.fsum(map(mul, vector, vector)))
 
 
-def means_of_other_rows(row_sums: Sequence[Sequence[float]], sizes: Sequence[float]) -> list[list[float]]:
+def means_of_other_rows(sums_by_row: Sequence[Sequence[float]], sizes: Sequence[float]) -> list[list[float]]:
     """Return for each test row the mean probability of each label in the other rows; none of them is 0.
 
     Half a row is added for each label (Krichevsky and Trofimov 1981), so that a label that the other rows lack has a
@@ -185,17 +206,20 @@ def means_of_other_rows(row_sums: Sequence[Sequence[float]], sizes: Sequence[flo
     their predictions, are the same.
 
     Args:
-        row_sums: For each row the sum of the probabilities of each label over its queries.
+        sums_by_row: For each row the sum of the probabilities of each label over its queries.
         sizes: Number of queries of each row.
     """
-    label_sums = [math.fsum(column) for column in zip(*row_sums, strict=True)]
+    totals = [math.fsum(row_sums) for row_sums in zip(*sums_by_row, strict=True)]
     count = math.fsum(sizes)
     half_row = 0.5 * count / len(sizes)
-    means = []
-    for sums, size in zip(row_sums, sizes, strict=True):
-        other_count = count - size + half_row * len(label_sums)
-        means.append([(total - own + half_row) / other_count for total, own in zip(label_sums, sums, strict=True)])
-    return means
+    means_by_row = []
+    for row_sums, size in zip(sums_by_row, sizes, strict=True):
+        other_count = count - size + half_row * len(totals)
+        means = []
+        for total, row_sum in zip(totals, row_sums, strict=True):
+            means.append((total - row_sum + half_row) / other_count)
+        means_by_row.append(means)
+    return means_by_row
 
 
 def sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amount: float) -> list[float]:
@@ -210,15 +234,18 @@ def sums_nearest_to_weights(sums: Sequence[float], weights: Sequence[float], amo
         weights: The weight of each sum; sums with the weight 0 get nothing.
         amount: The amount that is distributed.
     """
-    ratios = []
+    ratios_with_weights = []
     for value, weight in zip(sums, weights, strict=True):
         if weight:
-            ratios.append((value / weight, weight))
+            ratios_with_weights.append((value / weight, weight))
+
+    # One sum after the other is raised, from the smallest ratio on. After each, the level is the ratio to which the
+    # amount raises all of them. It ends when the next sum is above the level.
     level = 0.0
     raised_total = amount
     raised_weight = 0.0
-    for ratio, weight in sorted(ratios):
-        if raised_weight and level <= ratio:  # this sum and the following ones are above the level
+    for ratio, weight in sorted(ratios_with_weights):
+        if raised_weight and level <= ratio:
             break
         raised_total += ratio * weight
         raised_weight += weight

@@ -234,8 +234,12 @@ def _wilson_distances(share: float, rows: float, q: float) -> tuple[float, float
     if (1.0 - share) * rows < _FEW_EVENTS:
         high = max(high, 1.0 - (1.0 - share) * poisson_limit)
 
-    below = share - low if share > 0 else 0.0
-    above = high - share if share < 1 else 0.0
+    below = 0.0
+    if share > 0:
+        below = share - low
+    above = 0.0
+    if share < 1:
+        above = high - share
     return below, above
 
 
@@ -299,9 +303,8 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     if not total:  # the ratio can have any value from 0 to 1
         return MetricTerm(value=0.0, below=0.0, above=1.0, influence=[0.0] * len(denominators), variance=0.0)
 
-    # A row with numerator a and denominator b changes the ratio r of sums A / B by (a - r b) / B, to first order.
     value = min(1.0, math.fsum(numerators) / total)
-    influence = [(a - value * b) / total for a, b in zip(numerators, denominators, strict=True)]
+    influence = _ratio_influence(numerators, denominators, value, total)
     observed_variance = _squares(influence)
 
     # The binomial variance is that of rows in which all queries agree.
@@ -315,6 +318,20 @@ def ratio_part(numerators: Rows, denominators: Rows, level: float, *, continuous
     below, above = _wilson_distances(value, effective_rows, q)
     assumed_variance = max(observed_variance, design_effect * binomial_variance)
     return MetricTerm(value, below, above, influence, variance=assumed_variance)
+
+
+def _ratio_influence(numerators: Rows, denominators: Rows, ratio: float, total: float) -> list[float]:
+    """Return the influence of each row on a ratio of sums over rows.
+
+    A row with numerator a and denominator b changes the ratio r of sums A / B by ``(a - r b) / B``, to first order.
+
+    Args:
+        numerators: The numerator a of each row.
+        denominators: The denominator b of each row.
+        ratio: The ratio r.
+        total: The sum B of the denominators.
+    """
+    return [(a - ratio * b) / total for a, b in zip(numerators, denominators, strict=True)]
 
 
 def share_of_rows_part(value: float, influence: Rows, rows: int, level: float) -> MetricTerm:
@@ -332,15 +349,18 @@ def share_of_rows_part(value: float, influence: Rows, rows: int, level: float) -
     """
     q = student_quantile(level, rows)
     share = min(1.0, max(0.0, value))
-    binomial_variance = share * (1.0 - share) / rows
-    observed_variance = _squares(influence)
     events = rows * min(share, 1.0 - share)
-    ratio = observed_variance / binomial_variance if binomial_variance > _TINY**2 else 0.0
+    observed_variance = _squares(influence)
+    binomial_variance = share * (1.0 - share) / rows
+    ratio = 0.0
+    if binomial_variance > _TINY**2:
+        ratio = observed_variance / binomial_variance
     design_effect = (events * ratio + 1.0) / (events + 1.0)
-    below, above = _wilson_distances(share, max(_FEWEST_ROWS, rows / design_effect), q)
-    return MetricTerm(
-        value, below, above, influence, variance=max(observed_variance, design_effect * binomial_variance)
-    )
+
+    effective_rows = max(_FEWEST_ROWS, rows / design_effect)
+    below, above = _wilson_distances(share, effective_rows, q)
+    assumed_variance = max(observed_variance, design_effect * binomial_variance)
+    return MetricTerm(value, below, above, influence, variance=assumed_variance)
 
 
 def _number_of_events(numerators: Rows, denominators: Rows, value: float, total: float, *, continuous: bool) -> float:
@@ -468,24 +488,28 @@ def _combined_distance(
         distances: For each part its weight times the distance to the limit on this side of the sum.
         influences_by_row: For each row, its influence on each part.
     """
+    # The scale of a part is its distance in standard deviations of the part.
     scales = []
-    unexplained = []
+    unexplained_squares = []
     for part, distance in zip(parts, distances, strict=True):
-        if not part.variance:  # no row has an influence on the part
-            scales.append(0.0)
-            unexplained.append(distance**2)
-            continue
-        # The scale is the distance in standard deviations of the part.
-        scales.append(distance / math.sqrt(part.variance))
-        explained_share = min(1.0, _squares(part.influence) / part.variance)
-        unexplained.append(distance**2 * (1.0 - explained_share))
-    explained = _squares([_dot(scales, influences) for influences in influences_by_row])
+        if part.variance:
+            scale = distance / math.sqrt(part.variance)
+            explained_share = min(1.0, _squares(part.influence) / part.variance)
+        else:  # no row has an influence on the part
+            scale = 0.0
+            explained_share = 0.0
+        scales.append(scale)
+        unexplained_squares.append(distance**2 * (1.0 - explained_share))
+
+    scaled_influences = [_dot(scales, influences) for influences in influences_by_row]
+    explained = _squares(scaled_influences)
     least_unexplained = _square_from_pseudo_rows(scales, n_rows=len(influences_by_row))
-    return math.sqrt(explained + max(least_unexplained, math.fsum(unexplained)))
+    unexplained = max(least_unexplained, math.fsum(unexplained_squares))
+    return math.sqrt(explained + unexplained)
 
 
 def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
-    """Return the least squared distance from a sum of parts to its limit, by two pseudo-rows.
+    """Return the squared distance that two pseudo-rows add between a weighted sum of parts and its limit.
 
     In a difference, rows that are predicted alike cancel out, and a small sample may have no other rows. So two rows
     that were not observed, the pseudo-rows, are added: one is correct only in the parts with positive weights, one only
@@ -497,11 +521,10 @@ def _square_from_pseudo_rows(scales: Sequence[float], n_rows: int) -> float:
             is negative if the weight is.
         n_rows: Number of test rows.
     """
-    positive = math.fsum([scale for scale in scales if scale > 0.0])
-    negative = math.fsum([-scale for scale in scales if scale < 0.0])
-    # A row has the influence 1 / n_rows on a mean over rows. The smaller sum of scales counts for both pseudo-rows.
-    scale = min(positive, negative)
-    influence = scale / max(1, n_rows)
+    positive_sum = math.fsum([scale for scale in scales if scale > 0.0])
+    negative_sum = math.fsum([-scale for scale in scales if scale < 0.0])
+    smaller_sum = min(positive_sum, negative_sum)  # it counts for both pseudo-rows
+    influence = smaller_sum / max(1, n_rows)  # a row has the influence 1 / n_rows on a mean over rows
     return 2.0 * influence**2
 
 
@@ -573,30 +596,29 @@ def likelihood_part(likelihoods: Rows, correct: Rows, of_correct: Rows, queries:
         queries: Number of queries of each row.
         level: Nominal coverage.
     """
+    mean = ratio_part(likelihoods, queries, level, continuous=True)
+    accuracy = ratio_part(correct, queries, level)
+    q = student_quantile(level, len(queries))
     total = math.fsum(queries)
-    queries_per_row = total / len(queries)
     n_correct = math.fsum(correct)
     n_wrong = total - n_correct
     correct_sum = math.fsum(of_correct)
     wrong_sum = max(0.0, math.fsum(likelihoods) - correct_sum)
-    mean = ratio_part(likelihoods, queries, level, continuous=True)
-    share = min(1.0, max(0.0, mean.value))
-    q = student_quantile(level, len(queries))
 
     # First source: the accuracy. Each kind of predictions gets a pseudo-row, with the likelihood 1 if correct and 0 if
     # wrong. The gap between the means is thus wide where a kind is rare.
+    queries_per_row = total / len(queries)
     correct_mean_with_pseudo_row = (correct_sum + queries_per_row) / (n_correct + queries_per_row)
     wrong_mean_with_pseudo_row = wrong_sum / (n_wrong + queries_per_row)
     gap = correct_mean_with_pseudo_row - wrong_mean_with_pseudo_row
-    accuracy = ratio_part(correct, queries, level)
 
     # Second source: the likelihoods around the mean of their kind.
     correct_mean = correct_sum / n_correct if n_correct else 1.0
     wrong_mean = wrong_sum / n_wrong if n_wrong else 0.0
-    deviations = [
-        (likelihood - correct_mean * hits - wrong_mean * (count - hits)) / total
-        for likelihood, hits, count in zip(likelihoods, correct, queries, strict=True)
-    ]
+    deviations = []
+    for likelihood, hits, count in zip(likelihoods, correct, queries, strict=True):
+        deviations.append((likelihood - correct_mean * hits - wrong_mean * (count - hits)) / total)
+    share = min(1.0, max(0.0, mean.value))
     within_below, within_above = wilson_distances(share, _squares(deviations), q)
 
     # Third source, of the upper limit: the change of the mean by a pseudo-row of likelihood 1, as a standard deviation.
@@ -631,6 +653,18 @@ def folded_moments(mean: float, deviation: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
+class BinRows:
+    """The queries of one confidence bin, as sums over the queries of each test row: one number for each row."""
+
+    hits: list[float]
+    """Number of correct predictions."""
+    queries: list[float]
+    """Number of queries."""
+    errors: list[float]
+    """Sum over the queries of 1 for a correct prediction or 0 for a wrong one, minus the confidence."""
+
+
+@dataclass(frozen=True, slots=True)
 class _BinError:
     """The calibration error of one confidence bin, weighted with its share of the queries.
 
@@ -649,7 +683,7 @@ class _BinError:
     queries: Rows
 
 
-def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float) -> MetricTerm:
+def calibration_part(bins: Sequence[BinRows], queries: Rows, level: float) -> MetricTerm:
     """Return the expected calibration error with its limits, by inverting a test.
 
     The estimate is a sum of absolute values, one for each confidence bin, so it is larger than the truth on average. A
@@ -658,21 +692,21 @@ def calibration_part(bins: Sequence[Sequence[Rows]], queries: Rows, level: float
     calibrated model has the lower limit 0.
 
     Args:
-        bins: For each confidence bin with queries, by row: the correct predictions in the bin, the queries, and the sum
-            over the queries of correct minus confidence.
+        bins: The confidence bins that have queries.
         queries: Number of queries of each row.
         level: Nominal coverage.
     """
     q = student_quantile(level, len(queries))
-    errors = [_bin_error(hits, of_bin, excess, queries, level) for hits, of_bin, excess in bins]
+    errors = [_bin_error(bin_rows, queries, level) for bin_rows in bins]
     sizes = [error.size for error in errors]
-    lower_deviations = [error.lower_deviation for error in errors]
-    lower_covariances = _covariances(errors, lower_deviations)
-    upper_covariances = _covariances(errors, [error.upper_deviation for error in errors])
     value = math.fsum(sizes)
-    lower_limit = _calibration_limit(value, sizes, lower_covariances, q, direction=-1.0)
+
+    upper_covariances = _covariances(errors, [error.upper_deviation for error in errors])
     upper_limit = _calibration_limit(value, sizes, upper_covariances, q, direction=1.0)
 
+    lower_deviations = [error.lower_deviation for error in errors]
+    lower_covariances = _covariances(errors, lower_deviations)
+    lower_limit = _calibration_limit(value, sizes, lower_covariances, q, direction=-1.0)
     # The lower limit is at least as far away as that of a sum whose signs are known: a normal variable.
     variance_with_signs = max(0.0, math.fsum(map(math.fsum, lower_covariances)))
     least_distance = min(value, q * math.sqrt(variance_with_signs))
@@ -719,46 +753,48 @@ def _unbiased_calibration_error(
     return _calibration_limit(value, sizes, covariances, q=0.0, direction=-1.0)
 
 
-def _bin_error(hits: Rows, bin_queries: Rows, excess: Rows, queries: Rows, level: float) -> _BinError:
+def _bin_error(bin_rows: BinRows, queries: Rows, level: float) -> _BinError:
     """Return the calibration error of one bin.
 
     Args:
-        hits: Correct predictions of each row in the bin.
-        bin_queries: Queries of each row in the bin.
-        excess: For each row, the sum of correct minus confidence over its queries in the bin.
+        bin_rows: The queries of the bin.
         queries: All queries of each row.
         level: Nominal coverage.
     """
     q = student_quantile(level, len(queries))
     total = math.fsum(queries)
-    gap = math.fsum(excess) / total
-    share = math.fsum(bin_queries) / total
+    gap = math.fsum(bin_rows.errors) / total
+    share = math.fsum(bin_rows.queries) / total
 
     # Two things vary: the accuracy in the bin, and the share of the queries that are in the bin. The gap is share times
     # (accuracy - confidence), so its derivative by the accuracy is share, and by the share it is gap / share.
-    accuracy = ratio_part(hits, bin_queries, level)
-    influence_on_share = [(a - share * b) / total for a, b in zip(bin_queries, queries, strict=True)]
+    accuracy = ratio_part(bin_rows.hits, bin_rows.queries, level)
+    influence_on_share = _ratio_influence(bin_rows.queries, queries, share, total)
     variance_from_share = (gap / share) ** 2 * _squares(influence_on_share)
     deviation_below = math.sqrt((share * accuracy.below / q) ** 2 + variance_from_share)
     deviation_above = math.sqrt((share * accuracy.above / q) ** 2 + variance_from_share)
 
     # A positive gap is nearer to 0 with a lower accuracy, a negative one with a higher accuracy.
-    if gap <= 0:
-        towards_zero = deviation_above
-        away_from_zero = deviation_below
-    else:
+    if gap > 0:
         towards_zero = deviation_below
         away_from_zero = deviation_above
+    else:
+        towards_zero = deviation_above
+        away_from_zero = deviation_below
     # The true gap may have the other sign. A move by q deviations towards 0 and past it ends at the absolute value
     # q * towards_zero - |gap|, which is an increase by q * towards_zero - 2 |gap|.
     past_zero = towards_zero - 2.0 * abs(gap) / q
+
     sign = -1.0 if gap < 0.0 else 1.0
+    influence = []
+    for error, count in zip(bin_rows.errors, queries, strict=True):
+        influence.append(sign * (error - gap * count) / total)
     return _BinError(
         size=abs(gap),
         lower_deviation=towards_zero,
         upper_deviation=max(away_from_zero, past_zero),
-        influence=[sign * (value - gap * count) / total for value, count in zip(excess, queries, strict=True)],
-        queries=bin_queries,
+        influence=influence,
+        queries=bin_rows.queries,
     )
 
 
@@ -773,28 +809,29 @@ def _covariances(errors: Sequence[_BinError], deviations: Sequence[float]) -> li
         errors: The error of each bin.
         deviations: The standard deviation of each error.
     """
-    # Each influence, times the observed scale of the bin, is the error that the row explains. Each number of queries,
-    # times the hidden scale, is the error of a row that the sample may lack.
     observed_scales = []
     hidden_scales = []
     for error, deviation in zip(errors, deviations, strict=True):
         variance = deviation * deviation
         observed_variance = _squares(error.influence)
-        observed_scales.append(deviation / math.sqrt(max(variance, observed_variance, _TINY**2)))
         hidden_variance = max(0.0, variance - observed_variance)
+        # An influence times the observed scale is the error that a row explains, and a number of queries times the
+        # hidden scale is the error of a row that the sample may lack.
+        observed_scales.append(deviation / math.sqrt(max(variance, observed_variance, _TINY**2)))
         hidden_scales.append(math.sqrt(hidden_variance / max(_squares(error.queries), _TINY)))
 
-    covariances = []
-    for a, first in enumerate(errors):
-        row = []
-        for b, second in enumerate(errors):
+    n_bins = len(errors)
+    covariances = [[0.0] * n_bins for _ in range(n_bins)]
+    for a in range(n_bins):
+        for b in range(n_bins):
             if a == b:
-                row.append(deviations[a] ** 2)
+                covariances[a][a] = deviations[a] ** 2
                 continue
-            observed = observed_scales[a] * observed_scales[b] * _dot(first.influence, second.influence)
-            hidden = hidden_scales[a] * hidden_scales[b] * _dot(first.queries, second.queries)
-            row.append(observed + hidden)
-        covariances.append(row)
+            observed_products = _dot(errors[a].influence, errors[b].influence)
+            hidden_products = _dot(errors[a].queries, errors[b].queries)
+            observed = observed_scales[a] * observed_scales[b] * observed_products
+            hidden = hidden_scales[a] * hidden_scales[b] * hidden_products
+            covariances[a][b] = observed + hidden
     return covariances
 
 
@@ -819,13 +856,15 @@ def _folded_sum(means: Sequence[float], covariances: Sequence[Sequence[float]]) 
         variances.append(folded_variance)
         sign_certainties.append(math.erf(mean / max(deviation, _TINY) / math.sqrt(2.0)))
 
+    # The variance of a sum: all variances, and twice the covariance of each pair.
     variance = math.fsum(variances)
-    for first, row in enumerate(covariances):
+    for first in range(len(means)):
         for second in range(first):
-            covariance = row[second]
+            covariance = covariances[first][second]
             both_certain = sign_certainties[first] * sign_certainties[second]
+            with_certain_signs = both_certain * covariance
             with_free_signs = (1.0 - both_certain) * _FOLDED_CORRELATION * abs(covariance)
-            variance += 2.0 * (both_certain * covariance + with_free_signs)
+            variance += 2.0 * (with_certain_signs + with_free_signs)
     return math.fsum(folded_means), max(0.0, variance)
 
 
@@ -925,14 +964,17 @@ def divergence_interval(
     """
     q = student_quantile(level, len(queries))
     n_labels = len(probabilities)
+    frequencies_by_label: Sequence[Rows | None]
+    if frequencies is None:
+        frequencies_by_label = [None] * n_labels
+        largest = math.log(n_labels)  # the divergence of a certain prediction from the uniform distribution
+    else:
+        frequencies_by_label = frequencies
+        largest = math.inf
     terms = []
-    for label in range(n_labels):
-        label_frequencies = None if frequencies is None else frequencies[label]
-        terms.append(_label_term(probabilities[label], label_frequencies, n_labels, queries, level))
+    for label_probabilities, label_frequencies in zip(probabilities, frequencies_by_label, strict=True):
+        terms.append(_label_term(label_probabilities, label_frequencies, n_labels, queries, level))
     moments = _divergence_moments(terms)
-
-    # From the uniform distribution, a divergence is at most the logarithm of the number of labels.
-    largest = math.log(n_labels) if frequencies is None else math.inf
     return Interval(
         low=_lower_divergence_limit(moments, q),
         high=min(largest, _upper_divergence_limit(moments, q)),
@@ -962,33 +1004,35 @@ def _label_term(
     else:
         total = math.fsum(queries)
         frequency = math.fsum(frequencies) / total
-        frequency_influence = [
-            (count - frequency * size) / total for count, size in zip(frequencies, queries, strict=True)
-        ]
+        frequency_influence = _ratio_influence(frequencies, queries, frequency, total)
 
-    # A pseudo-row with equal probabilities keeps the mean above 0. The derivatives of p log(p / f) are log(p / f) + 1
-    # by p, and -p / f by f.
-    mean = (n_rows * part.value + 1.0 / n_labels) / (n_rows + 1.0)
-    ratio = mean / frequency
-    slope = math.log(mean / frequency) + 1.0
+    divergence = 0.0
+    if part.value > 0:
+        divergence = part.value * math.log(part.value / frequency)
+
+    # The derivatives of p log(p / f) are log(p / f) + 1 by p, and -p / f by f. A pseudo-row with equal probabilities
+    # keeps the mean p above 0.
+    p = (n_rows * part.value + 1.0 / n_labels) / (n_rows + 1.0)
+    ratio = p / frequency
+    slope = math.log(ratio) + 1.0
+    gradient = []
+    deviation = []
+    for influence_on_p, influence_on_f in zip(part.influence, frequency_influence, strict=True):
+        gradient.append(slope * influence_on_p - ratio * influence_on_f)
+        deviation.append((influence_on_p - ratio * influence_on_f) / math.sqrt(p))
 
     # The limits of the mean probability assume more variance than the rows show: the difference is hidden. It is at
     # least that of a pseudo-row whose prediction is another label than the true one.
     pseudo_row_variance = 0.5 / n_rows**2
     assumed_variance = _with_implied_variance(part, level).variance
     hidden_variance = max(pseudo_row_variance, assumed_variance - _squares(part.influence))
-
-    influences = list(zip(part.influence, frequency_influence, strict=True))
-    divergence = 0.0
-    if part.value > 0:
-        divergence = part.value * math.log(part.value / frequency)
     return _LabelTerm(
         divergence=divergence,
-        gradient=[slope * a - ratio * b for a, b in influences],
-        deviation=[(a - ratio * b) / math.sqrt(mean) for a, b in influences],
+        gradient=gradient,
+        deviation=deviation,
         # A hidden row changes p alone. The probabilities of all labels sum to 1, so the constant 1 of the slope drops.
         hidden_variance=(slope - 1.0) ** 2 * hidden_variance,
-        hidden_deviation_variance=hidden_variance / mean,
+        hidden_deviation_variance=hidden_variance / p,
     )
 
 
@@ -1015,8 +1059,8 @@ def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
     Near 0, the divergence is ``sum(u^2) / 2``. If u has a normal distribution with mean 0 and covariances C, the mean
     of this sum is half the sum of the variances, and its variance half the sum of all squared elements of C.
     """
-    observed = [_squares(term.deviation) for term in terms]
-    hidden = [term.hidden_deviation_variance for term in terms]
+    observed_variances = [_squares(term.deviation) for term in terms]
+    hidden_variances = [term.hidden_deviation_variance for term in terms]
 
     squared_covariances = []
     for a, first in enumerate(terms):
@@ -1026,13 +1070,14 @@ def _divergence_moments(terms: Sequence[_LabelTerm]) -> _DivergenceMoments:
                 covariance += first.hidden_deviation_variance
             squared_covariances.append(covariance**2)
 
+    # The influence of a row on the divergence is the sum of its influences by way of all labels.
     gradients_by_row = _by_row(term.gradient for term in terms)
-    gradient = list(map(math.fsum, gradients_by_row))
+    influence = list(map(math.fsum, gradients_by_row))
     return _DivergenceMoments(
         value=math.fsum(term.divergence for term in terms),
-        bias=0.5 * math.fsum([*observed, *hidden]),
+        bias=0.5 * math.fsum([*observed_variances, *hidden_variances]),
         null_variance=0.5 * math.fsum(squared_covariances),
-        variance=_squares(gradient) + math.fsum(term.hidden_variance for term in terms),
+        variance=_squares(influence) + math.fsum(term.hidden_variance for term in terms),
     )
 
 
@@ -1124,15 +1169,21 @@ def mean_interval(values: Sequence[float], intervals: Sequence[Interval], highes
         >>> round(interval.low, 2), round(interval.high, 2)
         (0.45, 0.55)
     """
-    if any(interval.centre is not None for interval in intervals):
+    is_biased = any(interval.centre is not None for interval in intervals)
+    if is_biased:
         return _biased_mean_interval(values, intervals, highest)
 
     below = [max(0.0, value - interval.low) for value, interval in zip(values, intervals, strict=True)]
     above = [max(0.0, interval.high - value) for value, interval in zip(values, intervals, strict=True)]
-    # A score at an end of its range has a distance of 0 on that side. If there are scores at both ends, their opposite
+    # A score at an end of its range has the distance 0 on that side. If there are scores at both ends, their opposite
     # skewness would cancel out, and the mean would have an interval without width. Each side is then averaged alone.
-    any_at_lowest = any(up and not down for down, up in zip(below, above, strict=True))
-    any_at_highest = any(down and not up for down, up in zip(below, above, strict=True))
+    any_at_lowest = False
+    any_at_highest = False
+    for down, up in zip(below, above, strict=True):
+        if down == 0.0 and up > 0.0:
+            any_at_lowest = True
+        if up == 0.0 and down > 0.0:
+            any_at_highest = True
     if any_at_lowest and any_at_highest:
         is_skewed_down = [up < down for down, up in zip(below, above, strict=True)]
         return _mean_interval_by_skewness(values, intervals, is_skewed_down)
@@ -1182,7 +1233,8 @@ def _skewed_mean_interval(
 
     The interval of the mean is computed from its own skewness and spread, by the same formula:
 
-    - The spread is the sum of the spreads of the data sets, divided by the squared number of data sets.
+    - The spread is the sum of the spreads of the data sets, divided by the squared number of data sets
+      (:func:`_sum_of_spreads`).
     - The skewness is the mean of the skewnesses, divided by the number of data sets. Each data set has the squared
       width ``(a + b)^2`` of its interval as its weight in the mean. The spread would be no weight: it is 0 for a score
       of 0 or 1, where b or a is 0.
@@ -1196,23 +1248,15 @@ def _skewed_mean_interval(
     count = len(values)
     mean = math.fsum(values) / count
     skewnesses = [up - down for down, up in zip(below, above, strict=True)]
-    squared_widths = [(up + down) ** 2 for down, up in zip(below, above, strict=True)]
-    total_weight = max(math.fsum(squared_widths), _TINY**2)
-    skewness = _dot(skewnesses, squared_widths) / total_weight / count
+    weights = [(up + down) ** 2 for down, up in zip(below, above, strict=True)]
+    total_weight = max(math.fsum(weights), _TINY**2)
+    skewness = _dot(skewnesses, weights) / total_weight / count
 
-    # A Wilson interval draws the limits towards the middle. Let p be the score, k = q^2 / rows, and s = k / (1 + k) the
-    # shrinkage. Then the skewness is s (1 - 2 p), and the spread is s p (1 - p). So spread / (1 - s) is k p (1 - p). It
-    # is q^2 times the variance, and variances can be added. The mean has the rows of all data sets, so its shrinkage is
-    # about the mean shrinkage, divided by the number of data sets. The sum is multiplied by 1 minus this shrinkage.
     shrinkages = _shrinkages(values, below, above)
-    mean_shrinkage = _dot(shrinkages, squared_widths) / total_weight / count
-    remaining_share = 1.0 - mean_shrinkage
-    spread = math.fsum(
-        down * up * remaining_share / (1.0 - shrinkage)
-        for down, up, shrinkage in zip(below, above, shrinkages, strict=True)
-    )
+    shrinkage_of_mean = _dot(shrinkages, weights) / total_weight / count
+    spread = _sum_of_spreads(below, above, shrinkages, shrinkage_of_mean) / count**2
 
-    half_width = math.sqrt(spread / count**2 + skewness * skewness / 4.0)
+    half_width = math.sqrt(spread + skewness * skewness / 4.0)
     centre = mean + skewness / 2.0
     # No limit is farther away than the mean of the limits of the data sets, and the interval contains the mean.
     mean_low = math.fsum(interval.low for interval in intervals) / count
@@ -1220,6 +1264,29 @@ def _skewed_mean_interval(
     low = max(mean_low, centre - half_width)
     high = min(mean_high, centre + half_width)
     return _interval_of_mean(intervals, low=min(mean, low), high=max(mean, high))
+
+
+def _sum_of_spreads(
+    below: Sequence[float], above: Sequence[float], shrinkages: Sequence[float], shrinkage_of_mean: float
+) -> float:
+    """Return the sum of the spreads of the intervals of all data sets, with the shrinkage of their mean.
+
+    A Wilson interval draws the limits towards the middle. Let p be the score, k = q^2 / rows, and s = k / (1 + k) the
+    shrinkage. Then the spread, the product of the distances to the limits, is s p (1 - p). So spread / (1 - s) is
+    k p (1 - p), which is q^2 times the variance, and variances can be added. The mean has the rows of all data sets and
+    a smaller shrinkage. The sum is multiplied by 1 minus this shrinkage.
+
+    Args:
+        below: For each data set the distance from its score to the lower limit.
+        above: The distance to the upper limit.
+        shrinkages: The shrinkage of each data set (:func:`_shrinkages`).
+        shrinkage_of_mean: That of the mean, about the mean shrinkage divided by the number of data sets.
+    """
+    remaining_share = 1.0 - shrinkage_of_mean
+    spreads = []
+    for down, up, shrinkage in zip(below, above, shrinkages, strict=True):
+        spreads.append(down * up * remaining_share / (1.0 - shrinkage))
+    return math.fsum(spreads)
 
 
 def _shrinkages(values: Sequence[float], below: Sequence[float], above: Sequence[float]) -> list[float]:
@@ -1300,21 +1367,22 @@ def _mean_interval_by_skewness(
         intervals: Its interval.
         is_skewed_down: Whether its lower limit is farther away than its upper limit.
     """
-    mean = math.fsum(values) / len(values)
+    values_by_side: dict[bool, list[float]] = {False: [], True: []}
+    intervals_by_side: dict[bool, list[Interval]] = {False: [], True: []}
+    for value, interval, side in zip(values, intervals, is_skewed_down, strict=True):
+        values_by_side[side].append(value)
+        intervals_by_side[side].append(interval)
+
     below = 0.0
     above = 0.0
-    for group_is_skewed_down in (False, True):
-        group_values = []
-        group_intervals = []
-        for value, interval, skewed_down in zip(values, intervals, is_skewed_down, strict=True):
-            if skewed_down == group_is_skewed_down:
-                group_values.append(value)
-                group_intervals.append(interval)
-        group_interval = mean_interval(group_values, group_intervals)
+    for side in (False, True):
+        group_values = values_by_side[side]
+        group_interval = mean_interval(group_values, intervals_by_side[side])
         group_mean = math.fsum(group_values) / len(group_values)
         share = len(group_values) / len(values)
         below = math.hypot(below, share * (group_mean - group_interval.low))
         above = math.hypot(above, share * (group_interval.high - group_mean))
+    mean = math.fsum(values) / len(values)
     return _interval_of_mean(intervals, mean - below, mean + above)
 
 

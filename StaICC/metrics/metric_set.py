@@ -271,20 +271,24 @@ class MetricSet:
             return self._all_undefined("there are no predictions to score; a metric of nothing is undefined")
         if hard:
             _check_one_hot(raw_rows)
-        if self.as_released:
-            if kind != "auto":
-                raise ArgumentError(
-                    f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
-                    f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
-                )
-            return self._score_as_released(truth, raw_rows, hard)
 
+        if self.as_released:
+            self._check_kind_is_auto(kind)
+            return self._score_as_released(truth, raw_rows, hard)
         if hard:
             reason = "the predictions are bare labels, which have no probabilities"
             return self._score_rows(truth, raw_rows, probabilities=None, reason=reason)
         if normalised is None:
             normalised = normalise(raw_rows, kind)
         return self._score_rows(truth, raw_rows, normalised.probabilities, normalised.reason)
+
+    def _check_kind_is_auto(self, kind: Kind) -> None:
+        """Raise an ArgumentError if a kind is forced on a set that decides by the rule of the release."""
+        if kind != "auto":
+            raise ArgumentError(
+                f"the metric set {self.name!r} decides between probabilities and logits by the release's own rule; "
+                f"kind is {kind!r}, expected 'auto'. To force a kind, use the set 'standard'"
+            )
 
     def _all_undefined(self, reason: str) -> dict[str, Score]:
         """Return an undefined score with the same reason for every metric."""
@@ -410,13 +414,16 @@ def _read_metric(name: str, value: Any) -> Metric:
     return Metric(name, value, requires_probabilities=None)
 
 
+_REFERENCES = {metric.name: f"{metric.function.__module__}:{metric.function.__name__}" for metric in _BUILT_IN}
+"""Where the function of each built-in metric is defined."""
+
 METRICS: Registry[Metric] = Registry(
-    "metric",
-    "staicc.metrics",
-    {metric.name: f"{metric.function.__module__}:{metric.function.__name__}" for metric in _BUILT_IN},
-    _read_metric,
-    "A set and metrics are joined by +, such as standard+my_metric.",
-    {fold(name): name for name in _SETS},
+    kind="metric",
+    group="staicc.metrics",
+    builtin=_REFERENCES,
+    read=_read_metric,
+    hint="A set and metrics are joined by +, such as standard+my_metric.",
+    folded={fold(name): name for name in _SETS},
 )
 """The metrics by name. The names of metric sets are taken, too."""
 

@@ -166,6 +166,13 @@ class PairedDifference:
         return self.lower_steps
 
     @property
+    def steps_of_other_claim(self) -> Sequence[float]:
+        """The steps with which the claim "the second run has the larger value" is tested."""
+        if self.upper_steps is None:
+            return self.steps
+        return self.upper_steps
+
+    @property
     def _steps_by_dataset(self) -> list[Sequence[float]]:
         """For each data set the tested steps of its test rows."""
         return self._by_dataset(self.tested_steps)
@@ -189,10 +196,10 @@ class PairedDifference:
         for size, steps in zip(self.strata, self._steps_by_dataset, strict=True):
             steps_by_size[size].extend(steps)
         n_datasets = len(self.strata)
-        return [
-            CondensedSteps(row_weight=1.0 / size / n_datasets, counts=condensed(steps))
-            for size, steps in steps_by_size.items()
-        ]
+        condensed_steps = []
+        for size, steps in steps_by_size.items():
+            condensed_steps.append(CondensedSteps(row_weight=1.0 / size / n_datasets, counts=condensed(steps)))
+        return condensed_steps
 
     @cached_property
     def variance(self) -> float:
@@ -250,66 +257,129 @@ def paired_difference(
         >>> paired_difference([(1.0, half)], [(1.0, other)]).steps
         [0.5, -0.5]
     """
-    signed_terms = list(first)
-    for weight, term in second:
-        signed_terms.append((-weight, term))
-    first_value = math.fsum(weight * term.value for weight, term in first)
-    second_value = math.fsum(weight * term.value for weight, term in second)
+    terms = [_SignedTerm(weight, metric) for weight, metric in first]
+    terms += [_SignedTerm(-weight, metric) for weight, metric in second]
+    first_value = math.fsum(weight * metric.value for weight, metric in first)
+    second_value = math.fsum(weight * metric.value for weight, metric in second)
     difference = first_value - second_value
 
-    steps = _row_steps([(weight, term.rows) for weight, term in signed_terms], difference, cluster_shares)
+    steps = _row_steps([term.rows for term in terms], difference, cluster_shares)
     lower_steps = None
     upper_steps = None
-    if any(term.has_one_sided_estimates for _, term in signed_terms):
-        lower_steps = _lower_steps(signed_terms, cluster_shares)
+    if any(term.metric.has_one_sided_estimates for term in terms):
+        lower_steps = _lower_steps(terms, cluster_shares)
         # The upper steps are minus the lower steps of second minus first.
-        upper_steps = _negated_steps(_lower_steps([(-weight, term) for weight, term in signed_terms], cluster_shares))
+        upper_steps = _negated_steps(_lower_steps([term.negated for term in terms], cluster_shares))
 
     # Both runs have the same weights and ranges, so the sum over both runs counts the range of the difference twice.
-    largest_size = math.fsum(abs(weight) * term.range_width for weight, term in signed_terms) / 2.0
+    largest_size = math.fsum(abs(term.weight) * term.metric.range_width for term in terms) / 2.0
     return PairedDifference(
         first=first_value,
         second=second_value,
         steps=steps,
-        lowest_step=min(0.0, _extreme_step(signed_terms, "lowest", difference, n_rows=len(steps))),
-        highest_step=max(0.0, _extreme_step(signed_terms, "highest", difference, n_rows=len(steps))),
+        lowest_step=min(0.0, _extreme_step(terms, "lowest", difference, n_rows=len(steps))),
+        highest_step=max(0.0, _extreme_step(terms, "highest", difference, n_rows=len(steps))),
         largest_size=largest_size,
-        upward_bias=_bias(signed_terms, upward=True),
-        downward_bias=_bias(signed_terms, upward=False),
+        upward_bias=math.fsum(term.upward_bias for term in terms),
+        downward_bias=math.fsum(term.negated.upward_bias for term in terms),
         lower_steps=lower_steps,
         upper_steps=upper_steps,
         cluster_shares=None if cluster_shares is None else tuple(cluster_shares),
     )
 
 
-_SignedTerms = Sequence[tuple[float, Contributions]]
-"""The weights and the metrics of both runs; the weights of the second run are negated."""
-
 _ROUNDING = 1e-12
 """Sums of steps differ by less than this from rounding alone."""
 
-_OPPOSITE_END: Mapping[RangeEnd, RangeEnd] = {"lowest": "highest", "highest": "lowest"}
+
+class _SignedTerm(NamedTuple):
+    """A term of the difference of two runs: a weight times a metric of one run.
+
+    The weights of the second run are negated. A term with a negative weight makes the difference lowest where its
+    metric is highest.
+    """
+
+    weight: float
+    metric: Contributions
+
+    @property
+    def negated(self) -> _SignedTerm:
+        """The term in the difference of the same runs in the other order."""
+        return _SignedTerm(-self.weight, self.metric)
+
+    @property
+    def rows(self) -> list[float]:
+        """The contribution of each row to the term."""
+        return self._weighted(self.metric.rows)
+
+    @property
+    def value(self) -> float:
+        """The value of the term."""
+        return self.weight * self.metric.value
+
+    @property
+    def lower_rows(self) -> list[float]:
+        """The contribution of each row to an estimate of the term that is not too high on average.
+
+        With a positive weight, it is the lower estimate of the metric, and with a negative weight the upper one. If
+        there is no such estimate, the value of the metric is one.
+        """
+        estimate = self._estimate
+        if estimate is None:
+            return self.rows
+        return self._weighted(estimate)
+
+    @property
+    def _estimate(self) -> Sequence[float] | None:
+        """The contributions to the lower estimate of the metric, for a negative weight to the upper one."""
+        if self.weight > 0.0:
+            return self.metric.lower_rows
+        return self.metric.upper_rows
+
+    @property
+    def lower_estimate(self) -> float:
+        """The estimate of the term that is not too high on average: the sum of :attr:`lower_rows`, or the value."""
+        estimate = self._estimate
+        if estimate is None:
+            return self.value
+        return self.weight * math.fsum(estimate)
+
+    @property
+    def upward_bias(self) -> float:
+        """How far the expected value of the term in a sample may be above the true value; 0 or positive.
+
+        A negative weight exchanges the two biases of the metric: where it is too low, the term is too high.
+        """
+        bias = self.metric.upward_bias if self.weight > 0.0 else self.metric.downward_bias
+        return abs(self.weight) * bias
+
+    def extreme_after_row(self, end: RangeEnd) -> float:
+        """Return the lowest or the highest value that the term could have after one more test row."""
+        is_lowest_of_metric = (end == "lowest") == (self.weight > 0.0)
+        if is_lowest_of_metric:
+            return self.weight * self.metric.lowest_after_row
+        return self.weight * self.metric.highest_after_row
+
+    def _weighted(self, contributions: Sequence[float]) -> list[float]:
+        """Return the contributions times the weight of the term."""
+        return [self.weight * contribution for contribution in contributions]
 
 
 def _row_steps(
-    weighted_rows: Sequence[tuple[float, Sequence[float]]], total: float, cluster_shares: Sequence[float] | None
+    rows_by_term: Sequence[Sequence[float]], total: float, cluster_shares: Sequence[float] | None
 ) -> list[float]:
-    """Return for each row the weighted sum of its contributions to all terms, its step; the steps add up to the total.
+    """Return for each row the sum of its contributions to all terms, its step; the steps add up to the total.
 
     Some contributions are derivatives (F1), which need not add up to the value. Each row gets an equal share of what
     the sum lacks, a cluster a share by its size. A rounding error is not shared, so that equal steps stay equal.
 
     Args:
-        weighted_rows: The weight of each term, and the contributions of all rows to it.
+        rows_by_term: For each term the contributions of all rows.
         total: The sum of the steps.
         cluster_shares: The share of each cluster in the queries, if the rows are clusters.
     """
-    weighted_contributions = []
-    for weight, rows in weighted_rows:
-        weighted_contributions.append([weight * contribution for contribution in rows])
-    contributions_by_row = zip(*weighted_contributions, strict=True)
+    contributions_by_row = zip(*rows_by_term, strict=True)
     steps = [math.fsum(contributions) for contributions in contributions_by_row]
-
     missing = total - math.fsum(steps)
     if abs(missing) <= _ROUNDING:
         return steps
@@ -318,53 +388,44 @@ def _row_steps(
     return [step + missing * share for step, share in zip(steps, cluster_shares, strict=True)]
 
 
-def _lower_steps(signed_terms: _SignedTerms, cluster_shares: Sequence[float] | None) -> list[float]:
-    """Return the steps with which the claim is tested that the weighted sum of the terms is positive.
+def _lower_steps(terms: Sequence[_SignedTerm], cluster_shares: Sequence[float] | None) -> list[float]:
+    """Return the steps with which the claim is tested that the sum of the terms is positive.
 
     A term with a positive weight counts with its lower estimate, a term with a negative weight with its upper estimate.
-    A term without such an estimate counts with its value.
+    A term without such an estimate counts with its value. Where a metric has several possible estimates, the one is
+    used that makes it hardest to pass the test.
 
     Args:
-        signed_terms: The weights and the metrics of both runs.
+        terms: The terms of both runs.
         cluster_shares: The share of each cluster in the queries, if the rows are clusters.
     """
-    weighted_rows = []
-    totals = []
+    total = math.fsum(term.lower_estimate for term in terms)
+    steps = _row_steps([term.lower_rows for term in terms], total, cluster_shares)
+
     sign_changes = []
-    for weight, term in signed_terms:
-        is_positive = weight > 0.0
-        one_sided_rows = term.lower_rows if is_positive else term.upper_rows
-        if one_sided_rows is None:
-            weighted_rows.append((weight, term.rows))
-            totals.append(weight * term.value)
+    for term in terms:
+        if term.weight > 0.0:
+            steps = _with_lowest_alternative(steps, term)
         else:
-            weighted_rows.append((weight, one_sided_rows))
-            totals.append(weight * math.fsum(one_sided_rows))
-        if not is_positive:
-            for uncertain_term in term.uncertain_terms:
+            for contributions in term.metric.uncertain_terms:
                 # A term a becomes -a, so 2 a is subtracted from each step.
-                sign_changes.append([2.0 * weight * contribution for contribution in uncertain_term])
-    steps = _row_steps(weighted_rows, math.fsum(totals), cluster_shares)
-    for weight, term in signed_terms:
-        if weight > 0.0:
-            steps = _with_lowest_alternative(steps, weight, term)
+                sign_changes.append([2.0 * term.weight * contribution for contribution in contributions])
     return _with_lowest_limit(steps, sign_changes)
 
 
-def _with_lowest_alternative(steps: list[float], weight: float, term: Contributions) -> list[float]:
-    """Return the steps with the lower estimate of a term that makes the lower confidence limit of their sum lowest.
+def _with_lowest_alternative(steps: list[float], term: _SignedTerm) -> list[float]:
+    """Return the steps with the lower estimate of a metric that makes the lower confidence limit of their sum lowest.
 
     The estimate with the lowest sum can have too small a variance, so that its lower limit is not the lowest one.
 
     Args:
-        steps: One step for each row, with the lower estimate of the term.
-        weight: The weight of the term, positive.
-        term: The term.
+        steps: One step for each row, with the lower estimate of the metric.
+        term: The metric, with a positive weight.
     """
-    lower_rows = term.rows if term.lower_rows is None else term.lower_rows
+    lower_rows = term.metric.rows if term.metric.lower_rows is None else term.metric.lower_rows
     candidates = [steps]
-    for alternative in term.lower_alternatives:
-        changes = [weight * (other - own) for other, own in zip(alternative, lower_rows, strict=True)]
+    for alternative in term.metric.lower_alternatives:
+        changes = [term.weight * (new - old) for new, old in zip(alternative, lower_rows, strict=True)]
         candidates.append(list(map(add, steps, changes)))
     z = _NORMAL.inv_cdf(1.0 - SIGNIFICANCE_LEVEL / 2.0)
     return min(candidates, key=lambda candidate: _lower_limit(candidate, z))
@@ -408,47 +469,15 @@ def _lower_limit(steps: Sequence[float], z: float) -> float:
     return total - z * math.sqrt(max(0.0, variance))
 
 
-def _extreme_step(signed_terms: _SignedTerms, end: RangeEnd, difference: float, *, n_rows: int) -> float:
+def _extreme_step(terms: Sequence[_SignedTerm], end: RangeEnd, difference: float, *, n_rows: int) -> float:
     """Return the lowest or the highest step that one more row could have: its contribution to the difference.
 
     Let D be the difference with n rows, the sum of their steps, and E the lowest or highest possible difference after
     one more row with the step x. Steps of n rows are divided by n, those of n + 1 rows by n + 1. So
     ``E = (D + x) * n / (n + 1)``, and ``x = E * (n + 1) / n - D = (E - D) * (n + 1) / n + D / n``.
     """
-    extremes = []
-    for weight, term in signed_terms:
-        # A term with a negative weight makes the difference lowest where the term is highest.
-        is_positive = weight > 0.0
-        term_end = end if is_positive else _OPPOSITE_END[end]
-        if term_end == "lowest":
-            extremes.append(weight * term.lowest_after_row)
-        else:
-            extremes.append(weight * term.highest_after_row)
-    extreme_difference = math.fsum(extremes)
+    extreme_difference = math.fsum(term.extreme_after_row(end) for term in terms)
     return (extreme_difference - difference) * (n_rows + 1) / n_rows + difference / n_rows
-
-
-def _bias(signed_terms: _SignedTerms, *, upward: bool) -> float:
-    """Return the upward or the downward bias of the difference of two runs, as a size that is 0 or positive.
-
-    The upward bias says how far the expected difference of a sample may be above the true difference. The downward bias
-    says how far it may be below. The difference is a weighted sum of metrics, the terms, and each term has an upward
-    and a downward bias of its own. A negative weight exchanges the two: a term that is too low makes the difference too
-    high. For example, the difference a - b has the upward bias ``a.upward_bias + b.downward_bias``.
-
-    Args:
-        signed_terms: The weights and the metrics of both runs.
-        upward: Whether to return the upward bias; else the downward bias.
-    """
-    biases = []
-    for weight, term in signed_terms:
-        is_positive = weight > 0.0
-        if is_positive:
-            term_bias = term.upward_bias if upward else term.downward_bias
-        else:
-            term_bias = term.downward_bias if upward else term.upward_bias
-        biases.append(abs(weight) * term_bias)
-    return math.fsum(biases)
 
 
 def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference:
@@ -465,7 +494,7 @@ def mean_difference(differences: Sequence[PairedDifference]) -> PairedDifference
     for difference in differences:
         steps.extend(step / count for step in difference.steps)
         lower_steps.extend(step / count for step in difference.tested_steps)
-        upper_steps.extend(-step / count for step in difference.negated.tested_steps)
+        upper_steps.extend(step / count for step in difference.steps_of_other_claim)
         strata.extend(difference.strata)
     has_one_sided_steps = any(difference.lower_steps or difference.upper_steps for difference in differences)
     return PairedDifference(
@@ -495,9 +524,10 @@ def _shares_of_all(differences: Sequence[PairedDifference]) -> tuple[float, ...]
     for difference in differences:
         if difference.cluster_shares is not None:
             shares.extend(difference.cluster_shares)
-        else:
-            for size in difference.strata:
-                shares.extend([1.0 / size] * size)
+            continue
+        for n_rows in difference.strata:
+            share_of_row = 1.0 / n_rows
+            shares.extend([share_of_row] * n_rows)
     return tuple(shares)
 
 
@@ -682,15 +712,16 @@ def _line_integral(terms: _ScaledTerms, real_part: float, width: float) -> float
     """Return the integral of ``M(s) / s / (2 pi i)`` along the vertical line ``s = real_part + i y``.
 
     It is computed by the trapezoidal rule in u after the substitution ``y = width * sinh(u)``. The integrand at -y is
-    the conjugate of that at y. So the integral is the real part of that over the upper half, divided by pi.
-    The node at 0 is in both halves and counts half.
+    the conjugate of that at y. So the integral is the real part of that over the upper half, divided by pi. The node at
+    0 is in both halves and counts half.
+
+    On the line, ``M(s) = M(real_part) / product(1 - i y * term / (1 - real_part * term))``.
 
     Args:
         terms: The terms.
         real_part: The real part of s.
         width: The width of the peak of M.
     """
-    # M(s) = M(real_part) / product(1 - i y * term / (1 - real_part * term)); the ratios contain the width of y.
     m_at_real_part = math.exp(-math.fsum(count * math.log1p(-real_part * term) for term, count in terms))
     ratios = [(term / (1.0 - real_part * term) * width, count) for term, count in terms]
     node_distance = 0.1  # in u
@@ -699,12 +730,14 @@ def _line_integral(terms: _ScaledTerms, real_part: float, width: float) -> float
     for node in range(400):
         u = node_distance * node
         sinh_u = math.sinh(u)
+        s = complex(real_part, sinh_u * width)
         minus_i_sinh_u = -1j * sinh_u
-        factors = [(1.0 + minus_i_sinh_u * ratio) ** count for ratio, count in ratios]
-        denominator = math.prod(factors, start=complex(real_part, sinh_u * width))
+        factors = [(1.0 + minus_i_sinh_u * ratio) ** count for ratio, count in ratios]  # of 1 / M
+        denominator = math.prod(factors, start=s)
         node_width = node_distance / 2.0 if node == 0 else node_distance
         value = math.cosh(u) * node_width * width / denominator
-        if not abs(value) > 1e-14 * peak:  # this node and the following ones are negligible
+        is_negligible = not abs(value) > 1e-14 * peak  # also for NaN, where the product overflows
+        if is_negligible:
             break
         total += value.real
         peak = max(peak, abs(value))
@@ -753,17 +786,10 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     if difference.cluster_shares is not None:
         return _upper_p_value_over_clusters(difference, least)
 
-    # Terms: the steps minus those of the null hypothesis, in which each row has the same share of the difference. The
-    # expected difference of a sample may be above the true one by the upward bias, which is added to the hypothesis.
+    # The expected difference of a sample may be above the true one by the upward bias: it is added to the hypothesis.
     tested = least + difference.upward_bias
-    counts: dict[float, float] = {}
-    for row_weight, step_counts in difference.condensed:
-        tested_step = tested * row_weight
-        for step, count in step_counts.items():
-            term = step - tested_step
-            counts[term] = counts.get(term, 0) + count
-
-    if not any(counts):  # every row has the difference of the null hypothesis, so that nothing speaks against it
+    terms = _steps_above(difference, tested)
+    if not any(terms):  # every row has the difference of the null hypothesis, so that nothing speaks against it
         return 1.0
 
     # Pseudo-rows: the sample may lack a row with the lowest possible step, which is the least favourable one, or a row
@@ -772,10 +798,28 @@ def upper_p_value(difference: PairedDifference, least: float = 0.0) -> float:
     tested_step = tested / min(difference.strata) / len(difference.strata)
     least_favourable = min(0.0, difference.lowest_step - tested_step)
     most_favourable = max(0.0, difference.highest_step - tested_step)
+    p_if_least_favourable = _probability_with_pseudo_row(terms, least_favourable)
+    p_if_most_favourable = _probability_with_pseudo_row(terms, most_favourable)
     weight = favourable_weight(difference.smallest_rows)
-    return (1.0 - weight) * _probability_with_pseudo_row(counts, least_favourable) + weight * (
-        _probability_with_pseudo_row(counts, most_favourable)
-    )
+    return (1.0 - weight) * p_if_least_favourable + weight * p_if_most_favourable
+
+
+def _steps_above(difference: PairedDifference, tested: float) -> dict[float, float]:
+    """Return the steps minus those of a null hypothesis, each with its number of occurrences.
+
+    Under the hypothesis, all rows of a data set have the same step.
+
+    Args:
+        difference: The observed difference.
+        tested: The difference of the null hypothesis.
+    """
+    counts: dict[float, float] = {}
+    for row_weight, step_counts in difference.condensed:
+        tested_step = tested * row_weight
+        for step, count in step_counts.items():
+            term = step - tested_step
+            counts[term] = counts.get(term, 0) + count
+    return counts
 
 
 def _upper_p_value_over_clusters(difference: PairedDifference, least: float) -> float:
@@ -860,32 +904,39 @@ def too_few_rows(difference: PairedDifference) -> str | None:
         return "one more row could change the metric without limit"
     if difference.cluster_shares is not None:
         return too_few_clusters_of(difference) or _too_few_clusters_differ(difference)
-    steps = [abs(step) for step in difference.steps]
+    sizes = [abs(step) for step in difference.steps]
     pseudo_row = min(difference.lowest_step, -difference.highest_step)
-    if not any(steps) or not pseudo_row:
+    if not any(sizes) or not pseudo_row:
         return None
-
-    # Chernoff's inequality is quick, and enough if many rows differ: for any negative s, the moment generating function
-    # product(1 / (1 - s * term)) is an upper bound of the one-sided p-value. With s = 1 / pseudo_row / 2, the factor of
-    # the pseudo-row is 1 / (1 - 1/2) = 2.
-    one_sided_bound = 2.0 * math.exp(-math.fsum(math.log1p(step / -pseudo_row / 2.0) for step in steps))
-    if 2.0 * one_sided_bound <= SIGNIFICANCE_LEVEL:
-        return None
-    if _smallest_p_value(steps, pseudo_row, difference.smallest_rows) <= SIGNIFICANCE_LEVEL:
+    if _can_be_significant(sizes, pseudo_row, difference.smallest_rows):
         return None
 
     # As many rows would be enough if each had the largest possible step, as rows have that differ in accuracy.
-    differing_count = sum(1 for step in steps if step)
-    largest_steps = [-pseudo_row] * differing_count
-    if _smallest_p_value(largest_steps, pseudo_row, difference.smallest_rows) <= SIGNIFICANCE_LEVEL:
+    differing_count = sum(1 for size in sizes if size)
+    largest_sizes = [-pseudo_row] * differing_count
+    if _smallest_p_value(largest_sizes, pseudo_row, difference.smallest_rows) <= SIGNIFICANCE_LEVEL:
         return (
             f"one more row could change the difference by about {-pseudo_row:.2g}, and each of the {differing_count} "
-            f"rows that differ changes it by {max(steps):.2g} at most: p would be above {SIGNIFICANCE_LEVEL:g} even if "
+            f"rows that differ changes it by {max(sizes):.2g} at most: p would be above {SIGNIFICANCE_LEVEL:g} even if "
             "all their differences had one direction"
         )
     return (
         f"too few rows differ: p would be above {SIGNIFICANCE_LEVEL:g} even if all their differences had one direction"
     )
+
+
+def _can_be_significant(sizes: Sequence[float], pseudo_row: float, n_rows: int) -> bool:
+    """Return whether a test is significant if all steps have one sign. The arguments are those of `_smallest_p_value`.
+
+    Chernoff's inequality is quick, and enough if many rows differ: for any negative s, the moment generating function
+    ``product(1 / (1 - s * term))`` is an upper bound of the one-sided p-value. With ``s = 1 / pseudo_row / 2``, the
+    factor of the pseudo-row is ``1 / (1 - 1/2) = 2``.
+    """
+    log_of_product = -math.fsum(math.log1p(size / -pseudo_row / 2.0) for size in sizes)
+    one_sided_bound = 2.0 * math.exp(log_of_product)
+    if 2.0 * one_sided_bound <= SIGNIFICANCE_LEVEL:
+        return True
+    return _smallest_p_value(sizes, pseudo_row, n_rows) <= SIGNIFICANCE_LEVEL
 
 
 def too_few_clusters_of(difference: PairedDifference) -> str | None:
@@ -979,20 +1030,16 @@ def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
         difference: The observed difference.
         one_sided_level: The level of the one-sided test, such as 0.025 for an interval with the coverage 0.95.
     """
-    wanted_quantile = _NORMAL.inv_cdf(one_sided_level)
+    quantile_of_level = _NORMAL.inv_cdf(one_sided_level)
 
     def excess(tested: float) -> float:
         """Return the normal quantile of p(tested) minus that of the level: negative where the test rejects."""
-        p = upper_p_value(difference, tested)
-        p_above_zero = max(1e-300, p)  # the quantiles of 0 and 1 are infinite
-        p_between = min(1.0 - 1e-12, p_above_zero)
-        return _NORMAL.inv_cdf(p_between) - wanted_quantile
+        return _finite_normal_quantile(upper_p_value(difference, tested)) - quantile_of_level
 
     # The search starts from two numbers, `low` below the end and `high` above it. First, `high` is the observed
     # difference, or the sum of the tested steps if that is larger, and `low` is two distances below. The distance is
     # the sum of three sizes, none of them negative: the standard deviation of the difference, the size of the
-    # pseudo-row, and the upward bias. The pseudo-row is the row with the lowest possible step that the test adds to the
-    # sample.
+    # pseudo-row (the row with the lowest possible step, which the test adds to the sample), and the upward bias.
     pseudo_row_size = -difference.lowest_step  # the lowest step is negative or 0
     distance = math.sqrt(difference.variance) + pseudo_row_size + difference.upward_bias
     high = max(difference.difference, math.fsum(difference.tested_steps))
@@ -1010,6 +1057,12 @@ def _lower_end(difference: PairedDifference, one_sided_level: float) -> float:
         excess_at_low = excess(low)
 
     return _root_by_secants(excess, low, high, excess_at_low, excess_at_high, tolerance=1e-7 * distance)
+
+
+def _finite_normal_quantile(probability: float) -> float:
+    """Return the normal quantile of a probability; of 0 and 1, whose quantiles are infinite, that of a number near."""
+    above_zero = max(1e-300, probability)
+    return _NORMAL.inv_cdf(min(1.0 - 1e-12, above_zero))
 
 
 def _root_by_secants(
@@ -1102,6 +1155,10 @@ def detectable_difference(difference: PairedDifference) -> float | None:
 def _detectable_if_first_is_larger(difference: PairedDifference) -> float | None:
     """Return the solution of the equation of :func:`detectable_difference` for the claim that the first run is larger.
 
+    The terms without d are ``f = (1 - 2 w) b + bias + z_b sqrt(variance)``, outside the root of z_a, and
+    ``s = z_a^2 (variance + b^2)`` inside it. The equation is then ``(d - f)^2 = s + z_a^2 d^2 / rows``. It is quadratic
+    in d: ``(1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0``. The larger solution counts.
+
     Args:
         difference: The observed difference.
 
@@ -1113,19 +1170,16 @@ def _detectable_if_first_is_larger(difference: PairedDifference) -> float | None
     # Several data sets count as a single one for which the term d^2 / rows is the same. Data sets of equal size count
     # as one data set with all their rows.
     rows = len(difference.strata) ** 2 / math.fsum(1.0 / size for size in difference.strata)
-    pseudo_row_size = max(-difference.lowest_step, difference.highest_step)
-    distance_to_tested = max(0.0, difference.difference - math.fsum(difference.tested_steps))
-    bias = difference.upward_bias + distance_to_tested
-
-    # The terms without d are f = (1 - 2 w) b + bias + z_b sqrt(variance), outside the root of z_a, and
-    # s = z_a^2 (variance + b^2) inside it. The equation is then (d - f)^2 = s + z_a^2 d^2 / rows. It is quadratic in d,
-    # with the coefficients (1 - z_a^2 / rows) d^2 - 2 f d + f^2 - s = 0, and the larger solution counts.
-    w = favourable_weight(difference.smallest_rows)
-    f = (1.0 - 2.0 * w) * pseudo_row_size + bias + z_b * math.sqrt(difference.variance)
-    s = z_a * z_a * (difference.variance + pseudo_row_size**2)
     coefficient_of_square = 1.0 - z_a * z_a / rows
     if coefficient_of_square <= 0.0:
         return None
+
+    b = max(-difference.lowest_step, difference.highest_step)  # the size of the pseudo-row
+    w = favourable_weight(difference.smallest_rows)
+    distance_to_tested = max(0.0, difference.difference - math.fsum(difference.tested_steps))
+    bias = difference.upward_bias + distance_to_tested
+    f = (1.0 - 2.0 * w) * b + bias + z_b * math.sqrt(difference.variance)
+    s = z_a * z_a * (difference.variance + b**2)
     root = math.sqrt(f * f - coefficient_of_square * (f * f - s))
     return (f + root) / coefficient_of_square
 

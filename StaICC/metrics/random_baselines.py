@@ -39,6 +39,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
+from typing import NamedTuple
 
 from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import validate_integer
@@ -133,15 +134,15 @@ def _binomial(n: int, log_odds: float, negligible: float = _NEGLIGIBLE) -> _Dist
     """
     odds = math.exp(log_odds)
     mode = min(n, int((n + 1) * (odds / (1.0 + odds))))
-    ratios_upwards = ((n - k) / (k + 1) * odds for k in range(mode, n))
-    ratios_downwards = (k / (n - k + 1) / odds for k in range(mode, 0, -1))
-    upwards = _running_product(ratios_upwards, negligible)
-    downwards = _running_product(ratios_downwards, negligible)
+    # Both lists have probabilities as multiples of that of the mode, and begin with the mode.
+    upwards = _running_product(((n - k) / (k + 1) * odds for k in range(mode, n)), negligible)
+    downwards = _running_product((k / (n - k + 1) / odds for k in range(mode, 0, -1)), negligible)
+    below_mode = downwards[1:]
+    below_mode.reverse()
 
-    total = math.fsum(upwards) + math.fsum(downwards) - 1.0  # both begin with the mode, whose weight is 1
-    relative = [*reversed(downwards[1:]), *upwards]
-    probabilities = [weight / total for weight in relative]
-    return _Distribution(smallest=mode - len(downwards) + 1, probabilities=probabilities)
+    total = math.fsum(upwards) + math.fsum(downwards) - 1.0  # the mode is in both
+    probabilities = [multiple / total for multiple in (*below_mode, *upwards)]
+    return _Distribution(smallest=mode - len(below_mode), probabilities=probabilities)
 
 
 def _running_product(ratios: Iterable[float], negligible: float) -> list[float]:
@@ -172,18 +173,22 @@ def _count_distribution(trials: Iterable[_Trials], negligible: float) -> _Distri
 
 
 def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """Return the convolution: the probabilities of the sum of two independent numbers, from those of each number."""
+    """Return the convolution: the probabilities of the sum of two independent numbers, from those of each number.
+
+    The sum is n if the first number is k and the second one n - k, for any k. So its probability is
+    ``sum over k of first[k] * second[n - k]``: the reversed second list is moved along the first one.
+    """
     longer, shorter = first, second
     if len(first) < len(second):
         longer, shorter = second, first
     zeros = [0.0] * (len(shorter) - 1)
     padded = [*zeros, *longer, *zeros]
     reversed_shorter = shorter[::-1]
-    sums = []
-    for start in range(len(longer) + len(shorter) - 1):
-        window = padded[start : start + len(shorter)]
-        sums.append(sum(map(mul, reversed_shorter, window)))
-    return sums
+    probabilities = []
+    for n in range(len(longer) + len(shorter) - 1):
+        window = padded[n : n + len(shorter)]
+        probabilities.append(sum(map(mul, reversed_shorter, window)))
+    return probabilities
 
 
 def _tilt(trials: Sequence[_Trials], target_mean: float) -> _Tilt:
@@ -243,26 +248,31 @@ def _mean_and_deviation(groups: Groups) -> tuple[float, float]:
     return mean, math.sqrt(variance)
 
 
-def log_tail(groups: Groups, k: int) -> tuple[float, bool]:
-    """Return the natural logarithm of a tail probability of the number X of successes, and which tail it is.
+class LogTail(NamedTuple):
+    """A tail probability of the number X of successes."""
 
-    The tail begins at k and leads away from the mean. The logarithm has full precision, also for tiny probabilities.
+    logarithm: float
+    """The natural logarithm of the probability."""
+    is_upper: bool
+    """Whether the tail is ``X >= k``; otherwise it is ``X <= k``."""
+
+
+def log_tail(groups: Groups, k: int) -> LogTail:
+    """Return the probability of the tail that begins at k and leads away from the mean of the number of successes.
+
+    If k is above the mean, it is that of k or more successes, else that of k or fewer. Its logarithm has full
+    precision, also for tiny probabilities.
 
     Args:
         groups: Chances and numbers of trials.
         k: The number of successes at which the tail begins.
-
-    Returns:
-        A pair of the logarithm and whether the tail is the upper one. If k is above the mean, the pair is
-        ``(log P(X >= k), True)``, else ``(log P(X <= k), False)``.
     """
     mean, _ = _mean_and_deviation(groups)
-    is_upper = k > mean
     certain_successes = sum(count for rate, count in groups if rate == 1.0)
     uncertain = _uncertain(groups)
-    if is_upper:
-        return _log_upper_tail(uncertain, k - certain_successes), True
-    return _log_lower_tail(uncertain, k - certain_successes), False
+    if k > mean:
+        return LogTail(_log_upper_tail(uncertain, k - certain_successes), is_upper=True)
+    return LogTail(_log_lower_tail(uncertain, k - certain_successes), is_upper=False)
 
 
 def _log_upper_tail(uncertain: Groups, k: int) -> float:
@@ -629,23 +639,29 @@ class RandomBaseline:
         exact_count = Fraction(share) * self.n
         if abs(exact_count - round(exact_count)) <= _COUNT_TOLERANCE:
             return round(exact_count)
+        possible_counts = self._counts_rounded_to(acc)
+        if len(possible_counts) == 1:
+            return possible_counts[0]
 
-        # An accuracy was rounded to the printed one if it is at most half a unit of the last digit away. The printed
-        # accuracy is read exactly, as a decimal fraction. All counts from the lowest to the highest have such an
-        # accuracy; if there is none, the lowest is above the highest.
-        digits = _digits_after_point(acc)
-        half_of_last_digit = Fraction(1, 2 * 10**digits)
-        lowest = math.ceil((Fraction(acc) - half_of_last_digit) * self.n)
-        highest = math.floor((Fraction(acc) + half_of_last_digit) * self.n)
-        if lowest == highest:
-            return lowest
         # The message names the two counts next to the printed accuracy.
+        digits = _digits_after_point(acc)
         below = int(exact_count)
         near = " and ".join(f"{k}/{self.n} = {k / self.n:.{digits}f}" for k in (below, below + 1))
         raise ArgumentError(
             f"an accuracy of {acc} is no share of n = {self.n} queries, or that of several counts: near it are "
             f"{near}. Give the accuracy with more digits, or the right n"
         )
+
+    def _counts_rounded_to(self, acc: str) -> range:
+        """Return the numbers of correct predictions whose accuracy can be printed as a text.
+
+        These accuracies are at most half a unit of the last digit away from the printed one, which is read exactly, as
+        a decimal fraction.
+        """
+        half_of_last_digit = Fraction(1, 2 * 10 ** _digits_after_point(acc))
+        lowest = math.ceil((Fraction(acc) - half_of_last_digit) * self.n)
+        highest = math.floor((Fraction(acc) + half_of_last_digit) * self.n)
+        return range(lowest, highest + 1)
 
     def count(self, acc: float) -> int:
         """Number of correct predictions for an accuracy.
@@ -687,13 +703,14 @@ class RandomBaseline:
             return 0.0
         mean, _ = _mean_and_deviation(self.p)
         if k <= mean:
-            log_below, _ = log_tail(self.p, k - 1)
+            log_below = log_tail(self.p, k - 1).logarithm
             return math.log(-math.expm1(t * log_below))
-        log_at_least, _ = log_tail(self.p, k)
+        log_at_least = log_tail(self.p, k).logarithm
         if log_at_least <= _FULL_PRECISION:
             # With s the upper tail, 1 - (1 - s)^t is t s to within t s, a relative error far below rounding.
             return min(0.0, math.log(t) + log_at_least)
-        return math.log(-math.expm1(t * math.log1p(-math.exp(log_at_least))))
+        log_below = math.log1p(-math.exp(log_at_least))
+        return math.log(-math.expm1(t * log_below))
 
 
 def _digits_after_point(number: str) -> int:
@@ -813,13 +830,48 @@ def _on_grid(distribution: Mapping[int, float], scale: Fraction) -> dict[int, fl
     return scaled
 
 
+@dataclass(frozen=True, slots=True)
+class _SumOfGuesses:
+    """The distribution of what some guesses add to the score.
+
+    A sum is kept as an integer, in multiples of a unit: with the unit 0.01, the sum 0.37 is 37.
+    """
+
+    probabilities: Mapping[int, float]
+    """The probability of each sum."""
+    unit: Fraction
+    is_rounded: bool
+    """Whether sums are rounded to a grid, whose step is the unit; otherwise they are exact."""
+
+    def rounded(self, grid_step: Fraction) -> _SumOfGuesses:
+        """Return the sums on a grid, without those that have a negligible probability."""
+        noticeable = {}
+        for value, probability in self.probabilities.items():
+            if probability > _GRID_NEGLIGIBLE:
+                noticeable[value] = probability
+        return _SumOfGuesses(_on_grid(noticeable, self.unit / grid_step), grid_step, is_rounded=True)
+
+    def with_guesses(self, n_guesses: int, log_odds: float, weight: Fraction) -> _SumOfGuesses:
+        """Return the distribution with some more guesses.
+
+        Args:
+            n_guesses: Number of guesses.
+            log_odds: Log-odds of a right guess.
+            weight: What a right guess adds.
+        """
+        negligible = _GRID_NEGLIGIBLE if self.is_rounded else _SMALLEST
+        right_guesses = _binomial(n_guesses, log_odds, negligible)
+        added = dict(enumerate(right_guesses.probabilities, start=right_guesses.smallest))
+        probabilities = _distribution_of_sum(self.probabilities, _on_grid(added, weight / self.unit))
+        return _SumOfGuesses(probabilities, self.unit, self.is_rounded)
+
+
 @lru_cache(maxsize=64)
 def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = None) -> _ScoreDistribution:
     """Return the distribution of the score of a random guesser.
 
-    The groups of guesses are added one after the other. A score is kept as an integer, in multiples of a unit: with the
-    unit 0.01, the score 0.37 is 37. These sums are exact while there are few of them. As soon as the next group could
-    make more than ``_EXACT_SCORES`` different sums, they are rounded to a grid, whose step becomes the new unit.
+    The groups of guesses are added one after the other. The sums are exact while there are few of them. As soon as the
+    next group could make more than ``_EXACT_SCORES`` different sums, they are rounded to a grid.
 
     Args:
         groups: The guesses; large weights first.
@@ -827,48 +879,38 @@ def _score_distribution(groups: tuple[_GuessGroup, ...], near: float | None = No
             probabilities near it have all their digits. ``None``: without tilting.
     """
     trials = [_guess_trials(group) for group in groups]
-    tilt = _Tilt(theta=0.0, log_factor=0.0, log_odds=[group.log_odds for group in trials])
-    if near is not None:
+    if near is None:
+        tilt = _Tilt(theta=0.0, log_factor=0.0, log_odds=[group.log_odds for group in trials])
+    else:
         tilt = _tilt(trials, near)
 
     weights = [Fraction(group.weight).limit_denominator(10**8) for group in groups]
-    unit = Fraction(1, math.lcm(*(weight.denominator for weight in weights)))
-    grid_step: Fraction | None = None
-    total = {0: 1.0}  # the probability of each sum, in multiples of the unit
+    common_unit = Fraction(1, math.lcm(*(weight.denominator for weight in weights)))
+    score = _SumOfGuesses({0: 1.0}, common_unit, is_rounded=False)
     for group, weight, log_odds in zip(groups, weights, tilt.log_odds, strict=True):
-        if grid_step is None and _has_many_sums(total, group.count, int(weight * group.count / unit)):
+        largest_addition = int(weight * group.count / score.unit)
+        if not score.is_rounded and _has_many_sums(score.probabilities, group.count, largest_addition):
             _, deviation = _score_moments(groups)
-            grid_step = Fraction(deviation / _GRID_POINTS)
-            noticeable = {value: probability for value, probability in total.items() if probability > _GRID_NEGLIGIBLE}
-            total = _on_grid(noticeable, unit / grid_step)
-            unit = grid_step
-        negligible = _SMALLEST if grid_step is None else _GRID_NEGLIGIBLE
-        right_guesses = _binomial(group.count, log_odds, negligible)
-        added = dict(enumerate(right_guesses.probabilities, start=right_guesses.smallest))
-        total = _distribution_of_sum(total, _on_grid(added, weight / unit))
-
-    half_step = 0.0 if grid_step is None else float(grid_step / 2)
-    return _without_tilt(total, unit, tilt, half_step)
+            score = score.rounded(grid_step=Fraction(deviation / _GRID_POINTS))
+        score = score.with_guesses(group.count, log_odds, weight)
+    return _without_tilt(score, tilt)
 
 
-def _without_tilt(total: Mapping[int, float], unit: Fraction, tilt: _Tilt, half_step: float) -> _ScoreDistribution:
+def _without_tilt(tilted_score: _SumOfGuesses, tilt: _Tilt) -> _ScoreDistribution:
     """Return the distribution of a score from its tilted distribution.
 
     Tilting multiplied the probability of each score by ``exp(theta * score - log_factor)``. Here the probabilities are
     divided by this factor.
-
-    Args:
-        total: The tilted probability of each score. Scores are saved as integers: the score 3 * unit has the key 3.
-        unit: The unit of the scores.
-        tilt: The tilting.
-        half_step: Half of the distance between scores on a grid; 0 if the distribution is exact.
     """
     scores = []
     probabilities = []
-    for multiple, tilted_probability in sorted(total.items()):
-        score = float(multiple * unit)
+    for multiple, tilted_probability in sorted(tilted_score.probabilities.items()):
+        score = float(multiple * tilted_score.unit)
         scores.append(score)
         probabilities.append(tilted_probability * math.exp(tilt.log_factor - tilt.theta * score))
+    half_step = 0.0
+    if tilted_score.is_rounded:
+        half_step = float(tilted_score.unit / 2)
     return _ScoreDistribution(scores, _upper_tails(probabilities), half_step)
 
 
@@ -881,18 +923,17 @@ def _guess_trials(group: _GuessGroup) -> _Trials:
 def _has_many_sums(total: Mapping[int, float], n_guesses: int, largest_addition: int) -> bool:
     """Return whether a sum of guesses has too many possible values for an exact distribution, with one more group.
 
+    Each value of the sum so far is added to each number of right guesses, from 0 to n_guesses. The new sums are at most
+    as many as these pairs, and at most as many as the integers from the smallest to the largest sum.
+
     Args:
         total: The distribution of the sum without the group: the probability of each value, an integer.
         n_guesses: Number of guesses of the group.
         largest_addition: What the group adds if all of its guesses are right.
     """
-    # Each value of the sum so far is added to each number of right guesses, from 0 to n_guesses. The new sums are at
-    # most as many as these pairs, and as the integers from the smallest to the largest sum.
     pairs = len(total) * (n_guesses + 1)
     integers_in_range = max(total) - min(total) + 1 + largest_addition
-    if pairs > _EXACT_PRODUCTS:
-        return True
-    return min(pairs, integers_in_range) > _EXACT_SCORES
+    return pairs > _EXACT_PRODUCTS or min(pairs, integers_in_range) > _EXACT_SCORES
 
 
 def _upper_tails(probabilities: Sequence[float]) -> list[float]:

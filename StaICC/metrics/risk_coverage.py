@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
-from operator import itemgetter
+from itertools import accumulate
 from typing import Any
 
 from StaICC.metrics.classification import check_probabilities, check_truth
@@ -75,19 +74,28 @@ def risk_coverage_curve(truth: Sequence[int], rows: Sequence[Sequence[float]]) -
     for label, row, confidence in zip(truth, rows, confidences, strict=True):
         wrong.append(row.index(confidence) != label)
 
-    by_confidence = sorted(enumerate(confidences), key=itemgetter(1), reverse=True)
-    ties = []
+    ties = _ties(confidences)
     wrong_counts: list[float] = []
     wrong_before = 0
-    for _, members in groupby(by_confidence, key=itemgetter(1)):
-        indexes = [index for index, _ in members]
-        ties.append(indexes)
+    for indexes in ties:
         wrong_in_tie = sum(wrong[index] for index in indexes)
         # Of the first j queries of a tie in random order, the share j / size of the wrong ones is expected.
         for accepted in range(1, len(indexes) + 1):
             wrong_counts.append(wrong_before + wrong_in_tie * accepted / len(indexes))
         wrong_before += wrong_in_tie
     return RiskCoverageCurve(wrong, ties, wrong_counts)
+
+
+def _ties(confidences: Sequence[float]) -> list[list[int]]:
+    """Return the indexes of queries from the highest confidence to the lowest, in a list for each confidence.
+
+    >>> _ties([0.5, 0.9, 0.5])
+    [[1], [0, 2]]
+    """
+    indexes_by_confidence: dict[float, list[int]] = {}
+    for index, confidence in enumerate(confidences):
+        indexes_by_confidence.setdefault(confidence, []).append(index)
+    return [indexes_by_confidence[confidence] for confidence in sorted(indexes_by_confidence, reverse=True)]
 
 
 def _influences(curve: RiskCoverageCurve) -> list[float]:
@@ -99,32 +107,40 @@ def _influences(curve: RiskCoverageCurve) -> list[float]:
 
         (r(i) - area + sum over k >= i of (wrong - r(k)) / k) / n
 
-    A query of a tie has the mean influence over the positions of the tie.
+    The sum is ``wrong * (sum of 1 / k) - (sum of r(k) / k)``. A query of a tie has the mean influence over the
+    positions of the tie.
     """
     risks = curve.risks
     n_queries = len(risks)
-    inverse_positions = [1.0 / k for k in range(1, n_queries + 1)]
-    weights_from = _sums_from(inverse_positions)
-    risks_from = _sums_from([risk * inverse for risk, inverse in zip(risks, inverse_positions, strict=True)])
+    inverses = [1.0 / k for k in range(1, n_queries + 1)]
+    inverses_from = _sums_from(inverses)
+    risks_from = _sums_from([risk * inverse for risk, inverse in zip(risks, inverses, strict=True)])
 
     influences = [0.0] * n_queries
     area = curve.area
-    first = 0
+    first_position = 0
     for indexes in curve.ties:
-        positions = slice(first, first + len(indexes))
-        first += len(indexes)
-        mean_risk = math.fsum(risks[positions]) / len(indexes)
-        mean_weight = math.fsum(weights_from[positions]) / len(indexes)
-        mean_change = math.fsum(risks_from[positions]) / len(indexes)
+        size = len(indexes)
+        positions = slice(first_position, first_position + size)
+        first_position += size
+        mean_risk = math.fsum(risks[positions]) / size
+        mean_inverses_from = math.fsum(inverses_from[positions]) / size
+        mean_risks_from = math.fsum(risks_from[positions]) / size
         for index in indexes:
             wrong = float(curve.wrong[index])
-            influences[index] = (mean_risk - area + wrong * mean_weight - mean_change) / n_queries
+            influences[index] = (mean_risk - area + wrong * mean_inverses_from - mean_risks_from) / n_queries
     return influences
 
 
 def _sums_from(values: Sequence[float]) -> list[float]:
-    """Return for each position the sum of the values from this position on."""
-    return list(accumulate(reversed(values)))[::-1]
+    """Return for each position the sum of the values from this position to the end.
+
+    >>> _sums_from([1.0, 2.0, 3.0])
+    [6.0, 5.0, 3.0]
+    """
+    sums = list(accumulate(reversed(values)))
+    sums.reverse()
+    return sums
 
 
 class RiskCoverage(Statistic):
@@ -143,12 +159,13 @@ class RiskCoverage(Statistic):
         """Return the area of one run, and the contribution of each test row, its influence.
 
         One more row raises the area most if its queries are wrong with the highest confidence, and lowers it most if
-        they are correct with the highest confidence.
+        they are correct with the highest confidence. The new queries are then accepted first.
         """
         curve = risk_coverage_curve(sample.truth, predictions)
         new_queries = sample.most_queries_per_row
         new_count = len(sample.truth) + new_queries
-        risks_if_correct = []
+        # While only the new queries are accepted, the risk is 0 if they are correct, and 1 if they are wrong.
+        risks_if_correct = [0.0] * new_queries
         risks_if_wrong = [1.0] * new_queries
         for accepted, wrong_count in enumerate(curve.wrong_counts, start=1):
             risks_if_correct.append(wrong_count / (accepted + new_queries))

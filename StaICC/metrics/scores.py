@@ -252,27 +252,28 @@ def score_record(benchmark: str, key: str, stated: Mapping[str, bool | None] = {
         >>> score_record("My_benchmark", "names.accuracy").higher_is_better
         True
     """
-    if benchmark_names.has_long_contexts(benchmark):
-        record = ScoreRecord(key, key, higher_is_better=True, statistic=_ACCURACY)
-    elif key in stated:
-        record = ScoreRecord(key, key, higher_is_better=stated[key])
-    elif key in SCORES:
-        record = SCORES[key]
-    else:
-        record = ScoreRecord(key, key, higher_is_better=None)
-        of_condition = score_of_condition(key)
-        if of_condition is not None:
-            metric = SCORES[of_condition.metric]
-            record = replace(
-                record,
-                higher_is_better=metric.higher_is_better,
-                statistic=metric.statistic,
-                metric=metric.metric,
-            )
-
+    record = _record_of_key(benchmark, key, stated)
     for column in COLUMNS:
         if column.benchmark == benchmark and column.key == key:
             record = replace(record, title=column.title)
     if benchmark == benchmark_names.GLER and record.higher_is_better is not None:
         record = replace(record, higher_is_better=not record.higher_is_better)
     return record
+
+
+def _record_of_key(benchmark: str, key: str, stated: Mapping[str, bool | None]) -> ScoreRecord:
+    """Return the record of a score by its key, with the direction of its metric and without the title of a headline.
+
+    The arguments are those of :func:`score_record`.
+    """
+    if benchmark_names.has_long_contexts(benchmark):  # the keys are names of rounds or conditions
+        return ScoreRecord(key, title=key, higher_is_better=True, statistic=_ACCURACY)
+    if key in stated:
+        return ScoreRecord(key, title=key, higher_is_better=stated[key])
+    if key in SCORES:
+        return SCORES[key]
+    of_condition = score_of_condition(key)
+    if of_condition is None:
+        return ScoreRecord(key, title=key, higher_is_better=None)
+    record_of_metric = SCORES[of_condition.metric]
+    return replace(record_of_metric, key=key, title=key, head="")

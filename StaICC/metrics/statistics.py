@@ -190,14 +190,18 @@ class Sample:
         # A row with several queries of a label is counted once. A cluster can have several labels, a row has one.
         labels_of_rows = set(zip(self.rows, self.truth, strict=True))
         row_counts = Counter(label for _, label in labels_of_rows)
-        rows_by_label = [row_counts[label] for label in range(self.n_labels)]
-        n_with_few = sum(count < intervals.LEAST_ROWS for count in rows_by_label)
-        if not n_with_few:
+        labels_with_few = 0
+        labels_with_none = 0
+        for label in range(self.n_labels):
+            if row_counts[label] < intervals.LEAST_ROWS:
+                labels_with_few += 1
+            if row_counts[label] == 0:
+                labels_with_none += 1
+        if labels_with_few == 0:
             return None
-        n_with_none = rows_by_label.count(0)
-        text = f"{n_with_few} of {self.n_labels} labels have fewer than {intervals.LEAST_ROWS} {self.unit}s"
-        if n_with_none:
-            return f"{text}, {n_with_none} of them none"
+        text = f"{labels_with_few} of {self.n_labels} labels have fewer than {intervals.LEAST_ROWS} {self.unit}s"
+        if labels_with_none > 0:
+            return f"{text}, {labels_with_none} of them none"
         return text
 
 
@@ -299,17 +303,13 @@ class Statistic:
         return NoInterval(reason, approximate=None)
 
     def _withheld_over_clusters(self, sample: Sample, interval: Callable[[], Interval]) -> Interval | NoInterval:
-        """Return an interval over clusters, or the reason why it is withheld: there are too few clusters.
+        """Return an interval over clusters, or the reason why it is withheld.
 
         Args:
             sample: The queries, by cluster.
             interval: Computes the interval.
         """
-        reason = too_few_clusters(sample.sizes)
-        if not self.tested_over_clusters:
-            reason = NOT_OVER_CLUSTERS
-        if reason is None and self.weighs_labels:
-            reason = sample.few_rows_reason
+        reason = self._why_not_over_clusters(sample)
         if reason is not None:
             return NoInterval(reason, approximate=None)
         try:
@@ -317,6 +317,15 @@ class Statistic:
         except UndefinedMetricError as error:  # the sizes of the clusters differ too much
             return NoInterval(str(error), approximate=None)
         return replace(over_clusters, method=over_clusters.method.replace("unit: test row", "unit: cluster"))
+
+    def _why_not_over_clusters(self, sample: Sample) -> str | None:
+        """Return why the score has no interval over the clusters of a sample; ``None`` if it can have one."""
+        if not self.tested_over_clusters:
+            return NOT_OVER_CLUSTERS
+        reason = too_few_clusters(sample.sizes)
+        if reason is None and self.weighs_labels:
+            return sample.few_rows_reason
+        return reason
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the value of one run, and the contribution of each test row.
@@ -396,15 +405,16 @@ class Mean(Statistic):
         1. So the mean distance has the Wilson interval of a share. Its limits are converted back to scores.
         """
         scores = self.scores(sample, predictions)
+        mean = math.fsum(scores) / len(scores)
         low, high = self.range(sample.n_labels)
         width = high - low
         if not width:
             width = 1.0
-        distances = sample.sums([high - score for score in scores])
-        share = intervals.ratio_part([distance / width for distance in distances], sample.sizes, level, continuous=True)
-        return interval_from_distance(
-            math.fsum(scores) / len(scores), share.interval(level, self.method), low=low, high=high, unit=width
-        )
+        distances_by_row = sample.sums([high - score for score in scores])
+        shares_by_row = [distance / width for distance in distances_by_row]
+        mean_share = intervals.ratio_part(shares_by_row, sample.sizes, level, continuous=True)
+        interval_of_share = mean_share.interval(level, self.method)
+        return interval_from_distance(mean, interval_of_share, low=low, high=high, unit=width)
 
     def of_run(self, sample: Sample, predictions: Sequence[Any], other: OtherRun | None = None) -> Contributions:
         """Return the mean of one run, and the contribution of each test row."""
@@ -700,16 +710,16 @@ class NegativeLogLikelihood(Mean):
 
 
 class _LabelCount(NamedTuple):
-    """The counts of a label that its F1 needs: ``F1 = 2 * hits / size``."""
+    """The counts that an F1 needs: ``F1 = 2 * hits / size``."""
 
-    hits: int
-    """Number of queries with this label that are predicted correctly (true positives)."""
-    size: int
-    """Number of queries with this label plus number of predictions of it."""
+    hits: float
+    """Number of queries with a label that are predicted correctly (true positives)."""
+    size: float
+    """Number of queries with the label plus number of predictions of it."""
 
     @property
     def f1(self) -> float:
-        """The F1 of the label; 0 if no query has it and no prediction is it."""
+        """The F1; 0 if no query has the label and no prediction is it."""
         if not self.size:
             return 0.0
         return 2.0 * self.hits / self.size
@@ -717,6 +727,12 @@ class _LabelCount(NamedTuple):
     def f1_with(self, *, new_hits: int, new_size: int) -> float:
         """Return the F1 after some more queries."""
         return 2.0 * (self.hits + new_hits) / (self.size + new_size)
+
+    def f1_without(self, *, hits: int, size: int) -> float:
+        """Return the F1 without some of the queries; 0 if these are all that have the label."""
+        if self.size <= size:
+            return 0.0
+        return 2.0 * (self.hits - hits) / (self.size - size)
 
 
 def _label_counts(truth: Sequence[int], predictions: Sequence[int], n_labels: int) -> list[_LabelCount]:
@@ -727,18 +743,16 @@ def _label_counts(truth: Sequence[int], predictions: Sequence[int], n_labels: in
     return [_LabelCount(hits[label], true_labels[label] + predicted_labels[label]) for label in range(n_labels)]
 
 
-def _pooled_f1(hits: float, size: float, other_hits: float, other_size: float, other_weight: float) -> float:
-    """Return the F1 of two runs together: twice their hits, divided by their sizes.
+def _pooled_f1(own: _LabelCount, other: _LabelCount, other_weight: float) -> float:
+    """Return the F1 of two runs together: twice the hits of both, divided by the sizes of both.
 
     Args:
-        hits: Hits of the first run.
-        size: True labels plus predictions of the first run.
-        other_hits: Hits of the other run.
-        other_size: True labels plus predictions of the other run.
+        own: The counts of the run.
+        other: The counts of the other run.
         other_weight: What a query of the other run counts (:meth:`OtherRun.weight`).
     """
-    pooled_hits = hits + other_weight * other_hits
-    pooled_size = size + other_weight * other_size
+    pooled_hits = own.hits + other_weight * other.hits
+    pooled_size = own.size + other_weight * other.size
     return 2.0 * pooled_hits / max(1.0, pooled_size)
 
 
@@ -769,7 +783,6 @@ class MacroF1(Statistic):
         The contributions are derivatives at the pooled F1 of both runs (:func:`_f1_contributions`). The bias is
         estimated by the jackknife.
         """
-        new_queries = sample.most_queries_per_row
         if other is None:
             other = OtherRun(sample, predictions)
         n_labels = sample.n_labels
@@ -777,32 +790,56 @@ class MacroF1(Statistic):
             n_labels = 1 + max(*sample.truth, *predictions, *other.sample.truth, *other.predictions)
         counts = _label_counts(sample.truth, predictions, n_labels)
         other_counts = _label_counts(other.sample.truth, other.predictions, n_labels)
-        weight = other.weight(sample)
-        pooled = []
-        for own, others in zip(counts, other_counts, strict=True):
-            pooled.append(_pooled_f1(own.hits, own.size, others.hits, others.size, weight))
-        scores = _f1_contributions(sample.truth, predictions, counts, pooled, new_queries)
+        other_weight = other.weight(sample)
+        pooled_f1 = []
+        for own_count, other_count in zip(counts, other_counts, strict=True):
+            pooled_f1.append(_pooled_f1(own_count, other_count, other_weight))
 
-        # One more row lowers macro F1 most if all its queries have one label and get another one as prediction: the
-        # size of both labels grows, and their hits do not. It raises macro F1 most if all its queries are hits of one
-        # label.
-        losses = []
-        gains = []
-        for label_count in counts:
-            losses.append(label_count.f1 - label_count.f1_with(new_hits=0, new_size=new_queries))
-            gains.append(label_count.f1_with(new_hits=new_queries, new_size=2 * new_queries) - label_count.f1)
-        two_largest_losses = sorted(losses)[-2:]
+        new_queries = sample.most_queries_per_row
+        scores = _f1_contributions(sample.truth, predictions, counts, pooled_f1, new_queries)
         value = math.fsum(label_count.f1 for label_count in counts) / n_labels
         bias = _jackknife_bias(sample, predictions, counts) / n_labels
         return Contributions(
             value=value,
             rows=sample.sums(scores),
-            lowest_after_row=value - sum(two_largest_losses) / n_labels,
-            highest_after_row=value + max(gains) / n_labels,
+            lowest_after_row=value - _largest_f1_loss(counts, new_queries) / n_labels,
+            highest_after_row=value + _largest_f1_gain(counts, new_queries) / n_labels,
             range_width=1.0,
             upward_bias=max(0.0, bias),
             downward_bias=max(0.0, -bias),
         )
+
+
+def _largest_f1_loss(counts: Sequence[_LabelCount], new_queries: int) -> float:
+    """Return by how much one more test row can lower the sum of F1 over all labels.
+
+    It does so most if all its queries have one label and get another one as prediction: the size of both labels grows,
+    and their hits do not.
+
+    Args:
+        counts: The counts of each label.
+        new_queries: Number of queries of the row.
+    """
+    losses = []
+    for label_count in counts:
+        losses.append(label_count.f1 - label_count.f1_with(new_hits=0, new_size=new_queries))
+    two_largest_losses = sorted(losses)[-2:]
+    return sum(two_largest_losses)
+
+
+def _largest_f1_gain(counts: Sequence[_LabelCount], new_queries: int) -> float:
+    """Return by how much one more test row can raise the sum of F1 over all labels.
+
+    It does so most if all its queries are hits of one label. Each adds one true label and one prediction to its size.
+
+    Args:
+        counts: The counts of each label.
+        new_queries: Number of queries of the row.
+    """
+    gains = []
+    for label_count in counts:
+        gains.append(label_count.f1_with(new_hits=new_queries, new_size=2 * new_queries) - label_count.f1)
+    return max(gains)
 
 
 def _f1_contributions(
@@ -874,14 +911,11 @@ def _jackknife_bias(sample: Sample, predictions: Sequence[int], counts: Sequence
 
     total_change = 0.0
     for pairs, n_equal in equal_rows.items():
-        row_hits = Counter(label for label, guess in pairs if label == guess)
-        row_sizes = Counter(chain.from_iterable(pairs))
-        for label, row_size in row_sizes.items():
-            hits, size = counts[label]
-            f1_without_row = 0.0
-            if size > row_size:
-                f1_without_row = 2.0 * (hits - row_hits[label]) / (size - row_size)
-            total_change += n_equal * (f1_without_row - 2.0 * hits / size)
+        hits_of_row = Counter(label for label, guess in pairs if label == guess)
+        sizes_of_row = Counter(chain.from_iterable(pairs))
+        for label, size_of_row in sizes_of_row.items():
+            f1_without_row = counts[label].f1_without(hits=hits_of_row[label], size=size_of_row)
+            total_change += n_equal * (f1_without_row - counts[label].f1)
     return (sample.n_rows - 1) / sample.n_rows * total_change
 
 
@@ -908,29 +942,31 @@ class MicroF1(Statistic):
         """
         if other is None:
             other = OtherRun(sample, predictions)
-        hits = sum(query_hits for query_hits, _ in predictions)
-        size = sum(query_size for _, query_size in predictions)
-        other_hits = sum(query_hits for query_hits, _ in other.predictions)
-        other_size = sum(query_size for _, query_size in other.predictions)
-
-        pooled_f1 = _pooled_f1(hits, size, other_hits, other_size, other.weight(sample))
-        value = 0.0
+        total = _summed_counts(predictions)
+        pooled_f1 = _pooled_f1(total, _summed_counts(other.predictions), other.weight(sample))
         scores = [0.0] * len(predictions)
-        if size:
-            value = 2.0 * hits / size
-            scores = [(2.0 * query_hits - pooled_f1 * query_size) / size for query_hits, query_size in predictions]
+        if total.size:
+            for index, (hits, size) in enumerate(predictions):
+                scores[index] = (2.0 * hits - pooled_f1 * size) / total.size
 
         # One more test row lowers F1 most with as many true and predicted labels as possible and no hit. It raises F1
         # most with as many true labels as possible, if exactly these are predicted.
         new_true = sample.most_queries_per_row * self._most_true
         new_predicted = sample.most_queries_per_row * self._most_predicted
         return Contributions(
-            value=value,
+            value=total.f1,
             rows=sample.sums(scores),
-            lowest_after_row=2.0 * hits / (size + new_true + new_predicted),
-            highest_after_row=2.0 * (hits + new_true) / (size + 2.0 * new_true),
+            lowest_after_row=2.0 * total.hits / (total.size + new_true + new_predicted),
+            highest_after_row=2.0 * (total.hits + new_true) / (total.size + 2.0 * new_true),
             range_width=1.0,
         )
+
+
+def _summed_counts(predictions: Sequence[tuple[float, float]]) -> _LabelCount:
+    """Return the sums over all queries of their hits and of their sizes."""
+    hits = sum(query_hits for query_hits, _ in predictions)
+    size = sum(query_size for _, query_size in predictions)
+    return _LabelCount(hits, size)
 
 
 # -- entropy

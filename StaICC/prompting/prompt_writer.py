@@ -262,7 +262,14 @@ class PromptWriter(FixedAttributes):
     """
 
     __slots__ = (
-        *("_before_noisy", "_card", "_noise", "_own_pseudo", "_pseudo", "_settings", "_split", "_starts_noisy"),
+        "_before_noisy",
+        "_card",
+        "_noise",
+        "_own_pseudo",
+        "_pseudo",
+        "_settings",
+        "_split",
+        "_starts_noisy",
         "_warned",
     )
     _advice = habits.OF_PROMPT_WRITERS
@@ -484,11 +491,10 @@ class PromptWriter(FixedAttributes):
         settings_before = self._settings
         try:
             # The channel first: it sets affixes, which the dictionary may set otherwise.
-            if "use_noisy_channel" in config_dict:
-                if noisy:
-                    self.use_noisy_channel()
-                else:
-                    self.disable_noisy_channel()
+            if noisy:
+                self.use_noisy_channel()
+            elif "use_noisy_channel" in config_dict:
+                self.disable_noisy_channel()
             for key, value in config_dict.items():
                 if key != "use_noisy_channel":
                     change = getattr(self, f"change_{key}")
@@ -604,7 +610,10 @@ class PromptWriter(FixedAttributes):
         return texts
 
     def _label_index(self, label: str | SupportsIndex) -> int:
-        """Find a label given by index, as the label of a row, by its present name, or by its name in the data set.
+        """Return the index of a label.
+
+        Args:
+            label: The index itself, the label of a row, or a name: the present one or that of the data set.
 
         Raises:
             ArgumentError: There is no such label.

@@ -54,8 +54,10 @@ class _DomainQueries(Iterator[tuple[str, ...]]):
         """
         last_row = len(self._demonstration) - 1
         draws = list(self._generator.floats(2 * self._length))
+        row_draws = draws[0::2]
+        word_draws = draws[1::2]
         words = []
-        for row_draw, word_draw in zip(draws[0::2], draws[1::2], strict=True):
+        for row_draw, word_draw in zip(row_draws, word_draws, strict=True):
             row = int(last_row * row_draw)
             words_of_text = self._words_of(row)[column]
             last_word = len(words_of_text) - 1

@@ -64,7 +64,7 @@ class StableRandom:
         return self.state / _MODULUS
 
     def floats(self, n: int) -> Iterator[float]:
-        """Draw ``n`` floats in [0, 1), all of them before the first is given."""
+        """Draw ``n`` floats in [0, 1). All are drawn when this is called, however many of them are read."""
         state = self.state
         draws = []
         for _ in range(n):

@@ -46,6 +46,11 @@ class BaselineVerdict:
     tested, because the test rows are in too few clusters."""
 
     @property
+    def is_tested(self) -> bool:
+        """Whether there is a test; without one, nothing is known."""
+        return self.p_value is not None
+
+    @property
     def beaten(self) -> bool:
         """Whether the test is significant: the run is shown to be better than the baseline."""
         return self.p_value is not None and self.p_value <= LEVEL
@@ -230,18 +235,25 @@ def not_beaten_by_baseline(result: ResultLike) -> list[NotBeaten]:
     """
     not_beaten = []
     for baseline in BASELINES:
-        for is_tested in (True, False):
-            not_beaten += _not_beaten(result, baseline, is_tested=is_tested)
+        not_beaten += _not_beaten(result, baseline, is_tested=True)
+        not_beaten += _not_beaten(result, baseline, is_tested=False)
     return not_beaten
 
 
 def _not_beaten(result: ResultLike, baseline: str, *, is_tested: bool) -> list[NotBeaten]:
-    """Return where a run does not beat a baseline, by a test or for lack of one; one entry for the same data sets."""
+    """Return where a run does not beat a baseline, with one entry for all conditions that fail on the same data sets.
+
+    Args:
+        result: The result.
+        baseline: The name of the baseline in sentences.
+        is_tested: Whether the data sets are returned where a test is not significant, or those without a test.
+    """
     datasets_by_condition: dict[str, list[str]] = {}
     for about in verdicts_about_conditions(result):
         for verdict in about.verdicts:
-            has_p_value = verdict.p_value is not None
-            if verdict.baseline == baseline and not verdict.beaten and has_p_value == is_tested:
+            if verdict.baseline != baseline or verdict.beaten:
+                continue
+            if verdict.is_tested == is_tested:
                 datasets_by_condition.setdefault(about.condition, []).append(about.dataset)
 
     conditions_by_datasets: dict[tuple[str, ...], list[str]] = {}
@@ -299,8 +311,8 @@ def _disagreements(name: str, interval: Interval | None, verdicts: Verdicts) -> 
         return []
     sentences = []
     for verdict in verdicts:
-        is_not_shown = verdict.p_value is not None and not verdict.beaten
-        if interval.low > verdict.accuracy and is_not_shown:
+        is_below_interval = verdict.accuracy < interval.low
+        if is_below_interval and verdict.is_tested and not verdict.beaten:
             sentences.append(
                 f"{name}: the interval of the accuracy is above {verdict.description}, but the test does not reject "
                 "that the run is not better. The test decides"

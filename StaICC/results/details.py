@@ -147,20 +147,28 @@ class ConditionRecord:
             kind = "logits"
         else:
             return [None] * len(scores_by_query)
-        rows = [scores for scores in scores_by_query if scores is not None]
-        probabilities: Sequence[Sequence[float]] = normalise(rows, kind).probabilities or []
+        known_scores = [scores for scores in scores_by_query if scores is not None]
+        probabilities = normalise(known_scores, kind).probabilities
+        assert probabilities is not None  # only a kind that is not stated can be ambiguous
         return _rows_by_query(map(list, probabilities), [scores is not None for scores in scores_by_query])
 
 
-def _rows_by_query(rows: Iterable[list[float]], has_row: Iterable[bool]) -> list[list[float] | None]:
+def _rows_by_query(rows: Iterable[list[float]], has_row: Sequence[bool]) -> list[list[float] | None]:
     """Return the row of each query, ``None`` for queries without one.
 
     Args:
         rows: The rows of the queries that have one, in order.
         has_row: For each query, whether it has a row.
+
+    Example:
+        >>> _rows_by_query([[0.5], [0.25]], [True, False, True])
+        [[0.5], None, [0.25]]
     """
-    remaining_rows = iter(rows)
-    return [next(remaining_rows) if query_has_row else None for query_has_row in has_row]
+    rows_by_query: list[list[float] | None] = [None] * len(has_row)
+    queries_with_row = [query for query, query_has_row in enumerate(has_row) if query_has_row]
+    for query, row in zip(queries_with_row, rows, strict=True):
+        rows_by_query[query] = row
+    return rows_by_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +282,10 @@ class DatasetDetails(SavedRecord):
     def check_saved(self, where: str) -> None:
         """Raise a SchemaError for a condition whose fields contradict each other."""
         for record in self.conditions:
-            self._check_condition(record, f"{where}, condition {record.name!r:.60}")
-            self._check_clusters(record, f"{where}, condition {record.name!r:.60}")
-            self._check_subgroups(record, f"{where}, condition {record.name!r:.60}")
+            where_of_condition = f"{where}, condition {record.name!r:.60}"
+            self._check_condition(record, where_of_condition)
+            self._check_clusters(record, where_of_condition)
+            self._check_subgroups(record, where_of_condition)
         self._check_condition_names(where)
         self._check_label_mass(where)
         self._check_dropped(where)
@@ -297,7 +306,9 @@ class DatasetDetails(SavedRecord):
 
     def _check_subgroups(self, record: ConditionRecord, where: str) -> None:
         """Raise a SchemaError for a test row that has no subgroup, in a column of subgroups."""
-        for name, groups in (self.subgroups or {}).items():
+        if self.subgroups is None:
+            return
+        for name, groups in self.subgroups.items():
             for row in record.rows:
                 if not 0 <= row < len(groups):
                     raise SchemaError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from StaICC import benchmark_names
+from StaICC.datasets.catalogue import HubDataset
 from StaICC.errors import ArgumentError
 from StaICC.results.hub_datasets import hub_dataset
 from StaICC.results.result import Result, ResultGroup
@@ -46,17 +47,25 @@ def eval_results(results: Iterable[Result | ResultGroup], source_url: str | None
     entries: dict[tuple[str, str], dict[str, Any]] = {}
     left_out: list[str] = []
     models: dict[str, None] = {}
-    for group in results:
-        for result in group.results():
-            models[result.model] = None
-            if result.benchmark not in _EXPORTED_SCORES:
-                left_out.append(f"{result.benchmark}: the format has no name for its scores")
+    single_results = [result for group in results for result in group.results()]
+    for result in single_results:
+        models[result.model] = None
+        if result.benchmark not in _EXPORTED_SCORES:
+            left_out.append(f"{result.benchmark}: the format has no name for its scores")
+            continue
+        for record in _exported_records(result):
+            name = f"{result.benchmark}, {record['dataset']}"
+            on_hub = hub_dataset(result, record["dataset"])
+            if on_hub is None:
+                left_out.append(f"{name}: not a data set of the hub")
                 continue
-            for entry in _entries_of(result, source_url, left_out):
-                key = (entry["dataset"]["id"], entry["dataset"]["task_id"])
-                if key in entries:
-                    raise ArgumentError(f"two results of {' / '.join(key)}: export each into a file of its own")
-                entries[key] = entry
+            if record["value"] is None:
+                left_out.append(f"{name}: {record['missing'] or 'undefined'}")
+                continue
+            key = (on_hub.repository, on_hub.config)
+            if key in entries:
+                raise ArgumentError(f"two results of {' / '.join(key)}: export each into a file of its own")
+            entries[key] = _entry(result, record, on_hub, source_url)
     if len(models) > 1:
         raise ArgumentError(f"results of {len(models)} models: {'; '.join(models):.200}. Export those of one model")
     if not entries:
@@ -64,30 +73,34 @@ def eval_results(results: Iterable[Result | ResultGroup], source_url: str | None
     return EvalResults(tuple(entries.values()), tuple(left_out))
 
 
-def _entries_of(result: Result, source_url: str | None, left_out: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the entry of each data set of a result that is on the hub, and add the others to ``left_out``."""
+def _exported_records(result: Result) -> Iterator[Mapping[str, Any]]:
+    """Yield for each data set of a result the record of the score that is exported."""
     for record in records_of_scores(result):
-        dataset = record["dataset"]
-        if dataset is None or record["metric"] != _EXPORTED_SCORES[result.benchmark]:
-            continue
-        on_hub = hub_dataset(result, dataset)
-        if on_hub is None:
-            left_out.append(f"{result.benchmark}, {dataset}: not a data set of the hub")
-            continue
-        if record["value"] is None:
-            left_out.append(f"{result.benchmark}, {dataset}: {record['missing'] or 'undefined'}")
-            continue
-        entry: dict[str, Any] = {
-            "dataset": {"id": on_hub.repository, "task_id": on_hub.config},
-            "value": record["value"],
-        }
-        finished = [predictor.finished for predictor in result.provenance.predictors if predictor.finished]
-        if finished:
-            entry["date"] = max(finished)
-        if source_url is not None:
-            entry["source"] = {"url": source_url}
-        entry["notes"] = "; ".join(_notes(result, record, on_hub.splits))
-        yield entry
+        is_mean = record["dataset"] is None
+        if not is_mean and record["metric"] == _EXPORTED_SCORES[result.benchmark]:
+            yield record
+
+
+def _entry(result: Result, record: Mapping[str, Any], on_hub: HubDataset, source_url: str | None) -> dict[str, Any]:
+    """Return the entry of a score.
+
+    Args:
+        result: The result.
+        record: The record of the score.
+        on_hub: The data set on the hub.
+        source_url: Where the evaluation can be looked up; ``None`` if nowhere.
+    """
+    entry: dict[str, Any] = {
+        "dataset": {"id": on_hub.repository, "task_id": on_hub.config},
+        "value": record["value"],
+    }
+    finished = [predictor.finished for predictor in result.provenance.predictors if predictor.finished]
+    if finished:
+        entry["date"] = max(finished)
+    if source_url is not None:
+        entry["source"] = {"url": source_url}
+    entry["notes"] = "; ".join(_notes(result, record, on_hub.splits))
+    return entry
 
 
 def _notes(result: Result, record: Mapping[str, Any], splits: tuple[str, ...]) -> list[str]:
@@ -118,15 +131,21 @@ def _notes(result: Result, record: Mapping[str, Any], splits: tuple[str, ...]) -
 def eval_results_yaml(entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of entries as YAML. All texts are quoted as in JSON, which is YAML, too."""
     for entry in entries:
-        indent = "- "
-        for key, value in entry.items():
-            if isinstance(value, Mapping):
-                yield f"{indent}{key}:\n"
-                for inner_key, inner_value in value.items():
-                    yield f"    {inner_key}: {_scalar(inner_value)}\n"
-            else:
-                yield f"{indent}{key}: {_scalar(value)}\n"
+        indent = "- "  # of the first line of an item of a list
+        for line in _object_lines(entry):
+            yield f"{indent}{line}\n"
             indent = "  "
+
+
+def _object_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of an object as YAML, without line ends. Objects in it are indented by two blanks."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield f"{key}:"
+            for line in _object_lines(value):
+                yield f"  {line}"
+        else:
+            yield f"{key}: {_scalar(value)}"
 
 
 def _scalar(value: Any) -> str:

@@ -75,8 +75,10 @@ class ExportSettings:
             raise ArgumentError(f"relationship: got {self.relationship!r:.60}, expected {', '.join(RELATIONSHIPS)}")
         if self.collection != _folder_name(self.collection):
             raise ArgumentError(f"collection: got {self.collection!r:.60}, expected the name of a folder")
-        if self.model_id is not None and (self.model_id != _model_id(self.model_id) or "/" not in self.model_id):
-            raise ArgumentError(f"model id: got {self.model_id!r:.100}, expected one such as EleutherAI/pythia-70m")
+        if self.model_id is not None:
+            has_developer = "/" in self.model_id
+            if not has_developer or self.model_id != _model_id(self.model_id):
+                raise ArgumentError(f"model id: got {self.model_id!r:.100}, expected one such as EleutherAI/pythia-70m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +212,14 @@ def _sample_lines(result: Result, written: WrittenPrompts, names: _Names, export
 
 
 def _folder_name(text: str) -> str:
-    """Return a text as the name of a folder that the schema allows."""
-    name = _FORBIDDEN.sub("_", str(valid_unicode(text)).replace("/", "_"))[:_LONGEST_FOLDER].strip().rstrip(". ")
+    """Return a text as the name of a folder that the schema allows.
+
+    >>> _folder_name("a/b: c. "), _folder_name("con")
+    ('a_b_ c', '_con')
+    """
+    without_slashes = str(valid_unicode(text)).replace("/", "_")
+    allowed = _FORBIDDEN.sub("_", without_slashes)
+    name = allowed[:_LONGEST_FOLDER].strip().rstrip(". ")
     if not name or _RESERVED_FOLDERS.fullmatch(name):
         return f"_{name}"
     return name
@@ -220,15 +228,18 @@ def _folder_name(text: str) -> str:
 def _model_id(name: str) -> str:
     """Return the id of a model with this name: the name without the kind of its kernel, as a path of the schema.
 
+    The folders of a path say nothing about the model, so that only its last part counts.
+
     >>> _model_id("hf:EleutherAI/pythia-70m"), _model_id("/models/a:b")
     ('EleutherAI/pythia-70m', 'a_b')
     """
     name = _KERNEL_PREFIX.sub("", name.strip())
-    is_path = name.startswith((".", "/", "~"))
     parts = [part for part in name.split("/") if part.strip()]
+    is_path = name.startswith((".", "/", "~"))
     if is_path:
-        parts = parts[-1:]  # the folders of this machine say nothing about the model
-    return "/".join(_folder_name(part) for part in parts) or "_"
+        parts = parts[-1:]
+    folders = [_folder_name(part) for part in parts]
+    return "/".join(folders) or "_"
 
 
 def _model_folders(model_id: str) -> tuple[str, str]:
@@ -359,13 +370,14 @@ def _source_data(result: Result, dataset: str | None, record: Mapping[str, Any])
             "source_type": "other",
             "additional_details": {"data sets": str(valid_unicode(names))},
         }
+    source: dict[str, Any] = {"dataset_name": str(valid_unicode(dataset)), "source_type": "other"}
     details = {}
-    if result.details[dataset].data is not None:
-        details["data digest"] = str(result.details[dataset].data)
+    data_digest = result.details[dataset].data
+    if data_digest is not None:
+        details["data digest"] = str(data_digest)
     if dataset in result.samples and result.samples[dataset].task_version is not None:
         details["task_version"] = str(result.samples[dataset].task_version)
     on_hub = hub_dataset(result, dataset)
-    source: dict[str, Any] = {"dataset_name": str(valid_unicode(dataset)), "source_type": "other"}
     if on_hub is not None:
         source["source_type"] = "hf_dataset"
         source["hf_repo"] = on_hub.repository
@@ -389,34 +401,51 @@ def _metric_config(result: Result, record: Mapping[str, Any], lower_is_better: b
     bounds = _bounds(result, record["dataset"], key)
     if bounds is None:
         config["additional_details"] = {"bounds_status": "unknown"}
-    else:
-        config["score_type"] = "continuous"
-        config["min_score"], config["max_score"] = (_bound(limit) for limit in bounds)
+        return config
+    lowest, highest = bounds
+    config["score_type"] = "continuous"
+    config["min_score"] = _bound(lowest)
+    config["max_score"] = _bound(highest)
     return config
 
 
 def _bound(value: float) -> float | str:
     """Return a limit of a score as the schema has it: infinity as a text."""
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
+    if value == math.inf:
+        return "Infinity"
+    if value == -math.inf:
+        return "-Infinity"
     return value
 
 
 def _bounds(result: Result, dataset: str | None, key: str) -> tuple[float, float] | None:
-    """Return the lowest and the highest possible value of a score; ``None`` if they are not known."""
+    """Return the lowest and the highest possible value of a score; ``None`` if they are not known.
+
+    Args:
+        result: The result.
+        dataset: The data set of the score; ``None`` for a mean, whose range contains those of all data sets.
+        key: Key of the score.
+    """
     if key in result.query_scores:
         query_scores = result.query_scores[key]
         if query_scores.low is None or query_scores.high is None:
             return None
         return query_scores.low, query_scores.high
-    is_slope = key.startswith("sensitivity.") or (result.benchmark == benchmark_names.GLER and dataset is None)
-    statistic = score_record(result.benchmark, key, result.higher_is_better).statistic
-    if is_slope or statistic is None:
+    is_mean_of_slopes = result.benchmark == benchmark_names.GLER and dataset is None
+    if is_mean_of_slopes or key.startswith("sensitivity."):
         return None
+    statistic = score_record(result.benchmark, key, result.higher_is_better).statistic
+    if statistic is None:
+        return None
+
     datasets = list(result.details) if dataset is None else [dataset]
-    ranges = [statistic.range(max(2, len(result.details[name].labels))) for name in datasets]
-    lowest = min(low for low, _ in ranges)
-    highest = max(high for _, high in ranges)
+    lowest = math.inf
+    highest = -math.inf
+    for name in datasets:
+        label_count = max(2, len(result.details[name].labels))
+        low, high = statistic.range(label_count)
+        lowest = min(lowest, low)
+        highest = max(highest, high)
     return lowest, highest
 
 
@@ -434,29 +463,39 @@ def _score_details(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
             details[f"accuracy of {baseline} guessing"] = repr(record[baseline])
     uncertainty: dict[str, Any] = {"num_samples": record["n"]}
     if record["low"] is not None:
-        interval: dict[str, Any] = {
-            "lower": record["low"],
-            "upper": record["high"],
-            "confidence_level": record["level"],
-        }
-        method = _interval_method(result, record)
-        if method is not None:
-            interval["method"] = method
-        uncertainty["confidence_interval"] = interval
+        uncertainty["confidence_interval"] = _confidence_interval(result, record)
     return {"score": record["value"], "details": details, "uncertainty": uncertainty}
+
+
+def _confidence_interval(result: Result, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the interval of a score, which has one, as the schema has it."""
+    interval = {
+        "lower": record["low"],
+        "upper": record["high"],
+        "confidence_level": record["level"],
+    }
+    method = _interval_method(result, record)
+    if method is not None:
+        interval["method"] = method
+    return interval
 
 
 def _interval_method(result: Result, record: Mapping[str, Any]) -> str | None:
     """Return how the interval of a score was made; ``None`` if the result does not say it."""
+    metric = record["metric"]
+    dataset = record["dataset"]
+    is_mean = dataset is None
     stopping = result.stopping
-    if stopping is not None and record["dataset"] is None and record["metric"] == stopping.score:
+    if stopping is not None and is_mean and metric == stopping.score:
         return stopping.interval.method
-    intervals: Mapping[str, Interval] = result.means.intervals
-    if record["dataset"] is not None:
-        intervals = result.details[record["dataset"]].intervals
-    if record["metric"] not in intervals:
+    intervals: Mapping[str, Interval]
+    if is_mean:
+        intervals = result.means.intervals
+    else:
+        intervals = result.details[dataset].intervals
+    if metric not in intervals:
         return None
-    return intervals[record["metric"]].method
+    return intervals[metric].method
 
 
 def _settings_of_run(result: Result) -> dict[str, str]:

@@ -44,18 +44,28 @@ def _unparsed_cell(replies: Mapping[str, Any]) -> str:
 
 
 def _condition_row(result: ResultLike, dataset: str, name: str, condition: Mapping[str, Any]) -> dict[str, str]:
-    """Return the cells of a condition of an experiment by the heads of their columns."""
-    replies: Mapping[str, Any] = (result.divided[dataset].get("rounds") or {}).get(name, {})
+    """Return the cells of a condition of an experiment by the heads of their columns.
+
+    Args:
+        result: The result.
+        dataset: The data set.
+        name: The name of the condition.
+        condition: The record of the condition in the experiment.
+    """
+    rounds = result.divided[dataset].get("rounds") or {}
+    replies: Mapping[str, Any] = rounds.get(name, {})
     token_count = result.timing.get(f"{dataset}, {name}, tokens")
     if token_count is not None:
         token_count = int(token_count)
+    # These means are whole numbers in most experiments, and are then shown without decimals.
+    labels_shown = _condition_cell(condition, "labels_shown").removesuffix(".0000")
+    per_shown_label = _condition_cell(condition, "per_shown_label").removesuffix(".0000")
     return {
         "data set, condition": f"{dataset}, {name}",
         "demonstrations": _condition_cell(condition, "demonstrations"),
-        # These means are whole numbers in most experiments, and are then shown without decimals.
-        "labels shown": _condition_cell(condition, "labels_shown").removesuffix(".0000"),
+        "labels shown": labels_shown,
         "queries covered": _condition_cell(condition, "share_shown"),
-        "per shown label": _condition_cell(condition, "per_shown_label").removesuffix(".0000"),
+        "per shown label": per_shown_label,
         "reference tokens": _condition_cell(condition, "reference_tokens"),
         "all contexts": _condition_cell(condition, "all_contexts"),
         "model's tokens": figure_text(token_count),

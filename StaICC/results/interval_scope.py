@@ -49,9 +49,10 @@ def interval_scope(result: ResultLike) -> IntervalScope | None:
     fields = result.signature.fields
     if benchmark_names.has_long_contexts(result.benchmark) or result.samples or "k" not in fields:
         return None
-    sampler = fields.get("demonstrations") or "default"
     if fields["k"] == "0":
-        return IntervalScope("There are no demonstrations: intervals and tests are over test rows.", False)
+        return IntervalScope(
+            "There are no demonstrations: intervals and tests are over test rows.", fixed_demonstrations=False
+        )
     if result.benchmark == benchmark_names.GENERALISATION:
         return IntervalScope(
             "Intervals and tests of this table are over test rows, with the lists of demonstrations and the templates "
@@ -59,6 +60,7 @@ def interval_scope(result: ResultLike) -> IntervalScope | None:
             fixed_demonstrations=True,
             advice="The command components has the interval over other lists and templates.",
         )
+    sampler = fields.get("demonstrations") or "default"
     if sampler == "nested-shared":
         return IntervalScope(
             _of_shared_lists(result),
@@ -87,9 +89,12 @@ def interval_scope(result: ResultLike) -> IntervalScope | None:
 def _of_shared_lists(result: ResultLike) -> str:
     """Return the sentence about a run in which all test rows of a repeat share one list of demonstrations."""
     repeats = result.signature.fields.get("repeats") or "1"
-    lists = "these lists"
-    if repeats.isdecimal():
-        lists = "this one list" if repeats == "1" else f"these {repeats} lists"
+    if not repeats.isdecimal():  # it differs between data sets
+        lists = "these lists"
+    elif repeats == "1":
+        lists = "this one list"
+    else:
+        lists = f"these {repeats} lists"
     condition = ""
     if result.method != "vanilla":
         condition = ", unless the method chooses its own"

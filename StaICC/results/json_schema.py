@@ -13,6 +13,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Mapping
+from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -247,15 +248,10 @@ def _descriptions(kind: type[Any]) -> Mapping[str, str]:
     class_node = ast.parse(source).body[0]
     assert isinstance(class_node, ast.ClassDef)
     descriptions: dict[str, str] = {}
-    field_name = None
-    for node in class_node.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            field_name = node.target.id
-            continue
-        text = _text_of(node)
-        if field_name is not None and text is not None:
-            descriptions[field_name] = _first_paragraph(text)
-        field_name = None
+    for statement, following in pairwise(class_node.body):
+        text = _text_of(following)
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and text is not None:
+            descriptions[statement.target.id] = _first_paragraph(text)
     return descriptions
 
 

@@ -93,16 +93,16 @@ def model_index(results: Iterable[Result | ResultGroup]) -> list[dict[str, Any]]
     """
     entries: dict[str, dict[str, Any]] = {}
     evaluations: dict[tuple[str, str, str, str], dict[str, Any]] = {}
-    for group in results:
-        for result in group.results():
-            for record in records_of_scores(result):
-                if record["value"] is None:
-                    continue
-                if result.model not in entries:
-                    entries[result.model] = {"name": result.provenance.names, "results": []}
-                key = (result.model, record["benchmark"], record["signature"], _dataset_title(record))
-                if key not in evaluations:
-                    evaluations[key] = _evaluation_without_metrics(result, record)
-                    entries[result.model]["results"].append(evaluations[key])
-                evaluations[key]["metrics"].append(_metric_of(record))
+    single_results = [result for group in results for result in group.results()]
+    for result in single_results:
+        for record in records_of_scores(result):
+            if record["value"] is None:
+                continue
+            if result.model not in entries:
+                entries[result.model] = {"name": result.provenance.names, "results": []}
+            key = (result.model, record["benchmark"], record["signature"], _dataset_title(record))
+            if key not in evaluations:
+                evaluations[key] = _evaluation_without_metrics(result, record)
+                entries[result.model]["results"].append(evaluations[key])
+            evaluations[key]["metrics"].append(_metric_of(record))
     return list(entries.values())

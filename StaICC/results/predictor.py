@@ -253,13 +253,12 @@ class Provenance(SavedRecord):
 
     def reproducible(self) -> Provenance:
         """Return the provenance without times, counts and served editions, which differ between equal runs."""
+        # The fields of a predictor that differ between equal runs are those that are declared with compare=False.
         empty_values: dict[str, Any] = {}
         for attribute in fields(Predictor):
-            differs_between_equal_runs = not attribute.compare  # these fields are declared with compare=False
-            if not differs_between_equal_runs:
+            if attribute.compare:
                 continue
-            # The times are texts and have no default. The counts and editions have one.
-            if attribute.default is MISSING:
+            if attribute.default is MISSING:  # a time, which is a text; counts and editions have a default
                 empty_values[attribute.name] = ""
             else:
                 empty_values[attribute.name] = attribute.default
@@ -303,12 +302,7 @@ def predictors_of(
     # For each function its record on each data set.
     records_by_function: dict[object, dict[str, RunRecord]] = {}
     for record, dataset in runs:
-        function_key: tuple[object, ...] = (record.model_name, record.identity.digest)
-        # Two functions with incomplete identities may differ although their digests are equal. So each record with an
-        # incomplete identity counts as a function of its own.
-        if not record.identity.complete:
-            function_key = (*function_key, id(record))
-        records_by_dataset = records_by_function.setdefault(function_key, {})
+        records_by_dataset = records_by_function.setdefault(_function_key(record), {})
         records_by_dataset[dataset] = record
 
     predictors = []
@@ -319,6 +313,17 @@ def predictors_of(
                 failed += details[dataset].failed
         predictors.append(_predictor(records_by_dataset, failed))
     return tuple(predictors)
+
+
+def _function_key(record: RunRecord) -> tuple[object, ...]:
+    """Return a key that two records share if they are known to be of the same inference function.
+
+    Two functions with incomplete identities may differ although their digests are equal. So each record with an
+    incomplete identity counts as a function of its own, by its identity in memory.
+    """
+    if record.identity.complete:
+        return (record.model_name, record.identity.digest)
+    return (record.model_name, record.identity.digest, id(record))
 
 
 def _predictor(records_by_dataset: Mapping[str, RunRecord], failed: int) -> Predictor:
@@ -374,9 +379,6 @@ _ENDPOINT = "endpoint"
 def describe_environment(predictors: Iterable[Predictor] = ()) -> dict[str, str]:
     """Return the versions of this library, of Python, and of the packages that can compute predictions.
 
-    The package openai counts if a server predicted. Loaded modules do not say so: the kernel imports it at the first
-    query only, and a run that takes all predictions from the store must give an equal result.
-
     Args:
         predictors: The models of the run.
     """
@@ -389,14 +391,33 @@ def describe_environment(predictors: Iterable[Predictor] = ()) -> dict[str, str]
         "system": platform.system(),
         "machine": platform.machine(),
     }
-    packages = [
-        package for package, modules in _MODULES_OF_PACKAGE.items() if any(module in sys.modules for module in modules)
-    ]
-    if any(predictor.who.get("kernel", "").startswith(_ENDPOINT) for predictor in predictors):
-        packages.append("openai")
-    for package in packages:
-        import importlib.metadata  # slow to import, and rarely needed
+    packages = _packages_in_use(predictors)
+    if packages:
+        versions.update(_installed_versions(packages))
+    return versions
 
+
+def _installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the version of each package that is installed."""
+    import importlib.metadata  # slow to import, and rarely needed
+
+    versions = {}
+    for package in packages:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return versions
+
+
+def _packages_in_use(predictors: Iterable[Predictor]) -> list[str]:
+    """Return the packages that may have computed predictions.
+
+    The package openai counts if a server predicted. Loaded modules do not say so: the kernel imports it at the first
+    query only, and a run that takes all predictions from the store must give an equal result.
+    """
+    packages = []
+    for package, modules in _MODULES_OF_PACKAGE.items():
+        if any(module in sys.modules for module in modules):
+            packages.append(package)
+    if any(predictor.who.get("kernel", "").startswith(_ENDPOINT) for predictor in predictors):
+        packages.append("openai")
+    return packages

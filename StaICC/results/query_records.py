@@ -12,7 +12,7 @@ from StaICC.datasets.catalogue import plain_values
 from StaICC.errors import ArgumentError
 from StaICC.files.output import write_output
 from StaICC.layout import Line, TextTable, html
-from StaICC.results.details import QueryPosition, query_positions
+from StaICC.results.details import DatasetDetails, QueryPosition, query_positions
 from StaICC.results.files import json_row
 from StaICC.results.protocol import ResultLike, ResultsLike
 from StaICC.results.score_records import origin
@@ -75,8 +75,10 @@ class QueryRecords(list[QueryRecord]):
     def _repr_html_(self) -> str:
         """Return the first queries for a notebook, without their texts."""
         shown = self[:_SHOWN_QUERIES]
-        counted = Line(f"The first {len(shown)} of {len(self)} queries." if len(shown) < len(self) else "")
-        return html([_table_of_queries(shown), counted, Line(_TEXTS_NOTE)])
+        count = ""
+        if len(shown) < len(self):
+            count = f"The first {len(shown)} of {len(self)} queries."
+        return html([_table_of_queries(shown), Line(count), Line(_TEXTS_NOTE)])
 
 
 def _table_of_queries(queries: Sequence[QueryRecord]) -> TextTable:
@@ -84,15 +86,29 @@ def _table_of_queries(queries: Sequence[QueryRecord]) -> TextTable:
     head = ["benchmark", "data set", "condition", "row", "repeat", "true label", "prediction", "correct"]
     rows = []
     for query in queries:
-        row = [query.benchmark, query.dataset, query.condition, str(query.row), str(query.repeat)]
-        row.append(_label_cell(query.ground_truth, query.ground_truth_label))
-        if query.prediction is None:
-            row.append("no prediction")
-        else:
-            row.append(_label_cell(query.prediction, query.prediction_label))
-        row.append({True: "yes", False: "no", None: "left out"}[query.correct])
-        rows.append(row)
+        prediction = "no prediction"
+        if query.prediction is not None:
+            prediction = _label_cell(query.prediction, query.prediction_label)
+        rows.append(
+            [
+                query.benchmark,
+                query.dataset,
+                query.condition,
+                str(query.row),
+                str(query.repeat),
+                _label_cell(query.ground_truth, query.ground_truth_label),
+                prediction,
+                _correct_cell(query.correct),
+            ]
+        )
     return TextTable(head, rows, texts=(0, 1, 2, 5, 6, 7))
+
+
+def _correct_cell(correct: bool | None) -> str:
+    """Return whether a prediction is correct as a cell; ``None`` for a query that the accuracy leaves out."""
+    if correct is None:
+        return "left out"
+    return "yes" if correct else "no"
 
 
 def _label_cell(label: int, name: str | None) -> str:
@@ -169,6 +185,11 @@ class _DatasetFacts:
         # The -1 of LongICL was compared with the true label above. In the record, no label is None.
         if prediction is not None and prediction < 0:
             prediction = None
+        prompt = None
+        demonstrations = None
+        if prompt_parts is not None:
+            prompt = "".join(prompt_parts)
+            demonstrations = prompt_parts[1:-1]
         output = self.outputs.get(key, {})
         return QueryRecord(
             **self.origin,
@@ -186,8 +207,8 @@ class _DatasetFacts:
             reply=output.get("response"),
             finish_reason=output.get("finish_reason"),
             reason=self.reasons.get(key),
-            prompt=None if prompt_parts is None else "".join(prompt_parts),
-            demonstrations=None if prompt_parts is None else prompt_parts[1:-1],
+            prompt=prompt,
+            demonstrations=demonstrations,
             signature=self.signature,
         )
 
@@ -232,32 +253,43 @@ def records_of_queries(result: ResultLike, written: WrittenPrompts) -> Iterator[
                 dataset,
                 details.asked,
             )
-        facts = _dataset_facts(result, dataset, signature)
         prompts = written.get(dataset, ())
         if isinstance(prompts, str):  # a reason; the log has it already
             prompts = ()
-        remaining_prompts = iter(prompts)
+        facts = _dataset_facts(result, dataset, signature)
+        yield from _records_of_dataset(details, facts, iter(prompts))
 
-        for condition in details.conditions:
-            label_count = len(details.labels)
-            queries = zip(
-                query_positions(condition.rows),
-                condition.truth,
-                condition.predictions,
-                condition.label_scores(label_count),
-                condition.probabilities(label_count),
-                strict=True,
+
+def _records_of_dataset(
+    details: DatasetDetails, facts: _DatasetFacts, prompts: Iterator[tuple[str, ...]]
+) -> Iterator[QueryRecord]:
+    """Yield the record of each query of a data set.
+
+    Args:
+        details: The details of the data set, with the predictions of each condition.
+        facts: What else the records are made of.
+        prompts: The prompts of all queries, in order. They may end before the queries.
+    """
+    label_count = len(details.labels)
+    for condition in details.conditions:
+        queries = zip(
+            query_positions(condition.rows),
+            condition.truth,
+            condition.predictions,
+            condition.label_scores(label_count),
+            condition.probabilities(label_count),
+            strict=True,
+        )
+        for number, (position, truth, prediction, scores, probabilities) in enumerate(queries):
+            yield facts.record(
+                (condition.name, number),
+                position,
+                truth=truth,
+                prediction=prediction,
+                scores=scores,
+                probabilities=probabilities,
+                prompt_parts=next(prompts, None),
             )
-            for number, (position, truth, prediction, scores, probabilities) in enumerate(queries):
-                yield facts.record(
-                    (condition.name, number),
-                    position,
-                    truth=truth,
-                    prediction=prediction,
-                    scores=scores,
-                    probabilities=probabilities,
-                    prompt_parts=next(remaining_prompts, None),
-                )
 
 
 _NOT_EXPORTED = ("prompt", "demonstrations", "signature")

@@ -116,23 +116,28 @@ def _not_beaten_remarks(result: ResultLike) -> list[str]:
     all_conditions = tested_conditions(result)
     sentences = []
     for not_beaten in not_beaten_by_baseline(result):
-        datasets = [name for name in not_beaten.datasets if name != THE_MEAN]
-        not_better_on = []
-        if datasets:
-            not_better_on.append(_names_or_count(datasets))
-        if THE_MEAN in not_beaten.datasets:
-            not_better_on.append(THE_MEAN)
-        where = _conditions_in_words(not_beaten.conditions, all_conditions)
-        places = ", ".join(not_better_on)
+        conditions = _conditions_in_words(not_beaten.conditions, all_conditions)
+        datasets = _datasets_and_mean(not_beaten.datasets)
         if not_beaten.is_tested:
-            sentences.append(f"Not better than {not_beaten.baseline} ({where}p > {LEVEL:g}): {places}.")
+            sentences.append(f"Not better than {not_beaten.baseline} ({conditions}p > {LEVEL:g}): {datasets}.")
         else:
             sentences.append(
-                f"Untested against {not_beaten.baseline} ({where}too few clusters of test rows): {places}."
+                f"Untested against {not_beaten.baseline} ({conditions}too few clusters of test rows): {datasets}."
             )
     for disagreement in interval_disagreements(result):
         sentences.append(f"{disagreement}.")
     return sentences
+
+
+def _datasets_and_mean(names: Sequence[str]) -> str:
+    """Return the names of a few data sets, or the number of many; then the mean, if it is among them."""
+    datasets = [name for name in names if name != THE_MEAN]
+    texts = []
+    if datasets:
+        texts.append(_names_or_count(datasets))
+    if THE_MEAN in names:
+        texts.append(THE_MEAN)
+    return ", ".join(texts)
 
 
 def _conditions_in_words(conditions: Sequence[str], all_conditions: Sequence[str]) -> str:

@@ -431,13 +431,11 @@ class ResultGroup(_Saved):
 
     def display_blocks(self) -> list[Block]:
         """Return the tables with their remarks, signatures and warnings; lines that several have come last."""
-        blocks_of_results = []
-        benchmarks = []
-        for result in self.results():
-            blocks_of_results.append(result_blocks(result))
-            benchmarks.append(class_name(result.benchmark))
-        groups, shared = shared_lines(blocks_of_results, names=benchmarks)
-
+        results = list(self.results())
+        groups, shared = shared_lines(
+            [result_blocks(result) for result in results],
+            names=[class_name(result.benchmark) for result in results],
+        )
         blocks: list[Block] = []
         for group in groups:
             if blocks:

@@ -131,14 +131,12 @@ def _list_of_demonstrations(result: ResultLike, query: QueryRecord) -> str | Non
 
     Their labels are the same, too, but for GLER, which replaces labels in each query and condition anew.
 
-    Which queries share a list depends on benchmark and sampler. A method may choose other demonstrations, lists that
-    were set by hand may be shared in any way, and so may those of a benchmark of the user's own: then it is not known.
+    Which queries share a list depends on benchmark and sampler; ``None`` if that is not known
+    (:func:`_knows_demonstrations`).
     """
-    fields = result.signature.fields
-    sampler = fields.get("demonstrations") or "default"
-    is_known = result.benchmark in _KNOWN_BENCHMARKS and result.method == "vanilla" and "k" in fields
-    if not is_known or sampler.startswith(("manual", "mixed-")):
+    if not _knows_demonstrations(result):
         return None
+    fields = result.signature.fields
     if fields["k"] == "0":
         return "none"
     if result.benchmark == benchmark_names.GENERALISATION:
@@ -148,6 +146,19 @@ def _list_of_demonstrations(result: ResultLike, query: QueryRecord) -> str | Non
         name = f"condition{query.condition}"
     else:
         name = f"repeat{query.repeat}"
-    if sampler == _SHARED_LISTS:
+    if fields.get("demonstrations") == _SHARED_LISTS:
         return name
     return f"row{query.row}-{name}"
+
+
+def _knows_demonstrations(result: ResultLike) -> bool:
+    """Return whether it is known which queries of a result share a list of demonstrations.
+
+    A method may choose other demonstrations, lists that were set by hand may be shared in any way, and so may those of
+    a benchmark of the user's own.
+    """
+    fields = result.signature.fields
+    if result.benchmark not in _KNOWN_BENCHMARKS or result.method != "vanilla" or "k" not in fields:
+        return False
+    sampler = fields.get("demonstrations") or "default"
+    return not sampler.startswith(("manual", "mixed-"))

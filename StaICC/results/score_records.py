@@ -31,6 +31,10 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
         values: The scores of a data set, or the means.
         prefix: The beginning of all keys: the key of the object that holds the values, and a dot. For the scores in
             ``{"noise": {"accuracy": 0.5}}`` it is ``"noise."``. For the outermost object it is empty.
+
+    Example:
+        >>> list(single_scores({"accuracy": 0.5, "sensitivity": {"brier": [0.25, 1.0]}}))
+        [('accuracy', 0.5), ('sensitivity.brier', 0.25), ('sensitivity.brier (intercept)', 1.0)]
     """
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -45,7 +49,7 @@ def single_scores(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             else:
                 for index, item in enumerate(value):
                     yield f"{name}.{index}", item
-        elif value is None:
+        elif value is None:  # an undefined score
             yield name, None
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             yield name, value
@@ -151,11 +155,13 @@ def _counts_of_samples(result: ResultLike, dataset: str, metric: str) -> QueryCo
         dataset: The task.
         metric: Key of the score.
     """
-    query_scores = result.query_scores.get(metric)
-    values = query_scores.values.get(dataset, {}).get(SAMPLES) if query_scores is not None else None
-    if values is None:
+    if metric not in result.query_scores:
         return QueryCounts(0, 0)
-    return QueryCounts(asked=len(values), scored=len(values) - values.count(None))
+    scores_by_condition = result.query_scores[metric].values.get(dataset, {})
+    scores = scores_by_condition.get(SAMPLES)
+    if scores is None:
+        return QueryCounts(0, 0)
+    return QueryCounts(asked=len(scores), scored=len(scores) - scores.count(None))
 
 
 def _query_counts(result: ResultLike, dataset: str, metric: str) -> QueryCounts:
@@ -240,9 +246,8 @@ def _interval_of(
         intervals: The usual intervals by key.
     """
     stopping = result.stopping
-    if stopping is None or stopping.rule != "precision":
-        return intervals.get(metric)
-    if dataset is None and metric == stopping.score and value is not None:
+    is_defined_mean = dataset is None and value is not None
+    if stopping is not None and stopping.rule == "precision" and is_defined_mean and metric == stopping.score:
         return stopping.interval
     return intervals.get(metric)
 
@@ -294,31 +299,39 @@ def _score_record(
         value: The score; ``None`` if it is undefined.
         details: The details of the data set, or of the means.
     """
-    interval = _interval_of(result, dataset, metric, value, details.intervals)
     baselines = _baselines_of(result, metric, details.baselines)
-    counts = _summed_counts(result, metric, dataset)
-
+    random = None
+    majority = None
+    if baselines is not None:
+        random = baselines.max_random
+        majority = baselines.majority
     # A score that names no condition shows the baselines of the first condition. If there are several conditions, these
     # baselines are not tested against it.
     not_beaten = None
     if _condition_in_key(metric) or len(details.baselines) == 1:
         not_beaten = _not_beaten_name(baselines)
 
+    counts = _summed_counts(result, metric, dataset)
     return {
         **origin(result, dataset),
         "metric": metric,
         "value": value,
-        "low": None if interval is None else interval.low,
-        "high": None if interval is None else interval.high,
-        "level": None if interval is None else interval.level,
+        **_interval_fields(_interval_of(result, dataset, metric, value, details.intervals)),
         "n": counts.scored,
         "left_out": counts.left_out,
         "stopped_early": result.stopping is not None,
-        "random": None if baselines is None else baselines.max_random,
-        "majority": None if baselines is None else baselines.majority,
+        "random": random,
+        "majority": majority,
         "not_beaten": not_beaten,
         "missing": details.missing.get(metric),
     }
+
+
+def _interval_fields(interval: Interval | None) -> dict[str, float | None]:
+    """Return the fields of an interval in a record; all of them are ``None`` without an interval."""
+    if interval is None:
+        return {"low": None, "high": None, "level": None}
+    return {"low": interval.low, "high": interval.high, "level": interval.level}
 
 
 def records_of_scores(result: ResultLike) -> Iterator[dict[str, Any]]:

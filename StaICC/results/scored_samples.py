@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from StaICC import benchmark_names
-from StaICC.results.details import LoggedSamples, query_positions
+from StaICC.results.details import ConditionRecord, LoggedSamples, query_positions
 from StaICC.results.query_records import QueryRecord, WrittenPrompts, records_of_queries
 from StaICC.results.result import Result
 from StaICC.results.score_records import single_scores
@@ -65,15 +65,17 @@ def scored_samples(result: Result, written: WrittenPrompts) -> Iterator[ScoredSa
 
 
 def _logged_samples(result: Result) -> Iterator[ScoredSample]:
-    """Yield the samples of a result of scores."""
+    """Yield the samples of a result of scores, task by task, metric by metric."""
     for dataset, samples in result.samples.items():
         reasons = {failure.query: failure.reason for failure in result.details[dataset].failures}
         for metric, query_scores in result.query_scores.items():
-            for scores in (query_scores.values.get(dataset) or {}).values():
-                if scores is not None:
-                    yield from _logged_samples_of_metric(
-                        dataset, metric, samples, scores, best_score=query_scores.high, reasons=reasons
-                    )
+            scores_by_condition = query_scores.values.get(dataset) or {}
+            for scores in scores_by_condition.values():
+                if scores is None:
+                    continue
+                yield from _logged_samples_of_metric(
+                    dataset, metric, samples, scores, best_score=query_scores.high, reasons=reasons
+                )
 
 
 def _logged_samples_of_metric(
@@ -114,17 +116,14 @@ def _logged_samples_of_metric(
 
 def _queries_with_questions(result: Result, written: WrittenPrompts) -> Iterator[tuple[QueryRecord, str | None]]:
     """Yield each query with the part of its prompt that asks about the document; ``None`` without the prompt."""
-    questions: dict[str, list[str]] = {}
+    questions_by_dataset: dict[str, Iterator[str]] = {}
     for dataset, prompts in written.items():
-        if not isinstance(prompts, str):
-            questions[dataset] = [pieces[-1] for pieces in prompts]
-    numbers = dict.fromkeys(result.details, 0)
+        if not isinstance(prompts, str):  # a text is the reason why there are no prompts
+            questions_by_dataset[dataset] = (prompt_parts[-1] for prompt_parts in prompts)
     for query in records_of_queries(result, written):
-        number = numbers[query.dataset]
-        numbers[query.dataset] += 1
-        questions_of_dataset = questions.get(query.dataset, [])
-        question = questions_of_dataset[number] if number < len(questions_of_dataset) else None
-        yield query, question
+        # The prompts are in the order of the queries of the data set.
+        questions = questions_by_dataset.get(query.dataset, iter(()))
+        yield query, next(questions, None)
 
 
 def _samples_of_query(result: Result, query: QueryRecord, question: str | None) -> Iterator[ScoredSample]:
@@ -159,24 +158,40 @@ def _samples_of_own_metrics(result: Result) -> Iterator[ScoredSample]:
         for dataset, scores_by_condition in query_scores.values.items():
             for condition in result.details[dataset].conditions:
                 scores = scores_by_condition.get(condition.name)
-                score_key = _score_key(result, dataset, condition.name, metric)
-                if scores is None or score_key is None:
-                    continue
-                positions = query_positions(condition.rows)
-                for (row, repeat), score, prediction, truth in zip(
-                    positions, scores, condition.predictions, condition.truth, strict=True
-                ):
-                    yield ScoredSample(
-                        dataset=dataset,
-                        score_key=score_key,
-                        metric=metric,
-                        sample_id=_sample_id(result, dataset, condition.name, row),
-                        repeat=repeat,
-                        score=score,
-                        is_correct=prediction == truth,
-                        reason=None if score is not None else "no score counts the query",
-                        labels=result.details[dataset].labels,
-                    )
+                if scores is not None:
+                    yield from _samples_of_condition(result, dataset, condition, metric, scores)
+
+
+def _samples_of_condition(
+    result: Result, dataset: str, condition: ConditionRecord, metric: str, scores: Sequence[float | None]
+) -> Iterator[ScoredSample]:
+    """Yield the queries of a condition with their scores by a metric; none if the result does not report the metric.
+
+    Args:
+        result: The result.
+        dataset: The data set.
+        condition: The condition, with the predictions of its queries.
+        metric: The metric.
+        scores: The score of each query.
+    """
+    score_key = _score_key(result, dataset, condition.name, metric)
+    if score_key is None:
+        return
+    positions = query_positions(condition.rows)
+    for (row, repeat), score, prediction, truth in zip(
+        positions, scores, condition.predictions, condition.truth, strict=True
+    ):
+        yield ScoredSample(
+            dataset=dataset,
+            score_key=score_key,
+            metric=metric,
+            sample_id=_sample_id(result, dataset, condition.name, row),
+            repeat=repeat,
+            score=score,
+            is_correct=prediction == truth,
+            reason=None if score is not None else "no score counts the query",
+            labels=result.details[dataset].labels,
+        )
 
 
 def _sample_id(result: Result, dataset: str, condition: str, row: int) -> str:
@@ -189,19 +204,18 @@ def _sample_id(result: Result, dataset: str, condition: str, row: int) -> str:
 def _score_key(result: Result, dataset: str, condition: str, metric: str) -> str | None:
     """Return the key of the score that a metric has on a condition; ``None`` if the result does not have it.
 
-    In LongICL, the key is that of the condition. In other benchmarks with one condition, it is that of the metric; with
-    several, it is that of condition and metric.
+    In LongICL, the key of the accuracy is the name of the condition. In other benchmarks with one condition, it is that
+    of the metric; with several, it is that of condition and metric.
     """
     if benchmark_names.has_long_contexts(result.benchmark):
+        if metric != "accuracy":
+            return None
         key = condition
-        is_score = metric == "accuracy"
     elif len(result.details[dataset].conditions) == 1:
         key = metric
-        is_score = True
     else:
         key = f"{condition}.{metric}"
-        is_score = True
-    known_keys = {known_key for known_key, _ in single_scores(result.divided[dataset])}
-    if is_score and key in known_keys:
-        return key
-    return None
+    reported_keys = {reported_key for reported_key, _ in single_scores(result.divided[dataset])}
+    if key not in reported_keys:
+        return None
+    return key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,30 +63,38 @@ def _is_slope(key: str) -> bool:
 
 
 def _score_columns(result: ResultLike) -> list[_ScoreColumn]:
-    """Return the columns with scores, in the order in which the data sets have them.
-
-    A score of a data set has a column if there is a mean with its key, if it is not nested in another score, or if it
-    is the slope of a regression line.
-    """
+    """Return the columns with scores, in the order in which the data sets have them."""
     records = {}
     for record in result.score_records():
         records[record["dataset"], record["metric"]] = record
-
-    keys_of_means = {key for dataset, key in records if dataset is None}
-    keys: list[str] = []
-    for dataset, key in records:
-        if dataset is None or key in keys:
-            continue
-        is_nested = key not in result.divided[dataset]
-        if key in keys_of_means or not is_nested or _is_slope(key):
-            keys.append(key)
-
     columns = []
-    for key in keys:
+    for key in _keys_with_column(result, records):
         of_datasets = [records.get((dataset, key), {}) for dataset in result.divided]
         of_mean = records.get((None, _key_of_mean(key)), {})
         columns.append(_ScoreColumn(key, [*of_datasets, of_mean]))
     return columns
+
+
+def _keys_with_column(result: ResultLike, scores: Iterable[tuple[str | None, str]]) -> list[str]:
+    """Return the keys of the scores that have a column.
+
+    A score of a data set has a column if there is a mean with its key, if it is not nested in another score, or if it
+    is the slope of a regression line.
+
+    Args:
+        result: The result.
+        scores: The data set and the key of each score; the data set of a mean is ``None``.
+    """
+    scores = list(scores)
+    keys_of_means = {key for dataset, key in scores if dataset is None}
+    keys: dict[str, None] = {}
+    for dataset, key in scores:
+        if dataset is None:
+            continue
+        is_nested = key not in result.divided[dataset]
+        if key in keys_of_means or not is_nested or _is_slope(key):
+            keys[key] = None
+    return list(keys)
 
 
 def _shared_left_out(columns: Sequence[_ScoreColumn]) -> tuple[int, ...] | None:
@@ -148,13 +156,13 @@ def _bounds_column(result: ResultLike, column: _ScoreColumn, head: str) -> _Text
     Returns:
         The column; ``None`` if the score has no bounds on any data set.
     """
-    if not any(column.metric in _unparsed_bounds(result, dataset) for dataset in result.divided):
+    bounds_by_dataset = [_unparsed_bounds(result, dataset).get(column.metric) for dataset in result.divided]
+    if all(bounds is None for bounds in bounds_by_dataset):
         return None
     values_if_wrong: list[float | None] = []
     values_if_right: list[float | None] = []
     records_of_datasets = column.records[:-1]  # the last record is that of the mean
-    for dataset, record in zip(result.divided, records_of_datasets, strict=True):
-        bounds = _unparsed_bounds(result, dataset).get(column.metric)
+    for bounds, record in zip(bounds_by_dataset, records_of_datasets, strict=True):
         if bounds:
             if_wrong, if_right = bounds
         else:

@@ -28,6 +28,7 @@ TOP = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "examples/leaderboard/README.md": "examples/leaderboard.md",
+    "examples/leaderboard/submissions/three-models/README.md": "examples/three_models.md",
 }
 """Files outside of the docs folder that are pages of the site."""
 FORMULA = re.compile(

@@ -8,6 +8,7 @@ and nothing else. In the navigation, ``FOLDER/*`` selects the generated pages of
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import sys
 from collections.abc import Callable
@@ -60,7 +61,8 @@ TABLES: dict[str, Callable[[], str]] = {
 
 EXAMPLES = (
     *("quickstart", "batched_inference", "compare_two_models", "two_real_models", "calibration"),
-    *("demonstration_selection", "adding_a_method", "noisy_channel", "long_icl", "leaderboard", "tiny_model"),
+    *("demonstration_selection", "adding_a_method", "noisy_channel", "long_icl", "leaderboard", "three_models"),
+    "tiny_model",
 )
 """The examples in the order of learning."""
 
@@ -194,12 +196,24 @@ def _search_boost(place: str) -> float:
     return 1.0
 
 
+def _folder_of_links(place: str) -> str:
+    """Return the folder of the repository that the links of a page start from.
+
+    Args:
+        place: Place of the page in the docs folder.
+    """
+    for file, place_of_file in repository.TOP.items():
+        if place_of_file == place:
+            return posixpath.dirname(file)
+    folder = posixpath.dirname(place)
+    return folder if place.startswith("examples/") else posixpath.join("docs", folder)
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Called by MkDocs before a page is read: puts tables in, and weighs the page for the search."""
     page.meta["search"] = {"boost": _search_boost(page.file.src_uri)}
     LINKS.page = page.file.src_uri
-    from_root = page.file.src_uri in repository.TOP.values() or page.file.src_uri.startswith("examples/")
-    LINKS.folder = ("" if from_root else "docs/") + page.file.src_uri.rpartition("/")[0]
+    LINKS.folder = _folder_of_links(page.file.src_uri)
 
     def filled(found: re.Match[str]) -> str:
         if found["what"] not in TABLES:

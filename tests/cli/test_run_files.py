@@ -431,6 +431,20 @@ def test_a_function_is_to_be_filled_in(staicc: Run, monkeypatch: pytest.MonkeyPa
     assert saved(staicc, "r.json", "--config", "run.toml").divided == load("python.json").divided
 
 
+def test_a_model_in_a_folder_that_is_to_be_filled_in_keeps_its_options(
+    staicc: Run, make_model: Any, make_tokenizer: Any
+) -> None:
+    pytest.importorskip("torch")
+    make_model("Llama", max_position_embeddings=4096).save_pretrained("tiny_llama")
+    make_tokenizer().save_pretrained("tiny_llama")
+    words = "normal --datasets mini --limit 4 --model tiny_llama --dtype bfloat16 --label-scoring first"
+    of_command = saved(staicc, "command.json", *words.split())
+    shown = staicc("show", "run", "command.json")[1]
+    assert 'model = "FILL-IN"' in shown
+    Path("run.toml").write_text(shown.replace("FILL-IN", "tiny_llama"), "utf-8")
+    assert saved(staicc, "file.json", "--config", "run.toml") == of_command
+
+
 def fails_with_a_first_label(prompt: str, label_space: list[str]) -> int:
     """Predict nothing for every fifth length of a prompt."""
     if len(prompt) % 5 == 0:

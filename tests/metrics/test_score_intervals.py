@@ -23,6 +23,7 @@ from StaICC.errors import ArgumentError
 from StaICC.metrics.confidence_sequences import ConfidenceSequence
 from StaICC.metrics.intervals import (
     INTERVAL_VERSION,
+    BinRows,
     Interval,
     calibration_part,
     divergence_interval,
@@ -183,7 +184,8 @@ def test_a_certain_and_perfect_model_is_as_uncertain_as_its_accuracy() -> None:
     low, _ = ends(ratio_part(ones, ones, 0.95))
     assert low == pytest.approx(0.82, abs=0.01)
     assert ends(likelihood_part(ones, ones, ones, ones, 0.95))[0] == pytest.approx(low, abs=0.02)
-    assert ends(calibration_part([[ones, ones, none]], ones, 0.95))[1] == pytest.approx(1 - low, abs=0.02)
+    certain_bin = BinRows(hits=ones, queries=ones, errors=none)
+    assert ends(calibration_part([certain_bin], ones, 0.95))[1] == pytest.approx(1 - low, abs=0.02)
     # of one event the design effect is (2 + 1) / 2
     large = ratio_part([10.0] + [0.0] * 100, [10.0] + [1.0] * 100, 0.95)
     limits = wilson_distances(1 / 11, 1.5 * 10 / 121 * 200 / 110**2, student_quantile(0.95, 101))

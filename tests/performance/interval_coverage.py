@@ -195,7 +195,10 @@ def parts_of(run: dict[str, Any], sample: int) -> dict[str, library.MetricTerm]:
     row = {name: value[sample].tolist() for name, value in run.items() if not isinstance(value, list)}
     of = {name: [one[sample].tolist() for one in value] for name, value in run.items() if isinstance(value, list)}
     queries = row["queries"]
-    bins = [bin for bin in zip(of["bin_hits"], of["bin_sizes"], of["excess"], strict=True) if any(bin[1])]
+    bins = []
+    for hits, bin_queries, errors in zip(of["bin_hits"], of["bin_sizes"], of["excess"], strict=True):
+        if any(bin_queries):
+            bins.append(library.BinRows(hits, bin_queries, errors))
     return {
         "accuracy": library.ratio_part(row["correct"], queries, LEVEL),
         "macro F1": library.macro_part(of["hits"], of["sizes"], LEVEL),

@@ -102,18 +102,10 @@ class _BiasTask(Task, Protocol):
             scoring: How the task scores.
         """
         outcome = outcomes[0]
+        if scoring.metric_set.as_released:
+            return self._released_scores(outcome)
         readme_key, paper_key = self.score_keys
         missing: dict[str, str] = {}
-        if scoring.metric_set.as_released:
-            score, mean_prediction = self.released_functions
-            values = {
-                readme_key: compute_or_explain(missing, readme_key, score, outcome.truth, outcome.rows),
-                "distribution": compute_or_explain(
-                    missing, "distribution", mean_prediction, outcome.truth, outcome.rows
-                ),
-            }
-            # StaICC 0.1.1 reports 0.0 for the mean of the distributions over data sets.
-            return Scores(values, {readme_key: values[readme_key], "distribution": 0.0}, missing)
         values = {
             readme_key: compute_or_explain(missing, readme_key, _bias_score, outcome, readme_key),
             "distribution": compute_or_explain(missing, "distribution", _mean_prediction, outcome),
@@ -122,6 +114,18 @@ class _BiasTask(Task, Protocol):
         # Label spaces differ, so there is no mean distribution over data sets.
         averaged = {readme_key: values[readme_key], paper_key: values[paper_key]}
         return Scores(values, averaged, missing)
+
+    def _released_scores(self, outcome: Outcome) -> Scores:
+        """Return the score of the README and the mean prediction, computed by the functions of StaICC 0.1.1."""
+        readme_key, _ = self.score_keys
+        score, mean_prediction = self.released_functions
+        missing: dict[str, str] = {}
+        values = {
+            readme_key: compute_or_explain(missing, readme_key, score, outcome.truth, outcome.rows),
+            "distribution": compute_or_explain(missing, "distribution", mean_prediction, outcome.truth, outcome.rows),
+        }
+        # StaICC 0.1.1 reports 0.0 for the mean of the distributions over data sets.
+        return Scores(values, {readme_key: values[readme_key], "distribution": 0.0}, missing)
 
     def intervals(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Intervals:
         """Return the confidence intervals of the two scores in :attr:`score_keys`, by key.

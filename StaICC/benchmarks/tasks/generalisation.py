@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from StaICC.benchmarks.benchmark import Datasets, ScoringSettings
     from StaICC.benchmarks.score_intervals import Intervals
     from StaICC.benchmarks.task import Scoring, TaskInput
+    from StaICC.inference.contract import Answer
+    from StaICC.inference.replies import Failure
     from StaICC.prompting.demonstrations import DemonstrationLists
+    from StaICC.prompting.prompt_writer import Query
 
 
 _GENERALISATION_ROWS = 128
@@ -78,11 +81,11 @@ class GeneralisationTask(Task):
         prompt_settings = []
         for number in _TEMPLATE_ORDER[: self.templates]:
             prompt_settings.append(template_of_levels(task_input, L9[number]))
-        names = []
-        for draw in range(1, self.draws + 1):
-            for template in range(1, self.templates + 1):
-                names.append(f"draw{draw}-template{template}")
-        return list(map(Condition, names, queries_by_repeat(task_input, prompt_settings)))
+        conditions = []
+        for number, queries in enumerate(queries_by_repeat(task_input, prompt_settings)):
+            draw, template = divmod(number, self.templates)  # each draw with all templates
+            conditions.append(Condition(f"draw{draw + 1}-template{template + 1}", queries))
+        return conditions
 
     def score(self, outcomes: Sequence[Outcome], scoring: Scoring) -> Scores:
         """Return the accuracy over the queries of all conditions together."""
@@ -116,10 +119,14 @@ def _rows_share_lists(lists: DemonstrationLists, row_count: int) -> bool:
 
 def _pooled(outcomes: Sequence[Outcome]) -> Outcome:
     """Return one outcome with the queries and predictions of all conditions."""
-    queries = [query for outcome in outcomes for query in outcome.condition.queries]
-    answers = [answer for outcome in outcomes for answer in outcome.given]
-    pooled = Outcome(Condition("all", queries), answers, outcomes[0].outputs)
-    pooled.clusters = outcomes[0].clusters
+    queries: list[Query] = []
+    answers: list[Answer | Failure] = []
+    for outcome in outcomes:
+        queries += outcome.condition.queries
+        answers += outcome.given
+    first = outcomes[0]
+    pooled = Outcome(Condition("all", queries), answers, first.outputs)
+    pooled.clusters = first.clusters
     return pooled
 
 

@@ -76,10 +76,13 @@ class GLERTask(Task):
         slopes: dict[str, float | None] = {}
         first_condition = outcomes[0].condition.name
         for metric in values[first_condition]:
-            by_condition = [values_of_condition[metric] for values_of_condition in values.values()]
-            line = compute_or_explain(missing, f"sensitivity.{metric}", self._line, by_condition, scoring)
+            value_by_condition = [values_of_condition[metric] for values_of_condition in values.values()]
+            line = compute_or_explain(missing, f"sensitivity.{metric}", self._line, value_by_condition, scoring)
             lines[metric] = line
-            slopes[metric] = None if line is None else line[0]
+            slopes[metric] = None
+            if line is not None:
+                slope, _intercept = line
+                slopes[metric] = slope
         return Scores({**values, "sensitivity": lines}, slopes, missing)
 
     def _line(self, by_condition: Sequence[float | None], scoring: Scoring) -> list[float]:

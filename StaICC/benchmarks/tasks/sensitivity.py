@@ -75,15 +75,17 @@ def _consistency(outcomes: Sequence[Outcome], scoring: Scoring) -> float:
         )
     predictions_by_condition = [outcome.predictions for outcome in outcomes]
     labels_by_query = []
-    for predictions in zip(*predictions_by_condition, strict=True):
-        labels = [label for label in predictions if label is not None]
+    for predictions_of_query in zip(*predictions_by_condition, strict=True):
+        labels = [label for label in predictions_of_query if label is not None]
         if len(labels) == len(outcomes):
             labels_by_query.append(labels)
     if not labels_by_query:
         raise errors.UndefinedMetricError("no query has a prediction in every condition")
     no_prediction_is_missing = len(labels_by_query) == len(outcomes[0].answers)
     if scoring.metric_set.as_released and no_prediction_is_missing:
-        rows = [row for outcome in outcomes for row in outcome.rows]
+        rows: list[Sequence[float]] = []
+        for outcome in outcomes:
+            rows += outcome.rows
         return released.consistency(rows, len(labels_by_query))
     return diagnosis.consistency(labels_by_query)
 

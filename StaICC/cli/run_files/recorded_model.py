@@ -18,8 +18,8 @@ _KINDS_WITH_FILES = ("hf", "vllm", "llama")
 
 _RECORDED_KERNELS = {
     "ppm": "ppm",
-    "smollm2": "CausalLMKernel",
     "hf": "CausalLMKernel",
+    "smollm2": "CausalLMKernel",
     "vllm": "VLLMKernel",
     "llama": "LlamaKernel",
     "openai": "endpoint",
@@ -118,14 +118,29 @@ def _recorded_kernel(predictor: Predictor) -> str | None:
     return who.get("kernel", "").partition(" ")[0]
 
 
+def _kind_of_recorded_kernel(predictor: Predictor) -> str | None:
+    """Return the first built-in kind of models with the recorded kernel; ``None`` if there is none."""
+    recorded_kernel = _recorded_kernel(predictor)
+    for kind, kernel in _RECORDED_KERNELS.items():
+        if kernel == recorded_kernel:
+            return kind
+    return None
+
+
 def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
     """Return the options of a model that its provenance records and that are not the default.
+
+    A model whose name is to be filled in, such as a file, has the options of its recorded kernel.
 
     Args:
         model: The value of ``model``.
         predictor: The model in the provenance.
     """
-    kind = model.partition(":")[0]
+    kind: str | None = model.partition(":")[0]
+    if model == FILL_IN:
+        kind = _kind_of_recorded_kernel(predictor)
+    if kind is None:
+        return {}
     recorded = {**predictor.who, **predictor.how}
     options = {}
     for option in options_by_kind().get(kind, ()):

@@ -236,7 +236,8 @@ class StatementReader:
         if option is not None:
             phrase = self._label_phrase(text, option.end(), marks_before + 1)
             if phrase is not None:
-                return phrase if _is_letter_of(option[1], phrase.label) else None
+                has_own_letter = _is_letter_of(option[1], phrase.label)
+                return phrase if has_own_letter else None
         return self._enclosed_label(text, position, marks_before)
 
     def _enclosed_label(self, text: str, position: int, marks_before: int) -> _LabelPhrase | None:
@@ -374,10 +375,12 @@ class StatementReader:
             text = option["in_brackets"]
             may_be_value = self._begins_with_value(text)
         else:
-            # A number alone may be the text of an option: "B) 42".
             text = option["after_bracket"]
-            may_be_value = self._begins_with_value(text) and _NUMBER.fullmatch(text) is None
-        if may_be_value or self._phrases.guard.search(text) is not None or any(self.labels.mentions(text)):
+            # A number alone may be the text of an option: "B) 42".
+            is_number = _NUMBER.fullmatch(text) is not None
+            may_be_value = self._begins_with_value(text) and not is_number
+        has_guard = self._phrases.guard.search(text) is not None
+        if may_be_value or has_guard or any(self.labels.mentions(text)):
             return None
         return self._with_explanation(label, text)
 
@@ -402,7 +405,7 @@ class StatementReader:
 
     def _read_mentions(self, statement: str, mentions: list[Mention]) -> Reading:
         """Return the reading of a statement that asserts no label: which labels it denies, and which it mentions."""
-        others: set[int] = set()
+        mentioned: set[int] = set()
         denied: set[int] = set()
         last_denied: Mention | None = None
         has_denial = self._phrases.denial.search(statement) is not None
@@ -419,11 +422,13 @@ class StatementReader:
                 denied.add(mention.label)
                 last_denied = mention
                 continue
-            others.add(mention.label)
-            # A value or a denial nearby may be about this label or about another one, so it is in both sets.
-            if self._has_value(after) or (has_denial and self._is_near_denial(before, after)):
+            mentioned.add(mention.label)
+            # A value or a denial nearby may be about this label or about another one, so the label is in both sets.
+            is_near_denial = has_denial and self._is_near_denial(before, after)
+            if is_near_denial or self._has_value(after):
                 denied.add(mention.label)
-        return Reading(others=frozenset(others), denied=frozenset(denied), takes_back=self._takes_back(statement))
+        takes_back = self._takes_back(statement)
+        return Reading(others=frozenset(mentioned), denied=frozenset(denied), takes_back=takes_back)
 
     def _is_denied_before(self, before: str) -> bool:
         """Return whether a mention is denied by what is before it: "not X"."""
@@ -458,12 +463,14 @@ class StatementReader:
     def _denies_the_answer(self, statement: str) -> bool:
         """Return whether a statement without a label denies the answer: "It isn't.", "Not flagged", "No label fits"."""
         denial = self._phrases.denial.search(statement)
-        if self._phrases.judged.search(statement) is not None:
+        is_about_answer = self._phrases.judged.search(statement) is not None
+        if is_about_answer:
             return denial is not None or self._phrases.false.search(statement) is not None
         if denial is None or len(statement.split()) > _LONGEST_DENIAL:
             return False
         begins_with_not = denial.start() == 0 and denial[0].strip().casefold() != "no"
-        return begins_with_not or self._phrases.that.match(statement) is not None
+        begins_with_that = self._phrases.that.match(statement) is not None
+        return begins_with_not or begins_with_that
 
     def _is_denying_value_of_a_name(self, statement: str) -> bool:
         """Return whether a statement is a name with a value that denies: "Detected: no", "Probability: 0.02".

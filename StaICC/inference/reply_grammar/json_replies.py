@@ -213,4 +213,5 @@ def _asks_for_label(key: str, reader: StatementReader) -> bool:
 
 def _names_answer(word: str, reader: StatementReader) -> bool:
     """Return whether a word names an answer, in the singular or the plural: "label", "labels"."""
-    return reader.is_name_of_answer(word) or (word.endswith("s") and reader.is_name_of_answer(word.removesuffix("s")))
+    singular = word.removesuffix("s")
+    return reader.is_name_of_answer(word) or reader.is_name_of_answer(singular)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -57,6 +58,32 @@ HALF_ROUNDING = 3e-2
 Tokens = tuple[int, ...]
 _log = logger(__name__)
 
+ReadStates = Callable[[Any, Picks], None]
+"""Reads results off a batch: its states (states, width), and by the number of a sequence the indexes of its states."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """Sequences that are neighbours in sorted order, with the prefix that is cached for all of them so far.
+
+    Attributes:
+        first: The index of the first sequence.
+        end: The index after the last one.
+        prefix: The cached prefix; empty if there is none.
+    """
+
+    first: int
+    end: int
+    prefix: Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelCall:
+    """Rows that are computed in one call of the model, and the function that computes them."""
+
+    rows: Sequence[TrieRow]
+    compute: Callable[[Sequence[TrieRow]], Any]
+
 
 class BatchRunner:
     """Runs token sequences through a model within a budget.
@@ -81,34 +108,38 @@ class BatchRunner:
         self.held: Tokens = ()
         self._cache: Any = None
 
-    def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: Callable[[Any, Picks], None]) -> None:
-        """Compute the hidden states at the last positions of each sequence.
+    def run(self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> None:
+        """Compute the hidden states at the last positions of each sequence, checked against the model's own numbers.
 
-        The first batch of a run is compared with ``model(input_ids)`` for one of its shortest prompts. A single prompt
-        is no batch: the first one after it is compared, too. Of long prompts the ends of some are computed in a batch
-        of their own, and one of them is compared. If the log-probabilities differ by more than rounding, each prompt
-        is run alone from then on.
+        The first batch of a run is compared with a plain call of the model (:meth:`_compute_and_compare`). A single
+        prompt is no batch, so the first batch after it is compared, too. If the two differ by more than rounding, each
+        prompt is run alone from then on.
 
         Args:
             sequences: Token sequences, none empty.
-            wanted_from: For each, the first position whose hidden state is wanted; all after it are wanted too, except
-                for the last one where it is not the first: nothing that is read off it is in the sequence.
-            read: Called with the states of a batch and the indexes of each sequence. May be called again for a
-                sequence.
+            wanted_from: For each sequence, the first position whose hidden state is wanted. Those of all later
+                positions are wanted, too, except for the last one: it predicts no token of the sequence. (It is wanted
+                if it is the first wanted one.)
+            read: Reads the results off each batch. It may be called again for a sequence.
 
         Raises:
             OutputError: Memory runs out even for one sequence at a time.
+            RunEndingError: Compiled layers differ from the plain model.
         """
         can = self.forward.can
-        needed = sequences if can.reason else without_last(sequences, wanted_from)
-        sequences_to_check = min(len(sequences), 2)
-        if can.reason or can.checked >= sequences_to_check:
+        if can.reason:  # each prompt is run alone, and read in full
+            self.compute(sequences, wanted_from, read)
+            return
+        needed = without_last(sequences, wanted_from)
+        checks_needed = min(len(sequences), 2)  # 1 for a prompt alone, 2 for a batch
+        if can.checked >= checks_needed:
             self.compute(needed, wanted_from, read)
             return
 
         deviation = self._compute_and_compare(needed, wanted_from, read)
-        can.checked = sequences_to_check
-        if deviation <= 1.0:
+        can.checked = checks_needed
+        differs_by_rounding_only = deviation <= 1.0
+        if differs_by_rounding_only:
             return
         name = type(self.forward.model).__name__
         problem = f"batches differ from single calls of the model ({deviation:.1f} times what rounding may do)"
@@ -123,85 +154,83 @@ class BatchRunner:
         self.release()
         self.run(sequences, wanted_from, read)
 
-    def _compute_and_compare(
-        self, needed: Sequence[Tokens], wanted_from: Sequence[int], read: Callable[[Any, Picks], None]
-    ) -> float:
-        """Compute and read sequences, and compare one of them with a plain call of the model.
+    def _compute_and_compare(self, needed: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates) -> float:
+        """Compute and read sequences, and compare one of the shortest with a plain call of the model.
 
         Returns:
-            The difference in units of what rounding may do.
+            The difference of the log-probabilities after its last token, in units of what rounding may do.
         """
-        computed_before = self.computed
-        # Of the shortest prompts, the one that the batch has last: what goes wrong with many positions is wrong there.
-        shortest_length = min(len(row) for row in needed)
-        shortest = [number for number, row in enumerate(needed) if len(row) == shortest_length]
-        compared = max(shortest, key=lambda number: needed[number])
+        compared = _number_to_compare(needed)
+        prompt = needed[compared]
         last_states: list[Any] = []
 
-        def read_and_watch(hidden: Any, picks: Picks) -> None:
+        def read_and_keep(hidden: Any, picks: Picks) -> None:
             read(hidden, picks)
             if compared in picks:
                 last_index = picks[compared][-1]
                 last_states.append(hidden[[last_index]])
 
-        self.compute(needed, wanted_from, read_and_watch)
-        prompt = needed[compared]
-        hidden = last_states[-1]
-        # Of a long prompt, a plain call would cost too much or give too many logits: the ends of some are compared.
+        computed_before = self.computed
+        self.compute(needed, wanted_from, read_and_keep)
+        last_state = last_states[-1]
+
+        # A plain call of a long prompt would cost too much or give too many logits. The ends of some prompts are
+        # computed in a batch of their own then, and one of these is compared.
         a_tenth_of_run = (self.computed - computed_before) / 10
         longest_compared = min(LOGITS // self.forward.can.vocabulary, max(LONG, a_tenth_of_run))
         if len(prompt) > longest_compared:
-            tails = sorted(row[-TAIL:] for row in needed[:3])
+            tails = sorted(sequence[-TAIL:] for sequence in needed[:3])
             prompt = tails[-1]
-            hidden = self.last(tails, self.compute)[-1:]
+            last_state = self.last(tails, self.compute)[-1:]
         plain_logits = self.forward.plain_logits(prompt)[-1]
-        return _deviation(self.forward, hidden, plain_logits)
+        return _deviation(self.forward, last_state, plain_logits)
 
     def compute(
-        self,
-        sequences: Sequence[Tokens],
-        wanted_from: Sequence[int],
-        read: Callable[[Any, Picks], None],
-        alone: bool = False,
+        self, sequences: Sequence[Tokens], wanted_from: Sequence[int], read: ReadStates, alone: bool = False
     ) -> None:
-        """Compute and read sequences unchecked; see :meth:`run` for the arguments.
+        """Compute and read sequences without a comparison; see :meth:`run` for the arguments.
 
         Args:
             sequences: Token sequences, none empty.
             wanted_from: For each, the first position whose hidden state is wanted.
-            read: Called with the states of a batch and the indexes of each sequence.
-            alone: Whether each is in a row of its own, in plain batches.
+            read: Reads the results off each batch.
+            alone: Whether each sequence is in a row of its own, in plain batches.
         """
         may_share = self.prefix_reuse and self.forward.can.sharing and not alone
+
+        def compute_numbers(numbers: list[int], share: bool) -> Iterator[int]:
+            rows = self.plan(sequences, wanted_from, numbers, share)
+            for call in self._calls(rows, share):
+                hidden = call.compute(call.rows)
+                self.computed += sum(len(row.tokens) for row in call.rows)
+                picks, states = self._select(call.rows, hidden)
+                read(states, picks)
+                yield from picks
 
         def attempt(todo: list[int]) -> Iterator[int]:
             sharing: list[int] = []
             separate: list[int] = []
             for number in todo:
                 # In longer sequences, windows of attention would be counted wrongly in a shared row.
-                if may_share and len(sequences[number]) <= self.forward.exact_to:
+                if may_share and len(sequences[number]) <= self.forward.limits.sharing:
                     sharing.append(number)
                 else:
                     separate.append(number)
-            for numbers, share in ((sharing, True), (separate, False)):
-                planned_rows = self.plan(sequences, wanted_from, numbers, share)
-                for rows, hidden in self._computed(planned_rows, share):
-                    picks, states = self._select(rows, hidden)
-                    read(states, picks)
-                    yield from picks
+            yield from compute_numbers(sharing, share=True)
+            yield from compute_numbers(separate, share=False)
 
         self.persist(len(sequences), attempt)
 
     def persist(self, count: int, attempt: Callable[[list[int]], Iterator[int]]) -> None:
-        """Attempt until all of ``count`` are done, with half the budget each time that memory runs out.
+        """Attempt to compute sequences until all are computed, with half the budget each time that memory runs out.
 
         Args:
-            count: How many there are.
-            attempt: Given the numbers that are not done, does them and yields the number of each one that is.
+            count: The number of sequences.
+            attempt: Given the numbers of sequences, computes them and yields the number of each one that is computed.
         """
         todo = dict.fromkeys(range(count))
         while todo:
-            failed = ""
+            out_of_memory = ""
             try:
                 for number in attempt(list(todo)):
                     del todo[number]
@@ -209,11 +238,16 @@ class BatchRunner:
                 self.release()
                 if not is_out_of_memory(error):
                     raise
-                failed = str(error) or type(error).__name__
-            if failed:  # outside the handler, so that the traceback no longer holds the tensors
-                self._halve(failed)
+                out_of_memory = str(error) or type(error).__name__
+            if out_of_memory:  # outside the handler, so that the traceback no longer holds the tensors
+                self._halve_budget(out_of_memory)
 
-    def _halve(self, reason: str) -> None:
+    def _halve_budget(self, reason: str) -> None:
+        """Halve the budget of positions after memory ran out.
+
+        Raises:
+            OutputError: The budget is the least one already.
+        """
         if self.budget <= LEAST_BUDGET:
             raise OutputError(
                 f"memory ran out even with a budget of {self.budget} token positions ({reason}); "
@@ -241,16 +275,19 @@ class BatchRunner:
             Rows in the order in which they should run, so that a prefix extends the one before where possible. Every
             one of these numbers occurs in exactly one row.
         """
-        row_tokens = self.budget if share else 0
-        cache_from = self.cache_from if share else math.inf
+        row_tokens = 0
+        cache_from = math.inf
+        if share:
+            row_tokens = self.budget
+            cache_from = self.cache_from
         numbers_by_sequence: dict[Tokens, list[int]] = {}
         for number in todo:
             numbers_by_sequence.setdefault(sequences[number], []).append(number)
-        limits = {}
+        first_wanted = {}
         for sequence, numbers in numbers_by_sequence.items():
-            limits[sequence] = min(wanted_from[number] for number in numbers)
+            first_wanted[sequence] = min(wanted_from[number] for number in numbers)
 
-        sequences_by_prefix = self._by_cached_prefix(limits, row_tokens, cache_from)
+        sequences_by_prefix = self._by_cached_prefix(first_wanted, row_tokens, cache_from)
         attention_weight = self.forward.can.attention_weight
         rows = []
         for prefix, members in sorted(sequences_by_prefix.items()):
@@ -259,73 +296,77 @@ class BatchRunner:
         return rows
 
     def _by_cached_prefix(
-        self, limits: Mapping[Tokens, int], row_tokens: int, cache_from: float
+        self, first_wanted: Mapping[Tokens, int], row_tokens: int, cache_from: float
     ) -> dict[Tokens, list[Tokens]]:
-        """Divide sequences by the prefix that is cached for them; of sequences without one, it is empty.
+        """Return sequences by the prefix that is cached for them; of sequences without one, it is empty.
+
+        In sorted order, sequences that begin alike are neighbours. At first, all of them have the empty prefix.
+        Neighbours that do not fit in one row get a longer prefix, if they share one. If not, they are divided into
+        neighbours that share more.
 
         Args:
-            limits: By sequence, the first position whose hidden state is wanted: a cached prefix ends before it.
+            first_wanted: By sequence, the first position whose hidden state is wanted: a cached prefix ends before it.
             row_tokens: Maximum number of positions of a row.
-            cache_from: Shortest prefix that is cached.
+            cache_from: Least number of tokens by which a cached prefix grows.
         """
-        # Sequences that begin alike are neighbours. ``shared[i]`` is how many tokens the sequence i shares with the one
-        # before.
-        ordered = sorted(limits)
-        shared = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
+        ordered = sorted(first_wanted)
         sequences_by_prefix: dict[Tokens, list[Tokens]] = {}
-        # Ranges of neighbours that are still to be placed, with the cached prefix that they have so far. The last range
-        # is taken first, so they are pushed in reverse order.
-        ranges: list[tuple[int, int, Tokens]] = []
-        if ordered:
-            ranges.append((0, len(ordered), ()))
-        while ranges:
-            low, high, prefix = ranges.pop()
-            members = ordered[low:high]
-            shared_inside = shared[low + 1 : high]
-            least_shared = min(shared_inside, default=len(members[0]))
-            fits = len(members) == 1 or _positions_after(prefix, members, shared_inside) <= row_tokens
+        if not ordered:
+            return sequences_by_prefix
+        shared_with_previous = [0] + [shared_length(first, second) for first, second in pairwise(ordered)]
+        # The last neighbours are taken first, so they are added in reverse order.
+        waiting = [_Neighbours(first=0, end=len(ordered), prefix=())]
+        while waiting:
+            current = waiting.pop()
+            members = ordered[current.first : current.end]
+            shared_inside = shared_with_previous[current.first + 1 : current.end]
+            shared_by_all = min(shared_inside, default=len(members[0]))
+            prefix_length = len(current.prefix)
 
-            # The prefix may end before the first wanted position at the latest.
-            common = min(least_shared, *(limits[sequence] for sequence in members))
-            held_length = min(shared_length(self.held, members[0]), common)
-            if not fits and common - len(prefix) >= cache_from:
-                ranges.append((low, high, members[0][:common]))
-            elif held_length - len(prefix) >= cache_from:
-                # What is cached already saves computing it, even where all would fit in one row.
-                ranges.append((low, high, members[0][:held_length]))
-            elif fits or cache_from == math.inf:
-                sequences_by_prefix.setdefault(prefix, []).extend(members)
+            row_size = _positions_after(current.prefix, members, shared_inside)
+            fits_in_row = row_size <= row_tokens or len(members) == 1
+            longest_prefix = min(shared_by_all, *(first_wanted[member] for member in members))
+            cached_length = min(shared_length(self.held, members[0]), longest_prefix)
+
+            if not fits_in_row and longest_prefix - prefix_length >= cache_from:
+                waiting.append(_Neighbours(current.first, current.end, prefix=members[0][:longest_prefix]))
+            elif cached_length - prefix_length >= cache_from:
+                # What is in the cache already costs nothing, so it is used even where all members fit in one row.
+                waiting.append(_Neighbours(current.first, current.end, prefix=members[0][:cached_length]))
+            elif fits_in_row or cache_from == math.inf:
+                sequences_by_prefix.setdefault(current.prefix, []).extend(members)
             else:
-                # Nothing long is shared by all: go down to the ranges that share more.
-                cuts = [index for index in range(low + 1, high) if shared[index] == least_shared]
-                for part_low, part_high in reversed(list(pairwise([low, *cuts, high]))):
-                    ranges.append((part_low, part_high, prefix))
+                # Divided where neighbours share least, so that those of each part share more.
+                cuts = []
+                for index in range(current.first + 1, current.end):
+                    if shared_with_previous[index] == shared_by_all:
+                        cuts.append(index)
+                parts = list(pairwise([current.first, *cuts, current.end]))
+                for part_first, part_end in reversed(parts):
+                    waiting.append(_Neighbours(part_first, part_end, current.prefix))
         return sequences_by_prefix
 
-    def _computed(self, rows: Sequence[TrieRow], share: bool) -> Iterator[tuple[Sequence[TrieRow], Any]]:
-        """Compute rows in batches; yield each batch with its hidden states, (rows, positions, width)."""
-        forward = self.forward
-        is_flat = share and forward.can.flat
-        # Rows at the beginning of sequences come first, then those after a cached prefix.
+    def _calls(self, rows: Sequence[TrieRow], share: bool) -> Iterator[_ModelCall]:
+        """Yield the calls of the model that compute rows.
+
+        Rows at the beginning of sequences are batched and come first. Each row after a cached prefix is a call.
+
+        Args:
+            rows: The rows; those without a prefix come first.
+            share: Whether sequences share positions in a row.
+        """
         first_rows = [row for row in rows if not row.prefix]
-        rows_after_prefix = rows[len(first_rows) :]
-        calls: list[tuple[Callable[[Sequence[TrieRow]], Any], list[TrieRow]]] = []
-        if is_flat:
-            for batch in self.batches(first_rows, is_flat):
-                calls.append((forward.flat, batch))
+        if share and self.forward.can.flat:
+            for batch in self.batches(first_rows, flat=True):
+                yield _ModelCall(batch, self.forward.flat)
         else:
             # Plain sequences need no mask, so they are not mixed with trees.
-            for is_chain in (True, False):
-                group = [row for row in first_rows if row.is_chain is is_chain]
-                for batch in self.batches(group, is_flat):
-                    calls.append((forward.padded, batch))
-        for row in rows_after_prefix:
-            calls.append((self._over_prefix, [row]))
-
-        for call, batch in calls:
-            hidden = call(batch)
-            self.computed += sum(len(row.tokens) for row in batch)
-            yield batch, hidden
+            chains = [row for row in first_rows if row.is_chain]
+            trees = [row for row in first_rows if not row.is_chain]
+            for batch in [*self.batches(chains, flat=False), *self.batches(trees, flat=False)]:
+                yield _ModelCall(batch, self.forward.padded)
+        for row in rows[len(first_rows) :]:
+            yield _ModelCall([row], self._over_prefix)
 
     def _over_prefix(self, rows: Sequence[TrieRow]) -> Any:
         """Return the hidden states of rows that follow the same cached prefix."""
@@ -358,7 +399,7 @@ class BatchRunner:
         if self.forward.can.reason:  # each prompt is run alone
             return True
         # Models that stretch their positions for long input do so for the whole batch.
-        if longest > self.forward.same_to and next_size != longest:
+        if longest > self.forward.limits.batching and next_size != longest:
             return True
         if flat:
             size = sum(len(row.tokens) for row in batch)
@@ -385,25 +426,31 @@ class BatchRunner:
         return self._cache
 
     def _select(self, rows: Sequence[TrieRow], hidden: Any) -> tuple[Picks, Any]:
-        """Return the indexes of each sequence among the wanted positions, and the states at these, each once.
+        """Return the wanted hidden states of a batch, each once, after the indexes among them of each sequence.
 
         Args:
             rows: The rows of a batch.
             hidden: Its hidden states, (1, positions of all rows, width) or (rows, positions with padding, width).
+
+        Returns:
+            By the number of a sequence, the indexes of its states; and the states, (states, width).
         """
+        follow_each_other = len(hidden) == 1
         # Positions are counted over all rows of the batch.
         index_by_position: dict[int, int] = {}
         picks: dict[int, tuple[int, ...]] = {}
         row_start = 0
         for row in rows:
-            for number, places in row.picks.items():
+            for number, positions_in_row in row.picks.items():
                 indexes = []
-                for place in places:
-                    index = index_by_position.setdefault(row_start + place, len(index_by_position))
+                for position in positions_in_row:
+                    index = index_by_position.setdefault(row_start + position, len(index_by_position))
                     indexes.append(index)
                 picks[number] = tuple(indexes)
-            # The rows follow each other in one sequence, or are one below the other with padding.
-            row_start += len(row.tokens) if len(hidden) == 1 else hidden.shape[1]
+            if follow_each_other:
+                row_start += len(row.tokens)
+            else:
+                row_start += hidden.shape[1]  # with padding
         with torch.inference_mode():
             positions = torch.tensor(list(index_by_position), device=hidden.device)
             return picks, hidden.flatten(0, 1)[positions]
@@ -438,37 +485,50 @@ class BatchRunner:
         results: dict[int, list[float]] = {}
 
         def read(hidden: Any, picks: Picks) -> None:
-            # For each sequence, the indexes of states with the tokens that follow. The state at the last position
-            # predicts what follows the sequence, which is not needed.
-            pairs_by_number = {}
+            # A pair is the index of a state and the token that follows there.
+            pairs_by_number: dict[int, list[tuple[int, int]]] = {}
+            distinct_pairs: set[tuple[int, int]] = set()  # sequences that begin alike share pairs
             for number, indexes in picks.items():
-                pairs_by_number[number] = list(zip(indexes, scored_tokens[number], strict=False))
-            # Sequences that begin alike share pairs, and each is computed once.
-            distinct_pairs = {pair for pairs in pairs_by_number.values() for pair in pairs}
-            value_by_pair = self._token_logs(hidden, sorted(distinct_pairs))
+                # If there is one state more than tokens, it predicts what follows the sequence, which is not needed.
+                pairs = list(zip(indexes, scored_tokens[number], strict=False))
+                pairs_by_number[number] = pairs
+                distinct_pairs.update(pairs)
+            log_by_pair = self._token_logs(hidden, sorted(distinct_pairs))
             for number, pairs in pairs_by_number.items():
-                results[number] = [value_by_pair[pair] for pair in pairs]
+                results[number] = [log_by_pair[pair] for pair in pairs]
 
         self.run(sequences, wanted_from, read)
         return [results[number] for number in range(len(sequences))]
 
     def _token_logs(self, hidden: Any, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], float]:
-        """Return the log-probabilities of tokens after hidden states.
+        """Return the log-probabilities of tokens after hidden states, by the pairs.
 
         Args:
             hidden: The states, (states, width).
-            pairs: Pairs of the index of a state and a token, in order.
+            pairs: Pairs of the index of a state and a token, sorted, so that the indexes ascend.
         """
         check_range([token for _, token in pairs], self.forward.can.vocabulary)
-        values: list[float] = []
+        log_probabilities: list[float] = []
         with torch.inference_mode():
             indexes, tokens = torch.tensor(pairs, dtype=torch.long, device=hidden.device).reshape(-1, 2).t()
-            for start, logits in self.forward.pieces(hidden):
-                is_in_piece = (indexes >= start) & (indexes < start + len(logits))
-                rows = indexes[is_in_piece] - start
-                log_probabilities = logits[rows, tokens[is_in_piece]] - logits.logsumexp(-1)[rows]
-                values += log_probabilities.double().tolist()
-        return dict(zip(pairs, values, strict=True))
+            # The logits of the whole vocabulary are computed for some states at a time.
+            for first_state, logits in self.forward.pieces(hidden):
+                is_in_piece = (indexes >= first_state) & (indexes < first_state + len(logits))
+                rows = indexes[is_in_piece] - first_state
+                token_logits = logits[rows, tokens[is_in_piece]]
+                log_totals = logits.logsumexp(-1)[rows]
+                log_probabilities += (token_logits - log_totals).double().tolist()
+        return dict(zip(pairs, log_probabilities, strict=True))
+
+
+def _number_to_compare(sequences: Sequence[Tokens]) -> int:
+    """Return the number of the sequence that is compared with a plain call: of the shortest, the last in sorted order.
+
+    A batch has it last, and what goes wrong with many positions is wrong there.
+    """
+    shortest_length = min(len(sequence) for sequence in sequences)
+    shortest = [number for number, sequence in enumerate(sequences) if len(sequence) == shortest_length]
+    return max(shortest, key=lambda number: sequences[number])
 
 
 def _positions_after(prefix: Tokens, members: Sequence[Tokens], shared: Sequence[int]) -> int:
@@ -492,8 +552,8 @@ def _deviation(forward: Forward, hidden: Any, plain: Any) -> float:
 
     Args:
         forward: The model.
-        hidden: The position, computed in a batch.
-        plain: Its logits in a plain call, (vocabulary).
+        hidden: The state at the position, computed in a batch, (1, width).
+        plain: The logits at the position in a plain call, (vocabulary).
 
     Returns:
         The difference in units of what rounding may do to logits of this size.

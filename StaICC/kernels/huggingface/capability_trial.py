@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from StaICC.errors import OutputError
@@ -47,19 +48,18 @@ _known: weakref.WeakKeyDictionary[Any, Capabilities] = weakref.WeakKeyDictionary
 def examined(forward: Forward) -> Forward:
     """Return a model with its capabilities, detected by trial once for each model and again after a change."""
     model = forward.model
+    # The guard does not see code of classes, so it is looked for each time.
+    reasons_to_run_alone = foreign_code(model)
     known = _known.get(model)
-    is_unchanged = known is not None and known.guard == guard(model)
-    # The guard does not see code of classes.
-    foreign = foreign_code(model)
-    if known is not None and is_unchanged and not foreign:
+    if known is not None and known.guard == guard(model) and not reasons_to_run_alone:
         forward.can = known
         return forward
 
     can = forward.can
     if _has_adapter_for_some_tokens(model):
-        foreign.append("an adapter of peft that is used from certain tokens of a prompt on")
-    if foreign:
-        can.run_alone("; ".join(foreign))
+        reasons_to_run_alone.append("an adapter of peft that is used from certain tokens of a prompt on")
+    if reasons_to_run_alone:
+        can.run_alone("; ".join(reasons_to_run_alone))
         _log.info("%s; each prompt is run alone", can.reason)
     elif not _find_ways(forward):
         can.run_alone(f"batches of {type(model).__name__} differ from single calls of the model")
@@ -85,16 +85,17 @@ class _Trial:
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
         vocabulary = max(forward.can.vocabulary - 1, 1)
-        tokens = [(7 + 37 * index) % vocabulary for index in range(9)]  # a b c d e f g h i
-        i_h_g = tuple(tokens[:5:-1])
-        self._sequences = [tuple(tokens[:7]), (*tokens[:3], *i_h_g), i_h_g]
+        # Nine tokens of the vocabulary, whichever.
+        a, b, c, d, e, f, g, h, i = [(7 + 37 * index) % vocabulary for index in range(9)]
+        first, second, third = (a, b, c, d, e, f, g), (a, b, c, i, h, g), (i, h, g)
+        self._sequences: list[tuple[int, ...]] = [first, second, third]
         self._expected = [self._plain_logits_at_end(sequence) for sequence in self._sequences]
         forward.can.vocabulary = len(self._expected[0])
         self._decoys = [None, None, None]
         """What a wrong mask would give for each sequence, where it is compared, too."""
         if not forward.is_exact:
-            # The second sequence, if its end attended to the first one in front of it.
-            self._decoys[1] = self._plain_logits_at_end(self._sequences[0] + i_h_g)
+            # With a wrong mask, the end of the second sequence would attend to all of the first one.
+            self._decoys[1] = self._plain_logits_at_end((*first, i, h, g))
 
     def _plain_logits_at_end(self, sequence: tuple[int, ...]) -> Any:
         """Return the logits of a plain call after a sequence, (vocabulary)."""
@@ -115,11 +116,9 @@ class _Trial:
         runner.cache_from = CACHE_FROM
         try:
             for _ in range(rounds):
-                computed = self.forward.whole(runner.last(self._sequences, runner.compute))
+                computed = self._computed_logits(runner, self._sequences)
         except Exception as error:
-            if is_out_of_memory(error) or isinstance(error, OutputError):
-                raise
-            _log.debug("%s is not used for %s: %s", way, type(self.forward.model).__name__, error)
+            self._refuse_other_fault(error, way)
             return False
         for row, expected, decoy in zip(computed, self._expected, self._decoys, strict=True):
             if not _differ_by_rounding_only(row, expected, is_exact, decoy):
@@ -134,20 +133,29 @@ class _Trial:
         """
         for name, value in way.items():
             setattr(self.forward.can, name, value)
-        errors = []
+        relative_errors = []
         for sequence, expected in zip(self._sequences, self._expected, strict=True):
             runner = BatchRunner(self.forward, LARGE_BUDGET)
             try:
-                (computed,) = self.forward.whole(runner.last([sequence], runner.compute))
+                (computed,) = self._computed_logits(runner, [sequence])
             except Exception as error:
-                if is_out_of_memory(error) or isinstance(error, OutputError):
-                    raise
-                _log.debug("%s is not used for %s: %s", way, type(self.forward.model).__name__, error)
+                self._refuse_other_fault(error, way)
                 return math.inf
             if computed.shape != expected.shape or not bool(computed.isfinite().all()):
                 return math.inf
-            errors.append(float((computed - expected).norm()) / _size(expected))
-        return max(errors)
+            relative_errors.append(float((computed - expected).norm()) / _size(expected))
+        return max(relative_errors)
+
+    def _computed_logits(self, runner: BatchRunner, sequences: Sequence[tuple[int, ...]]) -> Any:
+        """Return the logits after sequences, computed in the way that is tried, (sequences, vocabulary)."""
+        states = runner.last(sequences, runner.compute)
+        return self.forward.whole(states)
+
+    def _refuse_other_fault(self, error: Exception, way: Mapping[str, Any]) -> None:
+        """Log that a model cannot be run in a way; raise an error that is none of this way: memory, or an output."""
+        if is_out_of_memory(error) or isinstance(error, OutputError):
+            raise error
+        _log.debug("%s is not used for %s: %s", way, type(self.forward.model).__name__, error)
 
 
 def _size(logits: Any) -> float:
@@ -181,7 +189,7 @@ def _find_ways(forward: Forward) -> bool:
     """Find in which ways a model returns the logits of plain calls; return whether there is one."""
     trial = _Trial(forward)
     has_separate_head = _find_head(trial)
-    if not has_separate_head and not trial.works(True, head="model", transform=""):
+    if not has_separate_head and not trial.works(is_exact=True, head="model", transform=""):
         return False
     can = forward.can
     can.flat = False
@@ -203,16 +211,17 @@ def _find_head(trial: _Trial) -> bool:
     is_plain_product = type(head) is torch.nn.Linear and not hasattr(head, "_hf_hook")
     kind = "rows" if is_plain_product else "module"
     # Without a transformation, the numbers are those of the model in any number type.
-    if trial.works(True, head=kind, transform=""):
+    if trial.works(is_exact=True, head=kind, transform=""):
         return True
-    if any(trial.works(forward.is_exact, head=kind, transform=name) for name in forward.transforms):
-        return True
+    for name in forward.transforms:
+        if trial.works(forward.is_exact, head=kind, transform=name):
+            return True
     if forward.is_exact:
         return False
     # Some processors round the products of a batch otherwise. That would hide a small error of the head, so the head is
     # tried with single sequences first.
     is_right_alone = trial.head_error(head=kind, transform="") <= HALF_HEAD_ERROR
-    return is_right_alone and trial.works(False, head=kind, transform="")
+    return is_right_alone and trial.works(is_exact=False, head=kind, transform="")
 
 
 def _find_sharing(trial: _Trial) -> None:
@@ -220,12 +229,12 @@ def _find_sharing(trial: _Trial) -> None:
     forward = trial.forward
     can = forward.can
     is_exact = forward.is_exact
-    is_right_over_prefix = trial.works(is_exact, SMALL_BUDGET, rounds=2, sharing=True)
-    can.sharing = False
-    if not is_right_over_prefix:
+    # With a small budget, each sequence is a row of its own, over a cached prefix.
+    can.sharing = trial.works(is_exact, SMALL_BUDGET, rounds=2, sharing=True)
+    if not can.sharing:
         return
-    can.sharing = True
-    # On other devices, many small calls cost more than padding.
+    # With a large budget, all sequences share one row. On other devices than the CPU, many small calls cost more than
+    # padding, so rows are not flat there.
     on_cpu = forward.device.type == "cpu"
     can.flat = on_cpu and trial.works(is_exact, flat=True)
     can.sharing = can.flat or trial.works(is_exact, flat=False)

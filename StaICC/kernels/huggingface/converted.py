@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.datasets.pack import data_home
 from StaICC.errors import StaICCError, unknown_name
@@ -77,6 +77,13 @@ class ConvertedCopy:
     """Bytes."""
 
 
+class OpenedCopy(NamedTuple):
+    """A converted copy whose tokenizer was read."""
+
+    folder: Path
+    tokenizer: Any
+
+
 def copies_folder() -> Path:
     """Return the folder of all copies; it need not exist."""
     return data_home() / "models"
@@ -121,7 +128,7 @@ def find_copy(source: Path, sha256: str) -> Path | None:
     return None
 
 
-def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> tuple[Path, Any] | None:
+def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> OpenedCopy | None:
     """Write the copy of a GGUF file, unless there is no space for it or it could not be read back as it was.
 
     Args:
@@ -131,27 +138,28 @@ def write_copy(source: Path, sha256: str, model: Any, tokenizer: Any) -> tuple[P
         tokenizer: The tokenizer that was read of it.
 
     Returns:
-        The folder, and the tokenizer as it was read back of it; ``None`` with a warning if there is no copy.
+        The copy, with the tokenizer as it was read back of it; ``None`` with a warning if there is none.
     """
     folder = copy_folder(source, sha256)
     plain_model = _without_quantization(model)
     try:
         _check_space(folder.parent, plain_model)
-        with _passing_folder(folder) as passing:
-            _save(plain_model, tokenizer, passing)
-            tokenizer_of_copy = _read_back(plain_model, tokenizer, passing)
-            size = _write_record(passing, source.name, sha256)
-            os.replace(passing, folder)
+        # All is written and checked in a folder with another name, which then gets the name of the copy.
+        with _passing_folder(folder) as passing_folder:
+            _save(plain_model, tokenizer, passing_folder)
+            tokenizer_of_copy = _read_back(plain_model, tokenizer, passing_folder)
+            size = _write_record(passing_folder, source.name, sha256)
+            os.replace(passing_folder, folder)
     except OSError as error:
         is_complete = folder.is_dir() and _damage_of(folder, sha256) is None
         if is_complete:  # another process wrote it first
-            return folder, load_tokenizer(folder)
+            return OpenedCopy(folder, load_tokenizer(folder))
         reason = error.strerror or str(error)
         _log.warning("%s is read anew for each process: no converted copy in %s (%s)", source.name, folder, reason)
         return None
     remove = f"python -m StaICC data remove {folder.name}"
     _log.warning("%s was converted once (%d MB in %s); %s", source.name, size // MEGABYTE, folder, remove)
-    return folder, tokenizer_of_copy
+    return OpenedCopy(folder, tokenizer_of_copy)
 
 
 def _check_space(parent: Path, model: Any) -> None:
@@ -326,23 +334,23 @@ def dtype_option() -> str:
 @contextlib.contextmanager
 def _passing_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder next to a copy's, which is removed at the end if it was not renamed."""
-    passing = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
+    passing_folder = folder.parent / f".{folder.name}.{os.getpid()}{PASSING}"
     # An earlier process with the same number may have left one behind.
-    shutil.rmtree(passing, ignore_errors=True)
-    passing.mkdir()
+    shutil.rmtree(passing_folder, ignore_errors=True)
+    passing_folder.mkdir()
     try:
-        yield passing
+        yield passing_folder
     finally:
-        shutil.rmtree(passing, ignore_errors=True)
+        shutil.rmtree(passing_folder, ignore_errors=True)
 
 
 def _remove_leftovers(folder: Path) -> None:
     """Remove the passing folders of a copy that killed processes left behind."""
-    for passing in folder.parent.glob(f".{folder.name}.*{PASSING}"):
-        _, _, process = passing.name.removesuffix(PASSING).rpartition(".")
+    for passing_folder in folder.parent.glob(f".{folder.name}.*{PASSING}"):
+        _, _, process = passing_folder.name.removesuffix(PASSING).rpartition(".")
         is_in_use = process.isdecimal() and _is_running(int(process))
         if not is_in_use:
-            shutil.rmtree(passing, ignore_errors=True)
+            shutil.rmtree(passing_folder, ignore_errors=True)
 
 
 def _is_running(process: int) -> bool:
@@ -394,8 +402,10 @@ def _damage_of(folder: Path, sha256: str) -> str | None:
     if record.sha256 != sha256:
         return "it is that of another file"
     # A file that is missing, or that was added, has no digest on one of the two sides.
-    names = {**record.files, **digests}
-    changed = [name for name in names if record.files.get(name) != digests.get(name)]
+    changed = []
+    for name in {**record.files, **digests}:
+        if record.files.get(name) != digests.get(name):
+            changed.append(name)
     if changed:
         return f"{', '.join(changed)} changed"
     return None

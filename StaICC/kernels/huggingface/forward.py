@@ -149,10 +149,17 @@ class Forward:
         accepted_arguments = inspect.signature(called.forward).parameters
         # transformers 5.24 has a new name, and warns of the old one.
         self._cache_name = "cache" if "cache" in accepted_arguments else "past_key_values"
-        self.exact_to, self.same_to = limits(model)
+        self.limits = length_limits(model)
         text = text_config(model.config)
         self.transforms = [name for name in TRANSFORMS if getattr(text, name, None)]
-        self.stretching = [module for module in model.modules() if getattr(module, "rope_type", None) == "dynamic"]
+        """The transformations of logits that the configuration names."""
+        self._stretching_modules: list[Any] = []
+        """The modules whose positions are stretched to a long input, and remember that."""
+        for module in model.modules():
+            if getattr(module, "rope_type", None) == "dynamic":
+                self._stretching_modules.append(module)
+        self.last_positions: tuple[Sequence[int], Sequence[int]] = ((), ())
+        """The last position of each row of the batch that is computed: the indexes of the rows and of the positions."""
         # Where the configuration states no size, the size is found in the first call; this one is a usual one.
         vocabulary = int(getattr(text, "vocab_size", 0) or 50_000)
         self.can = Capabilities(guard=0, vocabulary=vocabulary)
@@ -170,23 +177,25 @@ class Forward:
         Returns:
             States of shape (rows, longest row, width), meaningless at padding.
         """
-        last_indexes = [len(row.tokens) - 1 for row in rows]
-        self.ends = range(len(rows)), last_indexes
+        self.last_positions = (range(len(rows)), [len(row.tokens) - 1 for row in rows])
         longest = max(len(row.tokens) for row in rows)
-        no_padding = [0] * longest
-        ids = [_filled(row.tokens, no_padding) for row in rows]
+        zeros = [0] * longest
+        ids = [_filled(row.tokens, zeros) for row in rows]
         is_plain_batch = cache is None and rows[0].is_chain
         if is_plain_batch:  # no mask is needed
             return self.call(ids)
 
-        # A padding position is a subtree of its own: it attends to itself.
-        ends_of_padding = range(1, longest + 1)
-        subtree_ends = [_filled(row.subtree_ends(), ends_of_padding) for row in rows]
-        allowed = self.tree_mask(subtree_ends)
+        # A padding position is a subtree of its own, which ends right after it: it attends to itself.
+        subtree_ends_of_padding = range(1, longest + 1)
+        subtree_ends = [_filled(row.subtree_ends(), subtree_ends_of_padding) for row in rows]
+        may_attend = self.tree_mask(subtree_ends)
         # Each position attends to the whole prefix.
-        allowed = torch.nn.functional.pad(allowed, (len(rows[0].prefix), 0), value=True)
-        depths = [_filled(row.depths, no_padding) for row in rows]
-        return self.call(ids, self.additive(allowed[:, None]), depths, cache)
+        prefix_length = len(rows[0].prefix)
+        may_attend = torch.nn.functional.pad(may_attend, (prefix_length, 0), value=True)
+        # The second dimension is that of the heads, which have one mask.
+        mask = self.additive(may_attend[:, None])
+        depths = [_filled(row.depths, zeros) for row in rows]
+        return self.call(ids, mask, depths, cache)
 
     def flat(self, rows: Sequence[TrieRow]) -> Any:
         """Run rows without a prefix one after the other in one sequence: a packed batch without padding.
@@ -198,19 +207,22 @@ class Forward:
         depths: list[int] = []
         segments: list[Segment] = []
         for row in rows:
-            start = len(ids)
-            chain_end = start + row.chain
+            row_start = len(ids)
             ids += row.tokens
             depths += row.depths
-            end = len(ids)
-            segments.append(Segment(start=start, first=start, end=chain_end, mask=None))
-            if chain_end < end:
-                allowed = self.tree_mask(row.subtree_ends())[None, None, row.chain :]
-                segments.append(Segment(start=start, first=chain_end, end=end, mask=self.additive(allowed)))
+            row_end = len(ids)
+            # The chain at the beginning of a row has causal attention, which needs no mask.
+            chain_end = row_start + row.chain
+            segments.append(Segment(start=row_start, first=row_start, end=chain_end, mask=None))
+            if chain_end < row_end:
+                may_attend = self.tree_mask(row.subtree_ends())
+                mask = self.additive(may_attend[None, None, row.chain :])
+                segments.append(Segment(start=row_start, first=chain_end, end=row_end, mask=mask))
 
-        # One position alone needs no segments, and transformers takes the heads of a group for positions there.
-        fill = torch.nan if len(ids) > 1 else 0.0
-        one_entry = torch.full((1, 1, 1, 1), fill, dtype=self.dtype, device=self.device)
+        # The mask only says where attention is computed by segments. It is NaN, which spoils every other attention. One
+        # position alone needs no segments, and transformers takes the heads of a group for positions there.
+        entry = torch.nan if len(ids) > 1 else 0.0
+        one_entry = torch.full((1, 1, 1, 1), entry, dtype=self.dtype, device=self.device)
         whole_mask = one_entry.expand(1, 1, len(ids), len(ids))
         with segmented_attention(whole_mask, segments), self._compiled_layers():
             return self.call([ids], whole_mask, [depths])
@@ -238,9 +250,10 @@ class Forward:
             A boolean tensor of shape (..., positions, positions); the attending position comes first.
         """
         subtree_ends = torch.tensor(ends, device=self.device)
-        index = torch.arange(subtree_ends.shape[-1], device=self.device)
-        is_not_later = index <= index[:, None]
-        is_in_subtree = index[:, None] < subtree_ends[..., None, :]
+        positions = torch.arange(subtree_ends.shape[-1], device=self.device)
+        attending = positions[:, None]  # the rows of the mask
+        is_not_later = positions <= attending
+        is_in_subtree = attending < subtree_ends[..., None, :]
         return is_not_later & is_in_subtree
 
     def additive(self, allowed: Any) -> Any:
@@ -290,13 +303,11 @@ class Forward:
         with self._inputs_of_head() as head_inputs:
             output = self.model(**arguments, output_hidden_states=True)
         logits = output.logits
+        self.can.vocabulary = logits.shape[-1]
         # The input of the output matrix is the last hidden state, whatever hooks do. A model's own class may have no
         # output matrix, and may return no hidden states.
-        if head_inputs and head_inputs[-1].shape[:2] == logits.shape[:2]:
-            states = head_inputs[-1]
-        else:
-            states = output.hidden_states[-1]
-        self.can.vocabulary = logits.shape[-1]
+        head_read_all_positions = bool(head_inputs) and head_inputs[-1].shape[:2] == logits.shape[:2]
+        states = head_inputs[-1] if head_read_all_positions else output.hidden_states[-1]
         return torch.cat([states.to(logits.device), logits], -1)
 
     @contextlib.contextmanager
@@ -320,7 +331,7 @@ class Forward:
 
         Such models remember the longest input since a short one.
         """
-        for module in self.stretching:
+        for module in self._stretching_modules:
             module.inv_freq = module.original_inv_freq
             module.max_seq_len_cached = module.original_max_seq_len
 
@@ -425,18 +436,11 @@ class Forward:
         Raises:
             RunEndingError: They cannot be compiled.
         """
-        layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
-        layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]
         try:
-            if self.can.reason:
-                raise RuntimeError(self.can.reason)
-            if not self.can.flat or not layers:
-                attention = getattr(self.model.config, "_attn_implementation", None)
-                raise RuntimeError(
-                    f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
-                )
-            self.compiled = [(layer, torch.compile(layer.forward, dynamic=True, fullgraph=True)) for layer in layers]
-            # A row of four tokens with two branches, for a trial: faults show in the first call.
+            self.compiled = []
+            for layer in self._layers_to_compile():
+                self.compiled.append((layer, torch.compile(layer.forward, dynamic=True, fullgraph=True)))
+            # Faults show in the first call, so it is made now: of four tokens, the last two of which are branches.
             self.flat([TrieRow(tokens=(5, 6, 8, 9), depths=(0, 1, 2, 2), picks={})])
         except Exception as error:
             self.compiled = None
@@ -447,6 +451,23 @@ class Forward:
             raise RunEndingError(
                 f"got compile=True, but {name} cannot be compiled here ({reason}). Leave the option out"
             ) from error
+
+    def _layers_to_compile(self) -> list[Any]:
+        """Return the layers of the model.
+
+        Raises:
+            RuntimeError: They cannot be compiled. The message is the reason.
+        """
+        if self.can.reason:
+            raise RuntimeError(self.can.reason)
+        layer_classes = set(getattr(self.model, "_no_split_modules", None) or ())
+        layers = [module for module in self.model.modules() if type(module).__name__ in layer_classes]
+        if not self.can.flat or not layers:
+            attention = getattr(self.model.config, "_attn_implementation", None)
+            raise RuntimeError(
+                f"needs layers on a CPU with 'sdpa': got {len(layers)} on {self.device} with {attention!r}"
+            )
+        return layers
 
 
 def _filled(values: Sequence[int], padding: Sequence[int]) -> list[int]:
@@ -473,13 +494,12 @@ def _body(model: Any) -> Any:
     if callable(getattr(model, "get_base_model", None)):
         model = model.get_base_model()  # of peft: the model into which adapters were put
     body = getattr(model, "base_model", None)
-    if body is None or body is model:
-        body = None
-        if callable(getattr(model, "get_decoder", None)):
-            body = model.get_decoder()
-    if body is model:
+    if body is not None and body is not model:
+        return body
+    if not callable(getattr(model, "get_decoder", None)):
         return None
-    return body
+    decoder = model.get_decoder()
+    return None if decoder is model else decoder
 
 
 def guard(model: Any) -> int:
@@ -488,27 +508,34 @@ def guard(model: Any) -> int:
     It does not show changes of weights that bypass torch's version counters (through ``.data``). The identity, which is
     computed for every run, shows them, and cached prefixes are protected by a checksum of the weights.
     """
-    facts: list[Any] = [getattr(model.config, "_attn_implementation", None), limits(model)]
-    # Some models copy these settings from the configuration.
-    for holder in (text_config(model.config), model):
+    facts: list[Any] = [getattr(model.config, "_attn_implementation", None), length_limits(model)]
+    # Some models copy the settings of transformations from the configuration.
+    for settings_holder in (text_config(model.config), model):
         for name in TRANSFORMS:
-            facts.append(getattr(holder, name, None))
+            facts.append(getattr(settings_holder, name, None))
     for module in model.modules():
-        state = module.__dict__
-        facts.append(id(module))
-        facts.append("forward" in state)
-        for name in ADAPTERS:
-            facts.append(str(state.get(name)))
-        for kind in HOOKS:
-            for key, hook in state[kind].items():
-                if not is_library_code(hook):
-                    facts.append((kind, key))
-        for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
-            if tensor is not None:
-                # Tensors of the inference mode have no version counter.
-                version = tensor.is_inference() or tensor._version
-                facts.append((id(tensor), version, tensor.dtype, tensor.device))
+        facts += _facts_of_module(module)
     return hash(tuple(facts))
+
+
+def _facts_of_module(module: Any) -> list[Any]:
+    """Return facts that change with a module, its hooks, adapters and tensors."""
+    state = module.__dict__
+    has_own_forward = "forward" in state
+    facts: list[Any] = [id(module), has_own_forward]
+    for name in ADAPTERS:
+        facts.append(str(state.get(name)))
+    for kind in HOOKS:
+        for key, hook in state[kind].items():
+            if not is_library_code(hook):
+                facts.append((kind, key))
+    for tensor in (*state["_parameters"].values(), *state["_buffers"].values()):
+        if tensor is None:
+            continue
+        # Tensors of the inference mode have no version counter.
+        version = tensor.is_inference() or tensor._version
+        facts.append((id(tensor), version, tensor.dtype, tensor.device))
+    return facts
 
 
 def _layer_configs(config: Any) -> list[Any]:
@@ -519,18 +546,24 @@ def _layer_configs(config: Any) -> list[Any]:
     return [text]
 
 
-def limits(model: Any) -> tuple[float, float]:
-    """Return up to which length of a sequence the ways of running a model are exact.
+@dataclass(frozen=True, slots=True)
+class LengthLimits:
+    """Up to which length of a sequence the ways of running a model are exact; infinite where nothing limits them.
 
-    Returns:
-        The length up to which sharing positions is exact: that of the shortest window of attention, or the second
-        length if that is shorter. Then the length up to which batching is exact, because positions are not stretched.
-        Both are infinite where nothing limits them.
+    Attributes:
+        sharing: For rows that share positions: no window of attention is shorter, and positions are not stretched.
+        batching: For batches of sequences of different lengths: positions are not stretched to the longest one.
     """
-    text = text_config(model.config)
+
+    sharing: float
+    batching: float
+
+
+def length_limits(model: Any) -> LengthLimits:
+    """Return up to which length of a sequence the ways of running a model are exact."""
     window = _shortest_window(model.config)
-    unstretched = _unstretched_length(text)
-    return min(window, unstretched), unstretched
+    unstretched = _unstretched_length(text_config(model.config))
+    return LengthLimits(sharing=min(window, unstretched), batching=unstretched)
 
 
 def _shortest_window(config: Any) -> float:
@@ -564,8 +597,13 @@ def _unstretched_length(text: Any) -> float:
         kind = rope.get("rope_type", rope.get("type"))
         if kind not in STRETCHED_ROPES:
             continue
-        length = rope.get("original_max_position_embeddings")
-        length = length or getattr(text, "original_max_position_embeddings", None)
-        length = length or getattr(text, "max_position_embeddings", 0)
-        shortest = min(shortest, length or 0)
+        stated_lengths = [
+            rope.get("original_max_position_embeddings"),
+            getattr(text, "original_max_position_embeddings", None),
+            getattr(text, "max_position_embeddings", None),
+        ]
+        known_lengths = [length for length in stated_lengths if length]
+        if not known_lengths:  # any input may be stretched
+            return 0
+        shortest = min(shortest, known_lengths[0])
     return shortest

@@ -87,26 +87,29 @@ class _GrowingRow:
         self._cache = runner.cached(row.prefix)
         self._length = len(row.prefix) + len(row.tokens)
         """Positions in the cache, once the row is computed."""
-        self._end_by_number = {number: end for number, (end,) in row.picks.items()}
+        self._last_index = {number: last_index for number, (last_index,) in row.picks.items()}
         """For each sequence, the index of its last position in the row."""
-        attends_in_row = self._forward.tree_mask(row.subtree_ends()).cpu()
-        attends_to_prefix = torch.ones(len(row.prefix)).bool()
-        attends_to_new = torch.zeros(len(row.picks) * most_new).bool()
-        self._attends: dict[int, Any] = {}
-        """For each sequence, which positions of the cache its last position attends to."""
-        for number, end in self._end_by_number.items():
-            self._attends[number] = torch.cat([attends_to_prefix, attends_in_row[end], attends_to_new])
+        may_attend_in_row = self._forward.tree_mask(row.subtree_ends()).cpu()
+        # All of the prefix, and none of the positions that the row will grow by.
+        may_attend_to_prefix = torch.ones(len(row.prefix)).bool()
+        may_attend_to_new = torch.zeros(len(row.picks) * most_new).bool()
+        self._may_attend: dict[int, Any] = {}
+        """For each sequence, to which positions of the cache its next position may attend."""
+        for number, last_index in self._last_index.items():
+            self._may_attend[number] = torch.cat(
+                [may_attend_to_prefix, may_attend_in_row[last_index], may_attend_to_new]
+            )
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of the sequences of the row."""
-        return list(self._end_by_number)
+        return list(self._last_index)
 
     def first_logits(self) -> Any:
         """Compute the row, and return the logits after each sequence, (sequences, vocabulary)."""
         states = self._forward.padded([self._row], self._cache)
-        ends = list(self._end_by_number.values())
-        return self._forward.logits(states[0, ends])
+        last_indexes = list(self._last_index.values())
+        return self._forward.logits(states[0, last_indexes])
 
     def logits_after(self, tokens: Mapping[int, int], depths: Sequence[int]) -> Any:
         """Add a token to some sequences, and return the logits after each of these, (sequences, vocabulary).
@@ -116,29 +119,33 @@ class _GrowingRow:
             depths: For each of these, the position number of the token in its sequence.
         """
         for number in tokens:
-            self._attends[number][self._length] = True
+            # The new position of a sequence is at the end of the cache, and attends to itself.
+            self._may_attend[number][self._length] = True
             self._length += 1
-        allowed = torch.stack([self._attends[number][: self._length] for number in tokens])
-        mask = self._forward.additive(allowed[None, None])
+        may_attend = torch.stack([self._may_attend[number][: self._length] for number in tokens])
+        mask = self._forward.additive(may_attend[None, None])
         states = self._forward.call([list(tokens.values())], mask, [depths], self._cache)
         return self._forward.logits(states[0])
 
 
 class _Continuations:
-    """The continuations of some sequences; the arguments are those of :func:`generate`."""
+    """The continuations of some sequences; the arguments are those of :func:`generate`.
+
+    Sequences have numbers, from 0, in the order in which they are given.
+    """
 
     def __init__(
         self,
         runner: BatchRunner,
         sequences: Sequence[Tokens],
-        most: int,
+        max_new_tokens: int,
         ending: Ending,
         temperature: float,
         seed: int,
     ) -> None:
         self._runner = runner
         self._sequences = sequences
-        self._most = most
+        self._max_new_tokens = max_new_tokens
         self._ending = ending
         self._temperature = temperature
         self._seeds: list[int] = []
@@ -149,33 +156,33 @@ class _Continuations:
         """For each sequence, its new tokens so far."""
 
     def grow_rows(self) -> None:
-        """Continue the sequences in rows that grow in the cache."""
-        self._runner.persist(len(self._sequences), self._grow_rows_of)
+        """Continue the sequences in rows that grow in the cache; in smaller ones if memory runs out."""
+        self._runner.persist(len(self._sequences), self._continue_in_rows)
 
     def recompute(self) -> None:
         """Continue the sequences; all of each is computed again at every step."""
         numbers = list(range(len(self._sequences)))
         self._continue(numbers, self._recomputed_logits(numbers), self._recomputed_logits)
 
-    def _grow_rows_of(self, todo: list[int]) -> Iterator[int]:
+    def _continue_in_rows(self, numbers: list[int]) -> Iterator[int]:
         """Continue some sequences in rows, and yield the number of each one that is complete."""
-        last_positions = [len(sequence) - 1 for sequence in self._sequences]
         runner = self._runner
-        for row in runner.plan(self._sequences, last_positions, todo, runner.prefix_reuse, GENERATION_COST):
-            self._grow(_GrowingRow(runner, row, self._most))
+        last_positions = [len(sequence) - 1 for sequence in self._sequences]
+        for row in runner.plan(self._sequences, last_positions, numbers, runner.prefix_reuse, GENERATION_COST):
+            self._continue_row(_GrowingRow(runner, row, self._max_new_tokens))
             yield from row.picks
 
-    def _grow(self, row: _GrowingRow) -> None:
+    def _continue_row(self, row: _GrowingRow) -> None:
         """Continue all sequences of one row."""
 
         def logits_after(numbers: list[int]) -> Any:
-            tokens = {}
+            last_tokens = {}
             depths = []
             for number in numbers:
                 new_tokens = self.new_tokens[number]
-                tokens[number] = new_tokens[-1]
+                last_tokens[number] = new_tokens[-1]
                 depths.append(len(self._sequences[number]) + len(new_tokens) - 1)
-            return row.logits_after(tokens, depths)
+            return row.logits_after(last_tokens, depths)
 
         self._continue(row.numbers, row.first_logits(), logits_after)
 
@@ -195,16 +202,16 @@ class _Continuations:
         for number in numbers:
             # Memory may have run out in an earlier attempt, which began to continue them.
             self.new_tokens[number] = []
-        unfinished = numbers
-        for step in range(self._most):
-            chosen_tokens = self._choose(unfinished, step, logits)
-            for number, token in zip(unfinished, chosen_tokens, strict=True):
+        incomplete = numbers
+        for step in range(self._max_new_tokens):
+            if step > 0:
+                logits = logits_after(incomplete)
+            chosen_tokens = self._choose(incomplete, step, logits)
+            for number, token in zip(incomplete, chosen_tokens, strict=True):
                 self.new_tokens[number].append(token)
-            unfinished = [number for number in unfinished if not self._ending.complete(self.new_tokens[number])]
-            is_last_step = step + 1 == self._most
-            if is_last_step or not unfinished:
+            incomplete = [number for number in incomplete if not self._ending.complete(self.new_tokens[number])]
+            if not incomplete:
                 return
-            logits = logits_after(unfinished)
 
     def _choose(self, numbers: Sequence[int], step: int, logits: Any) -> list[int]:
         """Return the next token of some sequences.
@@ -229,14 +236,19 @@ class _Continuations:
 
 
 def generate(
-    runner: BatchRunner, sequences: Sequence[Tokens], most: int, ending: Ending, temperature: float, seed: int
+    runner: BatchRunner,
+    sequences: Sequence[Tokens],
+    max_new_tokens: int,
+    ending: Ending,
+    temperature: float,
+    seed: int,
 ) -> list[list[int]]:
     """Continue token sequences with the most probable tokens, or with samples.
 
     Args:
         runner: Runs the model.
         sequences: The sequences, none empty.
-        most: Maximum number of new tokens for each.
+        max_new_tokens: Maximum number of new tokens for each.
         ending: When a continuation is complete.
         temperature: 0 for the most probable tokens.
         seed: Seed of the samples.
@@ -247,11 +259,12 @@ def generate(
     forward = runner.forward
     is_checked = forward.can.checked >= min(len(sequences), 2)
     if forward.can.sharing and not is_checked:
-        # The runner compares these with a plain call, after which it may share no longer.
+        # Rows that grow are not compared with plain calls. So some sequences are computed before: the runner compares
+        # these, and if they differ, the model does not share positions any more.
         runner.last(sequences[:4])
-    longest = max(len(sequence) for sequence in sequences) + most
-    continuations = _Continuations(runner, sequences, most, ending, temperature, seed)
-    if forward.can.sharing and longest <= forward.exact_to:
+    longest = max(len(sequence) for sequence in sequences) + max_new_tokens
+    continuations = _Continuations(runner, sequences, max_new_tokens, ending, temperature, seed)
+    if forward.can.sharing and longest <= forward.limits.sharing:
         continuations.grow_rows()
     else:
         continuations.recompute()

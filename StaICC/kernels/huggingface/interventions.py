@@ -41,12 +41,13 @@ def _changed_outputs(modules: Sequence[Any], change: Callable[[int, Any], Any]) 
     """
 
     def hook(number: int, module: Any, inputs: Any, output: Any) -> Any:
+        # What a hook returns takes the place of the output, unless it is None.
         if not isinstance(output, tuple):
             return change(number, output)
-        state = change(number, output[0])
-        if state is None:
+        changed_state = change(number, output[0])
+        if changed_state is None:
             return None
-        return (state, *output[1:])
+        return (changed_state, *output[1:])
 
     handles = []
     for number, module in enumerate(modules):
@@ -65,18 +66,18 @@ def layer_states(runner: BatchRunner, sequences: Sequence[Tokens]) -> Any:
     states: dict[int, Any] = {}
     states_of_batch: list[Any] = []
 
-    def keep_last_position(layer: int, state: Any) -> None:
-        states_of_batch.append(state[forward.ends].float().cpu())
+    def keep_last_positions(layer: int, state: Any) -> None:
+        states_of_batch.append(state[forward.last_positions].float().cpu())
 
     def read(_: Any, picks: Picks) -> None:
-        # A batch that ran out of memory may have left some behind.
-        by_row = torch.stack(states_of_batch[-len(layers) :], 1)
+        # The layers appended one tensor each. A batch that ran out of memory may have left some before these.
+        states_by_row = torch.stack(states_of_batch[-len(layers) :], 1)
         states_of_batch.clear()
         for number, (row,) in picks.items():
-            states[number] = by_row[row]
+            states[number] = states_by_row[row]
 
     last_positions = [len(sequence) - 1 for sequence in sequences]
-    with _changed_outputs(layers, keep_last_position):
+    with _changed_outputs(layers, keep_last_positions):
         runner.compute(sequences, last_positions, read, alone=True)
     return torch.stack([states[number] for number in range(len(sequences))])
 
@@ -96,7 +97,7 @@ def replaced_state(runner: BatchRunner, sequences: Sequence[Tokens], layer: int,
         if state.shape[-1] != len(vector):
             raise ArgumentError(f"state of layer {layer}: got {len(vector)} numbers, expected {state.shape[-1]}")
         state = state.clone()
-        state[forward.ends] = state.new_tensor(vector)
+        state[forward.last_positions] = state.new_tensor(vector)
         return state
 
     with _changed_outputs([layers[layer]], replace):

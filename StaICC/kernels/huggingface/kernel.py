@@ -21,7 +21,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError
 from StaICC.inference.contract import LoadsModel, Text
@@ -58,6 +58,17 @@ ALGORITHM = "2"
 """Part of the identity. Raised with any change of this package that can move a prediction beyond rounding."""
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 """One for each model: several kernels, each in its thread, may share one."""
+
+
+class DetailedScores(NamedTuple):
+    """What a model computes after prompts."""
+
+    probabilities: list[list[float]]
+    """For each prompt, a probability for each label."""
+    logits: Any
+    """A float32 array (prompts, vocabulary)."""
+    states: Any
+    """The last hidden states, a float32 array (prompts, width)."""
 
 
 class CausalLMKernel(TokenKernel, LoadsModel):
@@ -205,8 +216,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """Return the tokenizer, without loading the weights of a model that is named by a string."""
         if self._loaded is not None or self._source is None:
             return self.tokenizer
-        tokenizer, _ = self._source.load_reader()
-        return tokenizer
+        return self._source.load_reader().tokenizer
 
     @property
     def display_name(self) -> str | None:
@@ -214,8 +224,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         if self._source is None:
             return hub_name(self.model)
         name = self._source.short_name()
-        kind, _, _ = self._source.where()
-        if kind == "gguf":
+        if self._source.location().kind == "gguf":
             return name
         return f"hf:{name}"
 
@@ -239,30 +248,30 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         it was changed in memory after loading, the facts that differ are added.
         """
         with self._lock:
-            unidentified: tuple[str, ...] = ()
             if self._source is not None and self._loaded is None and self._source.is_complete():
-                who = self._source.content()
+                model = Identity(self._source.content())
             else:
-                who, unidentified = self._identity_in_memory(self._parts())
-            self._check_next_batch(has_foreign_code=bool(unidentified))
-            who = {**who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
-            return Identity(who, self.options.settings(), unidentified)
+                model = self._identity_in_memory(self._parts())
+            self._check_next_batch(has_foreign_code=bool(model.unidentified))
+            who = {**model.who, "kernel": "CausalLMKernel", "algorithm": ALGORITHM, **numerics()}
+            return Identity(who, self.options.settings(), model.unidentified)
 
-    def _identity_in_memory(self, loaded: Loaded) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the facts about a loaded model, and what about it cannot be identified.
+    def _identity_in_memory(self, loaded: Loaded) -> Identity:
+        """Return the identity of a loaded model: its files, and what they do not determine of the model in memory.
 
-        These are the facts about its files, and those about the model in memory that its files do not determine: all
-        of them for a live object, and what changed since it was loaded for a model with complete files.
+        For a live object, that is everything. For a model whose files are complete, it is what changed since loading.
         """
         now = live_state(loaded.model, loaded.tokenizer)
-        files_determine_model = self._source is None or self._source.is_complete()
-        known_facts = loaded.state.who if files_determine_model else {}
         facts = dict(loaded.content)
+        files_determine_model = self._source is None or self._source.is_complete()
+        # A live object has no files and no state at loading, so all its facts are added.
+        facts_at_loading = loaded.state.who if files_determine_model else {}
         for name, value in now.who.items():
-            if value != known_facts.get(name):
+            if value != facts_at_loading.get(name):
                 facts[name] = value
-        unidentified = tuple(name for name in now.unidentified if name not in loaded.state.unidentified)
-        return facts, unidentified
+        reasons_at_loading = loaded.state.unidentified
+        new_reasons = [reason for reason in now.unidentified if reason not in reasons_at_loading]
+        return Identity(facts, unidentified=tuple(new_reasons))
 
     def _check_next_batch(self, has_foreign_code: bool) -> None:
         """Have the next batch compared with plain calls of the model: an identity is computed where a run begins."""
@@ -280,11 +289,10 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             forward = examined(Forward(self.model))
             if self.options.compile:
                 forward.compile()
-            if forward.device.type == "cuda":
-                default_budget = CUDA_BUDGET
-            else:
-                default_budget = CPU_BYTES // forward.dtype.itemsize
-            token_budget = self.options.token_budget or default_budget
+            token_budget = self.options.token_budget
+            if token_budget is None:
+                on_gpu = forward.device.type == "cuda"
+                token_budget = CUDA_BUDGET if on_gpu else CPU_BYTES // forward.dtype.itemsize
             self._runner = BatchRunner(forward, token_budget, self.options.prefix_reuse)
         return self._runner
 
@@ -303,22 +311,30 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """
         model_lock = _locks.setdefault(self.model, threading.RLock())
         with super()._running(prompts), model_lock:
-            training = [module for module in self.model.modules() if module.training]
-            for module in training:
+            modules_in_training = [module for module in self.model.modules() if module.training]
+            for module in modules_in_training:
                 module.training = False
-            if self._weights is not None and self._weights != digest_of_weights(self.model):
-                self.release()
-                self._weights = None
+            self._drop_outdated_prefix()
             try:
                 yield
             finally:
-                has_cached_prefix = self._runner is not None and bool(self._runner.held)
-                if not has_cached_prefix:
-                    self._weights = None
-                elif self._weights is None:
-                    self._weights = digest_of_weights(self.model)
-                for module in training:
+                self._note_weights_of_prefix()
+                for module in modules_in_training:
                     module.training = True
+
+    def _drop_outdated_prefix(self) -> None:
+        """Drop the cached prefix if it was computed with other weights than the model has now."""
+        if self._weights is not None and self._weights != digest_of_weights(self.model):
+            self.release()
+            self._weights = None
+
+    def _note_weights_of_prefix(self) -> None:
+        """Note with which weights the cached prefix was computed, if there is one."""
+        has_cached_prefix = self._runner is not None and bool(self._runner.held)
+        if not has_cached_prefix:
+            self._weights = None
+        elif self._weights is None:
+            self._weights = digest_of_weights(self.model)
 
     def _last(self, sequences: Sequence[Tokens]) -> Any:
         """Return what the model computes at the last position of each sequence, a tensor (sequences, width)."""
@@ -329,14 +345,17 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         return self.format.limit(self.model.config)
 
     def _reader(self) -> TokenKernel:
+        """Return what reads prompts: this kernel, or if it is not loaded a reader without the weights."""
         if self._source is None or self._loaded is not None:
             return self
-        return PromptReader(*self._source.load_reader(), self.options)
+        reader = self._source.load_reader()
+        return PromptReader(reader.tokenizer, reader.config, self.options)
 
     def _why_not_finite(self) -> str:
         return why_not_finite(self.model)
 
     def _computed(self, sequences: Sequence[Tokens], starts: Sequence[int], labels: bool) -> Sequence[Tokens]:
+        """Return what the model reads of sequences; see the base class."""
         if self.runner().forward.can.reason:
             # A model that runs one prompt at a time reads every prompt in full.
             return sequences
@@ -400,7 +419,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
             A float32 NumPy array of shape (prompts, layers, width).
         """
         with self._running(prompts):
-            sequences = self._read_prompts(prompts).before()
+            sequences = self._read_prompts(prompts).sequences()
             self._count(sequences)
             return interventions.layer_states(self.runner(), sequences).numpy()
 
@@ -456,27 +475,23 @@ class CausalLMKernel(TokenKernel, LoadsModel):
                 "label_scoring: got 'full', expected 'last' or 'first': a changed model is read at one position"
             )
         with self._running(prompts):
-            tokens, shared = self.format.deciding(label_space)
-            sequences = self._read_prompts(prompts).before(shared)
+            deciding = self.format.deciding(label_space)
+            sequences = self._read_prompts(prompts).sequences(without_last=deciding.overlap)
             self._count(sequences)
             runner = self.runner()
             states = last_states(runner, sequences)
-            logits = runner.forward.rows(states, tokens, totals=False)
+            logits = runner.forward.rows(states, deciding.tokens, totals=False)
             return self._probabilities(logits.rows)
 
-    def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> tuple[list[list[float]], Any, Any]:
+    def score_in_detail(self, prompts: Sequence[str], label_space: Sequence[str]) -> DetailedScores:
         """Probabilities of the labels, whole logits and hidden states, all from one run.
 
         Args:
             prompts: The prompts, at least one.
             label_space: The labels, scored by one token each.
-
-        Returns:
-            A list of probabilities for each prompt; a float32 array (prompts, vocabulary); a float32 array (prompts,
-            width).
         """
         features = self.features(prompts, label_space, {"probabilities", "vocabulary", "hidden"})
-        return features["probabilities"], features["vocabulary"], features["hidden"]
+        return DetailedScores(features["probabilities"], features["vocabulary"], features["hidden"])
 
     @property
     def joint_features(self) -> frozenset[str]:
@@ -501,7 +516,6 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         """
         features: dict[str, Any] = {}
         scores_labels = not LABEL_FEATURES.isdisjoint(wanted)
-        scores_one_token = scores_labels and not self.options.scores_all_tokens
         if scores_labels and self.options.scores_all_tokens:
             scores = self.score(prompts, label_space)
             features["probabilities"] = scores.predictions()
@@ -509,23 +523,34 @@ class CausalLMKernel(TokenKernel, LoadsModel):
 
         with self._running(prompts):
             reading = self._read_prompts(prompts)
-            prompt_states = None
-            if scores_one_token:
-                tokens, shared = self.format.deciding(label_space)
+            states_after_prompt = None
+            if scores_labels and not self.options.scores_all_tokens:
+                deciding = self.format.deciding(label_space)
                 self._audit(label_space)
-                states = self._last(reading.before(shared))
-                features |= self._features_of_labels(states, tokens, reading.dropped, wanted)
-                # Where no token at the end of a prompt belongs to the labels, these are the states after the prompt.
-                if not shared:
-                    prompt_states = states
+                states_before_label = self._last(reading.sequences(without_last=deciding.overlap))
+                features |= self._features_of_labels(states_before_label, deciding.tokens, reading.dropped, wanted)
+                if deciding.overlap == 0:
+                    # The labels follow the whole prompt, so the states need not be computed again.
+                    states_after_prompt = states_before_label
             if not STATE_FEATURES.isdisjoint(wanted):
-                if prompt_states is None:
-                    prompt_states = self._last(reading.before())
-                forward = self.runner().forward
-                if "vocabulary" in wanted:
-                    features["vocabulary"] = forward.whole(prompt_states).numpy()
-                if "hidden" in wanted:
-                    features["hidden"] = forward.states(prompt_states).numpy()
+                if states_after_prompt is None:
+                    states_after_prompt = self._last(reading.sequences())
+                features |= self._features_of_states(states_after_prompt, wanted)
+        return features
+
+    def _features_of_states(self, states: Any, wanted: Collection[str]) -> dict[str, Any]:
+        """Return the wanted features of the prompts themselves, as arrays: logits of the vocabulary, hidden states.
+
+        Args:
+            states: What the model computes at the end of the prompts, (prompts, width).
+            wanted: Names of features.
+        """
+        forward = self.runner().forward
+        features = {}
+        if "vocabulary" in wanted:
+            features["vocabulary"] = forward.whole(states).numpy()
+        if "hidden" in wanted:
+            features["hidden"] = forward.states(states).numpy()
         return features
 
     def _features_of_labels(
@@ -579,6 +604,7 @@ class CausalLMKernel(TokenKernel, LoadsModel):
         sampling: dict[str, Any],
         choices: Sequence[str],
     ) -> list[str]:
+        """Return the texts that continue sequences; see the base class."""
         ending = Ending(self.tokenizer, self._end_tokens(), stop)
         continuations = generate(self.runner(), sequences, max_new_tokens, ending, **sampling)
         self._count(sequences, continuations)

@@ -25,7 +25,7 @@ import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.inference.identity import Identity, replaced_methods
 from StaICC.kernels.huggingface import FEATURE, torch
@@ -108,13 +108,8 @@ def in_library(value: object) -> bool:
 def _in_library_folder(filename: str) -> bool:
     """Return whether a file of code is one of the standard library, or of a package of :data:`LIBRARIES`."""
     path = os.path.abspath(filename)
-    standard_folder = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-    if path.startswith(standard_folder):
-        # Other packages may be installed in a folder of this folder, so the name of the module decides.
-        module = path.removeprefix(standard_folder).partition(os.sep)[0].partition(".")[0]
-        if module in sys.stdlib_module_names:
-            return True
-    if filename.startswith("<frozen "):  # modules that are built into Python
+    is_built_in = filename.startswith("<frozen ")
+    if is_built_in or _in_standard_library(path):
         return True
     for name in LIBRARIES:
         if name not in sys.modules:
@@ -126,6 +121,17 @@ def _in_library_folder(filename: str) -> bool:
             if path.startswith(os.path.abspath(folder) + os.sep):
                 return True
     return False
+
+
+def _in_standard_library(path: str) -> bool:
+    """Return whether an absolute path is that of a module of the standard library."""
+    standard_folder = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+    if not path.startswith(standard_folder):
+        return False
+    # Other packages may be installed in a folder of this folder, so the name of the module decides.
+    file_or_folder = path.removeprefix(standard_folder).partition(os.sep)[0]
+    module = file_or_folder.partition(".")[0]
+    return module in sys.stdlib_module_names
 
 
 def is_library_code(function: Any) -> bool:
@@ -146,9 +152,9 @@ def is_library_code(function: Any) -> bool:
     return wrapped is None or is_library_code(wrapped)
 
 
-def _replaced_functions(place: type | types.ModuleType) -> Iterator[str]:
+def _replaced_functions(class_or_module: type | types.ModuleType) -> Iterator[str]:
     """Yield the names of the functions of a class or module of a library that other code has replaced."""
-    for name, member in vars(place).items():
+    for name, member in vars(class_or_module).items():
         function = member
         if isinstance(member, (staticmethod, classmethod)):
             function = member.__func__
@@ -180,8 +186,8 @@ def _foreign_code(model: Any) -> Iterator[ForeignCode]:
     """Yield the code that a model runs and that no version identifies."""
     classes = {type(module) for module in model.modules()}
     yield from _foreign_global_hooks()
-    for place, module in model.named_modules():
-        yield from _foreign_code_of_module(place or "the model", module)
+    for name, module in model.named_modules():
+        yield from _foreign_code_of_module(name or "the model", module)
     for cls in classes:
         if not in_library(cls):
             description = f"modules of the class {cls.__module__}.{cls.__qualname__}, whose code has no version"
@@ -214,18 +220,26 @@ def _foreign_code_of_module(name: str, module: Any) -> Iterator[ForeignCode]:
 
 
 def _replaced_library_functions(classes: Set[type]) -> Iterator[ForeignCode]:
-    """Yield the functions of libraries that other code has replaced, of those that the classes of a model may call."""
+    """Yield the functions of libraries that other code has replaced, of those that a model may call.
+
+    These are the methods of tensors, of the model's classes and of their bases, and the functions of the modules where
+    the model's classes are defined.
+
+    Args:
+        classes: The classes of the model's modules.
+    """
     library_classes = {torch.Tensor}
     for cls in classes:
         library_classes |= {base for base in cls.__mro__ if in_library(base)}
-    modules = {torch.nn.functional}
-    for cls in (torch.Tensor, *classes):
-        if in_library(cls):
-            modules.add(sys.modules[cls.__module__])
     for cls in library_classes:
         for name in _replaced_functions(cls):
             yield ForeignCode(f"a replaced method of the class {cls.__name__}: {name}", depends_on_batch=True)
-    for module in modules:
+
+    library_modules = {torch.nn.functional}
+    for cls in (torch.Tensor, *classes):
+        if in_library(cls):
+            library_modules.add(sys.modules[cls.__module__])
+    for module in library_modules:
         for name in _replaced_functions(module):
             yield ForeignCode(f"a replaced function of {module.__name__}: {name}", depends_on_batch=True)
 
@@ -294,6 +308,9 @@ def _precisions_of_products() -> dict[str, str]:
 def digest_of_tensor(tensor: Any) -> str:
     """Return a digest of a tensor's number type, shape and every byte, computed where the tensor is.
 
+    The bytes are a table of 64-bit words with :data:`WIDTH` columns, whose rows and columns are summed up, and what
+    remains after the last full row.
+
     Raises:
         Unidentifiable: The values are not there to be read (on the meta device), or have a layout of their own.
     """
@@ -303,17 +320,19 @@ def digest_of_tensor(tensor: Any) -> str:
         raise Unidentifiable(f"a tensor of layout {tensor.layout} cannot be hashed")
     digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
     with torch.inference_mode():
-        raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-        if raw.storage_offset() % 8:
-            raw = raw.clone()  # words of 64 bits must begin at a multiple of 8 bytes
-        row_bytes = 8 * WIDTH
-        table_bytes = len(raw) // row_bytes * row_bytes
-        table = raw[:table_bytes].view(torch.int64).reshape(-1, WIDTH)
+        all_bytes = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        if all_bytes.storage_offset() % 8:
+            all_bytes = all_bytes.clone()  # words of 64 bits must begin at a multiple of 8 bytes
+        row_size = 8 * WIDTH
+        table_size = len(all_bytes) // row_size * row_size
+        table = all_bytes[:table_size].view(torch.int64).reshape(-1, WIDTH)
         if table.device.type == "cpu":
             table = table.numpy()  # NumPy sums up columns twice as fast
-        remaining_bytes = raw[table_bytes:]
-        for part in (table.sum(0), table.sum(1), remaining_bytes):
-            digest.update(torch.as_tensor(part).cpu().numpy().tobytes())
+        column_sums = table.sum(0)
+        row_sums = table.sum(1)
+        remaining_bytes = all_bytes[table_size:]
+        for digested in (column_sums, row_sums, remaining_bytes):
+            digest.update(torch.as_tensor(digested).cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -352,14 +371,15 @@ def _text(value: Any) -> str:
         Unidentifiable: The value, or one inside, is code or state that cannot be digested.
     """
     kind = type(value)
-    # These are most of the values: a vocabulary has hundreds of thousands.
+    # These are most of the values, so they come first: a vocabulary has hundreds of thousands.
     if kind in _PLAIN_TYPES:
         return repr(value)
     if kind is list or kind is tuple:
         return f"builtins.{kind.__name__}[{_listed(value)}]"
 
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if kind in (torch.dtype, torch.device) or name == "tokenizers.AddedToken":
+    shows_its_content = kind in (torch.dtype, torch.device) or name == "tokenizers.AddedToken"
+    if shows_its_content:
         return repr(value)
     if isinstance(value, enum.Enum):
         return f"{kind.__qualname__}.{value.name}"
@@ -376,10 +396,12 @@ def _text(value: Any) -> str:
     if isinstance(value, functools.partial):
         return f"partial({_text((value.func, value.args, value.keywords))})"
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        # The name of a library's function says what it does, unless it has values in its closure.
         has_closure = bool(getattr(value, "__closure__", None))
         if is_library_code(value) and not has_closure:
             return f"{value.__module__}.{value.__qualname__}"
     elif in_library(kind) and hasattr(value, "__dict__") and kind is not types.MethodType:
+        # The attributes of an object of a library are all of its state.
         return f"{name}({_text(vars(value))})"
     raise Unidentifiable(f"a {kind.__name__} cannot be digested")
 
@@ -407,6 +429,29 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
     """
     if tokenizer is None:
         return "none"
+    _refuse_foreign_tokenizer(tokenizer)
+    facts: dict[str, Any] = {}
+    for name, value in vars(tokenizer).items():
+        if name not in _SKIPPED_TOKENIZER_ATTRIBUTES:
+            facts[name] = value
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        facts["backend"] = _text_of_backend(backend)
+    else:
+        for name, value in facts.items():
+            serialized_model = getattr(value, "serialized_model_proto", None)  # of sentencepiece
+            if callable(serialized_model):
+                facts[name] = serialized_model()
+        facts["vocabulary"] = tokenizer.get_vocab()
+    return digest_of_value({"class": type(tokenizer).__qualname__, **facts})
+
+
+def _refuse_foreign_tokenizer(tokenizer: Any) -> None:
+    """Refuse a tokenizer whose code no version identifies.
+
+    Raises:
+        Unidentifiable: Its class is of foreign code, or a method of it or of its class was replaced.
+    """
     kind = type(tokenizer)
     if not in_library(kind):
         raise Unidentifiable(f"the tokenizer is of the class {kind.__qualname__}, whose code has no version")
@@ -416,21 +461,6 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
             replaced += _replaced_functions(base)
     if replaced:
         raise Unidentifiable(f"a replaced {replaced[0]} of the tokenizer or of its class")
-
-    facts = {}
-    for name, value in vars(tokenizer).items():
-        if name not in _SKIPPED_TOKENIZER_ATTRIBUTES:
-            facts[name] = value
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
-        facts["backend"] = _text_of_backend(backend)
-    else:
-        for name, value in facts.items():
-            proto = getattr(value, "serialized_model_proto", None)  # of sentencepiece
-            if callable(proto):
-                facts[name] = proto()
-        facts["vocabulary"] = tokenizer.get_vocab()
-    return digest_of_value({"class": kind.__qualname__, **facts})
 
 
 def _text_of_backend(backend: Any) -> str:
@@ -448,33 +478,52 @@ def _text_of_backend(backend: Any) -> str:
     return str(text.partition('"added_tokens"')[2])
 
 
-def _tensors(model: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Yield parameters and buffers with their names, and whether their module computes them itself."""
-    for prefix, module in model.named_modules(remove_duplicate=False):
+class PartialDigest(NamedTuple):
+    """A digest, and why it does not have everything."""
+
+    digest: str
+    unidentified: list[str]
+    """Reasons why parts cannot be digested; empty if all are."""
+
+
+class _NamedTensor(NamedTuple):
+    """A parameter or buffer of a model."""
+
+    name: str
+    tensor: Any
+    is_computed: bool
+    """Whether its module computes it itself, so that it is in no file."""
+
+
+def _tensors(model: Any) -> Iterator[_NamedTensor]:
+    """Yield the parameters and buffers of a model."""
+    for module_name, module in model.named_modules(remove_duplicate=False):
         # Frequencies that the module adjusts to a long input follow from the input, and from the original ones.
         rope_type = getattr(module, "rope_type", None)
         is_stretched = rope_type == "dynamic" and module.max_seq_len_cached > module.original_max_seq_len
+        has_adjusted_frequencies = is_stretched or rope_type == "longrope"
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            is_computed = name in module._non_persistent_buffers_set
-            if name == "inv_freq" and (is_stretched or rope_type == "longrope"):
+            if name == "inv_freq" and has_adjusted_frequencies:
                 tensor = module.original_inv_freq
             if tensor is not None:
-                yield f"{prefix}.{name}", tensor, is_computed
+                is_computed = name in module._non_persistent_buffers_set
+                yield _NamedTensor(f"{module_name}.{name}", tensor, is_computed)
 
 
-def digest_of_weights(model: Any) -> tuple[str, list[str]]:
-    """Return a digest of all parameters and buffers with their names, and reasons why some cannot be digested."""
+def digest_of_weights(model: Any) -> PartialDigest:
+    """Return a digest of all parameters and buffers with their names."""
     digest_by_id: dict[int, str] = {}
     lines = []
-    reasons = []
+    unidentified = []
     for name, tensor, is_computed in _tensors(model):
         try:
+            # Modules may share a tensor, which is digested once.
             if id(tensor) not in digest_by_id:
                 digest_by_id[id(tensor)] = _digest_of_computed(tensor) if is_computed else digest_of_tensor(tensor)
             lines.append(f"{name} {digest_by_id[id(tensor)]} {_digest_of_attributes(tensor)}")
         except Unidentifiable as error:
-            reasons.append(f"the parameter {name}: {error}")
-    return _digest("\n".join(sorted(lines))), reasons
+            unidentified.append(f"the parameter {name}: {error}")
+    return PartialDigest(_digest("\n".join(sorted(lines))), unidentified)
 
 
 def _digest_of_attributes(tensor: Any) -> str:
@@ -493,17 +542,14 @@ def _digest_of_attributes(tensor: Any) -> str:
     return digest_of_value(attributes)
 
 
-def _digest_of_modules(model: Any, reasons: list[str]) -> str:
-    """Return a digest of the tree of modules: classes and attributes.
-
-    Args:
-        model: The model.
-        reasons: Why attributes cannot be digested is added to them.
-    """
+def _digest_of_modules(model: Any) -> PartialDigest:
+    """Return a digest of the tree of modules: classes and attributes."""
     lines = []
-    skipped_attributes = _SKIPPED_ATTRIBUTES | vars(torch.nn.Module()).keys()
+    unidentified = []
+    attributes_of_all_modules = vars(torch.nn.Module()).keys()
+    skipped_attributes = _SKIPPED_ATTRIBUTES | attributes_of_all_modules
     config_digest_by_id: dict[int, str] = {}
-    for prefix, module in model.named_modules(remove_duplicate=False):
+    for module_name, module in model.named_modules(remove_duplicate=False):
         attributes = []
         for name, value in module.__dict__.items():
             if name in skipped_attributes:
@@ -511,10 +557,10 @@ def _digest_of_modules(model: Any, reasons: list[str]) -> str:
             try:
                 attributes.append(f"{name}={_digest_of_attribute(value, config_digest_by_id)}")
             except Unidentifiable as error:
-                reasons.append(f"the attribute {name} of {prefix or 'the model'}: {error}")
+                unidentified.append(f"the attribute {name} of {module_name or 'the model'}: {error}")
         class_name = f"{type(module).__module__}.{type(module).__qualname__}"
-        lines.append(" ".join([prefix, class_name, *sorted(attributes)]))
-    return _digest("\n".join(lines))
+        lines.append(" ".join([module_name, class_name, *sorted(attributes)]))
+    return PartialDigest(_digest("\n".join(lines)), unidentified)
 
 
 def _digest_of_attribute(value: Any, config_digest_by_id: dict[int, str]) -> str:
@@ -557,21 +603,22 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
     Returns:
         The facts, and the reasons why they are not complete.
     """
-    weights, reasons_of_weights = digest_of_weights(model)
-    reasons = sorted(code.description for code in _foreign_code(model))
-    reasons += reasons_of_weights
+    weights = digest_of_weights(model)
+    modules = _digest_of_modules(model)
+    foreign_codes = sorted(code.description for code in _foreign_code(model))
+    unidentified = [*foreign_codes, *weights.unidentified, *modules.unidentified]
     devices = {weight.device.type for weight in model.parameters()}
     who = {
         "model": type(model).__name__,
-        "weights": weights,
-        "modules": _digest_of_modules(model, reasons),
+        "weights": weights.digest,
+        "modules": modules.digest,
         "dtype": _number_types(model),
         "device": ", ".join(sorted(devices)),
     }
     try:
         who["tokenizer"] = digest_of_tokenizer(tokenizer)
     except Unidentifiable as error:
-        reasons.append(str(error))
+        unidentified.append(str(error))
     attention = getattr(model.config, "_attn_implementation", None)
     if attention:
         who["attention"] = str(attention)
@@ -582,18 +629,20 @@ def live_state(model: Any, tokenizer: Any) -> Identity:
     adapters = _active_adapters(model)
     if adapters:
         who["adapters"] = ", ".join(sorted(adapters))
-    distinct_reasons = tuple(dict.fromkeys(reasons))
-    return Identity(who | versions(model), {}, distinct_reasons)
+    without_duplicates = tuple(dict.fromkeys(unidentified))
+    return Identity(who | versions(model), {}, without_duplicates)
 
 
 def _number_types(model: Any) -> str:
     """Return the number type of a model's parameters; of several ones, each with its number of weights."""
     weight_counts: Counter[str] = Counter()
     for weight in model.parameters():
-        weight_counts[str(weight.dtype).removeprefix("torch.")] += weight.numel()
-    if len(weight_counts) <= 1:
-        return "".join(weight_counts)
-    return ", ".join(f"{name} ({weight_counts[name]})" for name in sorted(weight_counts))
+        number_type = str(weight.dtype).removeprefix("torch.")
+        weight_counts[number_type] += weight.numel()
+    number_types = sorted(weight_counts)
+    if len(number_types) > 1:
+        number_types = [f"{number_type} ({weight_counts[number_type]})" for number_type in number_types]
+    return ", ".join(number_types)
 
 
 def _active_adapters(model: Any) -> set[str]:

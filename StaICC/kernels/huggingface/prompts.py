@@ -25,7 +25,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from StaICC.errors import ArgumentError, LongPromptError, PromptError, RunEndingError, StaICCError
 from StaICC.kernels.huggingface import text_config
@@ -52,6 +52,8 @@ _TRIAL_PROMPT = question_only("text: a label: ")
 """A prompt after which it is seen how labels are written and tokenized."""
 _TRIAL_REPLY = "reply"
 """What the assistant replies to it."""
+_DROPS_DEMONSTRATIONS = "on_too_long='drop-demonstrations'"
+"""The setting that needs the parts of prompts, for messages."""
 _UNLIMITED = 10**9
 """Tokenizers that know no limit give a very large number instead."""
 
@@ -158,7 +160,9 @@ class KernelOptions:
             if name in NEUTRAL or value == "" or (name, value) in UNNAMED:
                 continue
             text = str(value)
-            texts[name] = text if text.isprintable() else repr(text)
+            if not text.isprintable():
+                text = repr(text)
+            texts[name] = text
         return texts
 
 
@@ -203,9 +207,43 @@ class Reading:
     ids: list[list[Tokens]]
     dropped: list[int]
 
-    def before(self, shared: int = 0) -> list[Tokens]:
-        """Return the tokens of queries of one prompt each, without those at the end that belong to the labels."""
-        return [row[: len(row) - shared] for (row,) in self.ids]
+    def sequences(self, without_last: int = 0) -> list[Tokens]:
+        """Return the tokens of queries of one prompt each.
+
+        Args:
+            without_last: How many tokens at the end of each are left out: those that belong to the labels.
+        """
+        return [tokens[: len(tokens) - without_last] for (tokens,) in self.ids]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptWithLabels:
+    """A prompt followed by each label, as tokens.
+
+    Attributes:
+        given: The number of tokens with which the prompt and all sequences begin. All labels are scored given these.
+        sequences: For each label, the tokens of the prompt and the label.
+    """
+
+    given: int
+    sequences: list[Tokens]
+
+
+class LabelTokens(NamedTuple):
+    """The tokens of each label where it is scored."""
+
+    rows: list[Tokens]
+    overlap: int
+    """How many tokens at the end of a prompt belong to the labels."""
+
+
+class DecidingTokens(NamedTuple):
+    """The token that decides the score of each label."""
+
+    tokens: list[int]
+    overlap: int
+    """How many tokens at the end of a prompt belong to the labels: 0, except where a prompt ends with a blank that the
+    tokenizer joins to a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +269,15 @@ class PromptFormat:
         if self.options.max_length:
             return self.options.max_length
         config = text_config(model_config)
-        sizes = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
-        sizes.append(getattr(self.tokenizer, "model_max_length", None))
-        for size in sizes:
-            if isinstance(size, int) and 0 < size < _UNLIMITED:
-                return size
+        stated_limits = [
+            getattr(config, "max_position_embeddings", None),
+            getattr(config, "n_positions", None),
+            getattr(config, "max_seq_len", None),
+            getattr(self.tokenizer, "model_max_length", None),
+        ]
+        for limit in stated_limits:
+            if isinstance(limit, int) and 0 < limit < _UNLIMITED:
+                return limit
         return None
 
     def messages(self, prompt: str) -> list[dict[str, str]]:
@@ -244,10 +286,12 @@ class PromptFormat:
         if self.options.system:
             messages.append({"role": "system", "content": self.options.system})
         if self.options.prompt_format == "chat":
-            return [*messages, {"role": "user", "content": prompt}]
+            messages.append({"role": "user", "content": prompt})
+            return messages
+        # The texts of demonstrations and their labels alternate; the question is the last turn.
         turns = parts_of(prompt, "prompt_format='chat-turns'").turns()
         for number, turn in enumerate(turns):
-            role = "assistant" if number % 2 else "user"
+            role = "user" if number % 2 == 0 else "assistant"
             messages.append({"role": role, "content": turn})
         return messages
 
@@ -259,10 +303,15 @@ class PromptFormat:
             StaICCError: The tokenizer has no chat template, or the template refuses the messages.
         """
         if not self.options.is_chat:
-            return without_blank(prompt) if self.options.last_blank == "label" else prompt
+            if self.options.last_blank == "label":
+                return without_blank(prompt)
+            return prompt
         messages = self.messages(prompt)
         layout = self.layout(messages)
-        text = self._written(in_parts(messages) if layout.needs_parts else messages, begins_reply=True)
+        if layout.needs_parts:
+            text = self._written(in_parts(messages), begins_reply=True)
+        else:
+            text = self._written(messages, begins_reply=True)
         layout.check(messages, text)
         return text
 
@@ -328,8 +377,8 @@ class PromptFormat:
                 number.
         """
         texts = [self._rendered_query(query, index) for index, query in enumerate(queries)]
-        encoded = iter(self.encode([text for query_texts in texts for text in query_texts]))
-        ids = [[next(encoded) for _ in query_texts] for query_texts in texts]
+        all_texts = [text for query_texts in texts for text in query_texts]
+        ids = _divided(self.encode(all_texts), sizes=[len(query_texts) for query_texts in texts])
         labels: list[str] = []
         room_for_label = 0
         if label_space:
@@ -340,15 +389,14 @@ class PromptFormat:
 
         dropped = [0] * len(texts)
         for index, query in enumerate(queries):
-            for text, tokens in zip(texts[index], ids[index], strict=True):
-                check_special_tokens(self.tokenizer, text, tokens, self.special, index)
-                if self.options.is_chat:
-                    check_reply_begins(self.tokenizer, text, tokens, index)
-            if limit is None or max(len(tokens) for tokens in ids[index]) + room_for_label <= limit:
+            self._check_ends(texts[index], ids[index], index)
+            longest_prompt = max(len(tokens) for tokens in ids[index])
+            if limit is None or longest_prompt + room_for_label <= limit:
                 continue
             # It may be too long: the labels are counted exactly now.
-            shortened_query, dropped[index] = self._fitted(query, labels or [""], limit, index)
+            dropped[index] = self._demonstrations_to_drop(query, labels, limit, index)
             if dropped[index]:
+                shortened_query = _without_demonstrations(query, dropped[index])
                 texts[index] = [self.render(prompt) for prompt in shortened_query]
                 ids[index] = self.encode(texts[index])
 
@@ -356,6 +404,23 @@ class PromptFormat:
         first_rows = [rows[0] for rows in ids]
         refuse_damage(self.tokenizer, first_texts, first_rows)
         return Reading(texts, ids, dropped)
+
+    def _check_ends(self, texts: Sequence[str], rows: Sequence[Tokens], index: int) -> None:
+        """Refuse the prompts of a query whose beginning or end has the wrong special tokens.
+
+        Args:
+            texts: The prompts as the model reads them.
+            rows: Their tokens.
+            index: Number of the query, for messages.
+
+        Raises:
+            PromptError: A prompt is empty, or begins wrongly.
+            RunEndingError: A prompt ends wrongly.
+        """
+        for text, tokens in zip(texts, rows, strict=True):
+            check_special_tokens(self.tokenizer, text, tokens, self.special, index)
+            if self.options.is_chat:
+                check_reply_begins(self.tokenizer, text, tokens, index)
 
     def _rendered_query(self, query: Sequence[str], index: int) -> list[str]:
         """Return the prompts of a query as the model reads them.
@@ -378,74 +443,69 @@ class PromptFormat:
         except RunEndingError as error:
             raise RunEndingError(f"prompt {index}: {error}") from None
 
-    def _fitted(self, query: Sequence[str], labels: Sequence[str], limit: int, index: int) -> tuple[Sequence[str], int]:
-        """Drop as few demonstrations as possible from the front, so that a query fits.
+    def _demonstrations_to_drop(self, query: Sequence[str], labels: Sequence[str], limit: int, index: int) -> int:
+        """Return how many demonstrations must be dropped from the front, at least, so that a query fits.
 
         Args:
             query: Its prompts: one, or one for each label of a noisy channel, which lose the same demonstrations.
-            labels: Labels that follow each prompt.
+            labels: Labels that follow each prompt and must fit, too; empty for none.
             limit: The maximum number of tokens.
             index: Number of the query, for messages.
 
-        Returns:
-            The prompts, and how many demonstrations were dropped.
-
         Raises:
+            PromptError: Demonstrations may be dropped, but a prompt does not know its parts.
             LongPromptError: It does not fit, and no demonstrations may be dropped, or the query alone is too long.
         """
-        drops = self.options.on_too_long == "drop-demonstrations"
-        parts = []
-        if drops:
-            parts = [parts_of(prompt, "on_too_long='drop-demonstrations'") for prompt in query]
+        may_drop = self.options.on_too_long == "drop-demonstrations"
+        if may_drop:
+            parts = [parts_of(prompt, _DROPS_DEMONSTRATIONS) for prompt in query]
         size = self._longest(query, labels)
         if size <= limit:
-            return query, 0
+            return 0
         unit = "tokens with its label" if any(labels) else "tokens"
         problem = f"prompt {index} has {size} {unit}, but the model reads {limit} at most"
-        if not drops:
+        if not may_drop:
             raise LongPromptError(
                 f"{problem}; use fewer demonstrations, a model with a longer context, a larger max_length if the model "
                 "can read it, or on_too_long='drop-demonstrations'",
                 index,
             )
 
-        def shortened(count: int) -> Sequence[str]:
-            if count == 0:
-                return query
-            return [PromptText(prompt_parts.without_first(count)) for prompt_parts in parts]
-
-        def fits(count: int) -> bool:
-            return self._longest(shortened(count), labels) <= limit
+        def fits_without(count: int) -> bool:
+            return self._longest(_without_demonstrations(query, count), labels) <= limit
 
         # Bisection: the more demonstrations are dropped, the shorter the prompts are.
         demonstration_count = len(parts[0].demonstrations)
-        fewest = bisect_left(range(demonstration_count + 1), True, key=fits)
+        fewest = bisect_left(range(demonstration_count + 1), True, key=fits_without)
         if fewest > demonstration_count:
             raise LongPromptError(
                 f"{problem}, and its query alone is too long; pass a larger max_length if the model can read it", index
             )
-        return shortened(fewest), fewest
+        return fewest
 
     def _longest(self, prompts: Sequence[str], labels: Sequence[str]) -> int:
-        """Return the number of tokens of the longest prompt with a label behind it."""
+        """Return the number of tokens of the longest prompt, with the longest label behind it if there are labels."""
         texts = []
         for prompt in prompts:
             rendered = self.render(prompt)
-            for label in labels:
+            for label in labels or [""]:
                 texts.append(rendered + label)
         return max(len(tokens) for tokens in self.encode(texts))
 
     # Labels
 
     def labels(self, label_space: Sequence[str]) -> list[str]:
-        """Return the labels as they begin a reply: after the blank that the template writes before one, if any.
+        """Return the labels as they follow a prompt.
 
-        After a plain prompt, they begin with a blank if the last blank belongs to the label.
+        After a plain prompt, they begin with a blank if the last blank belongs to the label. In a chat, they begin with
+        the white space that the template writes before a reply, if any.
         """
-        if not self.options.is_chat:
-            return with_blank(label_space) if self.options.last_blank == "label" else list(label_space)
-        blank = self._blank_before_reply()
-        return [blank + label for label in label_space]
+        if self.options.is_chat:
+            blank = self._blank_before_reply()
+            return [blank + label for label in label_space]
+        if self.options.last_blank == "label":
+            return with_blank(label_space)
+        return list(label_space)
 
     def _blank_before_reply(self) -> str:
         """Return the white space that the chat template writes between its beginning of a reply and the reply.
@@ -453,38 +513,34 @@ class PromptFormat:
         The template writes a trial prompt with a reply and without one. What is between the texts is the white space.
         """
         messages = self.messages(_TRIAL_PROMPT)
-        conversation = [*messages, {"role": "assistant", "content": _TRIAL_REPLY}]
+        conversation: list[dict[str, Any]] = [*messages, {"role": "assistant", "content": _TRIAL_REPLY}]
         without_reply = self.render(_TRIAL_PROMPT)
-        needs_parts = self.layout(messages).needs_parts
+        if self.layout(messages).needs_parts:
+            conversation = in_parts(conversation)
         try:
-            with_reply = self._written(in_parts(conversation) if needs_parts else conversation, begins_reply=False)
+            with_reply = self._written(conversation, begins_reply=False)
         except StaICCError:  # a template may refuse to end with a reply
             return ""
         if not with_reply.startswith(without_reply):
             return ""
-        added = with_reply[len(without_reply) :].partition(_TRIAL_REPLY)[0]
-        return "" if added.strip() else added
+        before_reply, _, _ = with_reply[len(without_reply) :].partition(_TRIAL_REPLY)
+        is_white_space = not before_reply.strip()
+        return before_reply if is_white_space else ""
 
-    def _joined(self, texts: Sequence[str], label_space: Sequence[str]) -> list[tuple[int, list[Tokens]]]:
-        """Return the tokens of each text followed by each label.
-
-        Returns:
-            For each text, the number of tokens that the text and all these sequences begin with, and the sequences.
-        """
+    def _joined(self, texts: Sequence[str], label_space: Sequence[str]) -> list[PromptWithLabels]:
+        """Return each text followed by each label, as tokens."""
         labels = self.labels(label_space)
-        joined = iter(self.encode([text + label for text in texts for label in labels]))
-        sequences = []
-        for text_tokens in self.encode(texts):
-            rows = [next(joined) for _ in labels]
-            shared = len(text_tokens)
+        joined_rows = self.encode([text + label for text in texts for label in labels])
+        rows_by_text = _divided(joined_rows, sizes=[len(labels)] * len(texts))
+        prompts = []
+        for text_tokens, rows in zip(self.encode(texts), rows_by_text, strict=True):
+            given = len(text_tokens)
             for row in rows:
-                shared = min(shared, shared_length(text_tokens, row))
-            sequences.append((shared, rows))
-        return sequences
+                given = min(given, shared_length(text_tokens, row))
+            prompts.append(PromptWithLabels(given, rows))
+        return prompts
 
-    def continuations(
-        self, texts: Sequence[str], label_space: Sequence[str], first: int = 0
-    ) -> list[tuple[int, list[Tokens]]]:
+    def continuations(self, texts: Sequence[str], label_space: Sequence[str], first: int = 0) -> list[PromptWithLabels]:
         """Return the tokens of each prompt followed by each label, split as the tokenizer splits the whole text.
 
         Where the border of prompt and label is no border of tokens (a space at the end of the prompt that goes with the
@@ -496,57 +552,56 @@ class PromptFormat:
             label_space: The labels.
             first: Number of the first prompt, for messages.
 
-        Returns:
-            For each prompt, the number of tokens that are given, and the whole token sequence for each label.
-
         Raises:
             PromptError: Nothing is given, or a label adds nothing.
         """
-        sequences = self._joined(texts, label_space)
-        for index, (given_count, rows) in enumerate(sequences, start=first):
-            if given_count < 1:
+        prompts = self._joined(texts, label_space)
+        for index, prompt in enumerate(prompts, start=first):
+            if prompt.given < 1:
                 raise PromptError(f"prompt {index} has no token that all labels follow; begin it with some text", index)
-            if any(len(row) == given_count for row in rows):
+            if any(len(sequence) == prompt.given for sequence in prompt.sequences):
                 raise PromptError(f"a label adds no token to prompt {index}, so it cannot be scored", index)
-        return sequences
+        return prompts
 
-    def _label_tokens(self, label_space: Sequence[str]) -> tuple[list[Tokens], int]:
-        """Return the tokens of each label where it is scored.
+    def _label_tokens(self, label_space: Sequence[str]) -> LabelTokens:
+        """Return the tokens of each label where it is scored: alone, or after a trial prompt.
 
-        Returns:
-            The tokens, and how many tokens at the end of a prompt belong to the labels.
+        A label is tokenized alone if it follows a plain prompt that ends with the blank. In a chat, and where the blank
+        belongs to the label, its tokens depend on what is before it.
         """
         if not self.options.is_chat and self.options.last_blank == "prompt":
-            return encode(self.tokenizer, label_space, special=False), 0
-        context = self.render(_TRIAL_PROMPT)
-        ((given_count, rows),) = self._joined([context], label_space)
-        (context_tokens,) = self.encode([context])
-        return [row[given_count:] for row in rows], len(context_tokens) - given_count
+            return LabelTokens(encode(self.tokenizer, label_space, special=False), overlap=0)
+        trial_text = self.render(_TRIAL_PROMPT)
+        (joined,) = self._joined([trial_text], label_space)
+        (trial_tokens,) = self.encode([trial_text])
+        rows = [sequence[joined.given :] for sequence in joined.sequences]
+        return LabelTokens(rows, overlap=len(trial_tokens) - joined.given)
 
-    def deciding(self, label_space: Sequence[str]) -> tuple[list[int], int]:
-        """Return the token that decides each label, and how many tokens at the end of a prompt belong to the labels.
+    def deciding(self, label_space: Sequence[str]) -> DecidingTokens:
+        """Return the token that decides each label, which the rule of the options chooses.
 
-        The rule of the options chooses it among the tokens of the label alone, without special tokens. In chat prompts,
-        and for labels that begin with the last blank, it chooses among those after a prompt. The second number is 0,
-        except where a prompt ends with a blank that the tokenizer joins to a label.
+        It chooses among the tokens of the label alone, without special tokens. In chat prompts, and for labels that
+        begin with the last blank, it chooses among those after a prompt.
 
         Raises:
             ArgumentError: A label has no token.
         """
-        rows, shared = self._label_tokens(label_space)
-        for label, row in zip(label_space, rows, strict=True):
-            if not row:
-                raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
+        label_tokens = self._label_tokens(label_space)
         rule = self.options.label_rule
-        return [rule.deciding_tokens(row)[0] for row in rows], shared
+        deciding_tokens = []
+        for label, tokens in zip(label_space, label_tokens.rows, strict=True):
+            if not tokens:
+                raise ArgumentError(f"the label {label!r} has no token; every label needs at least one to be scored")
+            deciding_tokens.append(rule.deciding_tokens(tokens)[0])
+        return DecidingTokens(deciding_tokens, label_tokens.overlap)
 
     def audit(self, label_space: Sequence[str]) -> tuple[LabelIssue, ...]:
         """Return the problems of the labels' tokens: no token, a special token that decides, a shared token."""
         special_tokens = set(getattr(self.tokenizer, "all_special_ids", ()))
         issues: list[LabelIssue] = []
         labels_by_tokens: dict[Tokens, list[str]] = {}
-        token_rows, _ = self._label_tokens(label_space)
-        for label, tokens in zip(self.labels(label_space), token_rows, strict=True):
+        rows = self._label_tokens(label_space).rows
+        for label, tokens in zip(self.labels(label_space), rows, strict=True):
             if not tokens:
                 issues.append(LabelIssue("no-token", (label,), (), f"the label {label!r} has no token"))
                 continue
@@ -584,13 +639,16 @@ class PromptFormat:
         rows = [tokens for query_ids in reading.ids for tokens in query_ids]
         if variant == "0.1.1":
             return [0] * len(rows)
-        heads = []
+        texts_up_to_label = []
         for query_texts in reading.texts:
-            for text, label_end in zip(query_texts, after_label(query_texts, label_space), strict=True):
-                heads.append(text[:label_end])
+            label_ends = after_label(query_texts, label_space)
+            for text, label_end in zip(query_texts, label_ends, strict=True):
+                texts_up_to_label.append(text[:label_end])
         starts = []
-        for head_tokens, row in zip(self.encode(heads), rows, strict=True):
-            starts.append(max(shared_length(head_tokens, row) - 1, 0))
+        for tokens_up_to_label, row in zip(self.encode(texts_up_to_label), rows, strict=True):
+            # A token that has the end of the label and the beginning of the query's text is scored.
+            unscored_count = shared_length(tokens_up_to_label, row)
+            starts.append(max(unscored_count - 1, 0))
         return starts
 
     def refuse_chat(self, what: str) -> None:
@@ -604,6 +662,21 @@ class PromptFormat:
                 f"{what} scores the text of a prompt, which a reply does not contain: got prompt_format="
                 f"{self.options.prompt_format!r}. Use prompt_format='plain'"
             )
+
+
+def _divided(rows: Sequence[Tokens], sizes: Sequence[int]) -> list[list[Tokens]]:
+    """Divide rows into lists of these sizes, in order."""
+    parts = []
+    start = 0
+    for size in sizes:
+        parts.append(list(rows[start : start + size]))
+        start += size
+    return parts
+
+
+def _without_demonstrations(query: Sequence[str], count: int) -> list[str]:
+    """Return the prompts of a query without some demonstrations at the front."""
+    return [PromptText(parts_of(prompt, _DROPS_DEMONSTRATIONS).without_first(count)) for prompt in query]
 
 
 def _with_constant_date(template: str) -> str:

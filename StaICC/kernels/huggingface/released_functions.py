@@ -48,8 +48,9 @@ def _identity_function(function_name: str) -> Callable[..., Identity]:
         who = {**kernel_identity.who, "function": function_name}
         identity = Identity(who, kernel_identity.settings, kernel_identity.unidentified)
         for name, value in sorted(keywords.items()):
-            # Freeing memory changes no prediction, and None and False are what a call without the keyword has.
-            if name == "cache_empty" or value is None or value is False:
+            changes_no_prediction = name == "cache_empty"  # it frees memory
+            is_default = value is None or value is False
+            if changes_no_prediction or is_default:
                 continue
             if callable(value):
                 keyword_identity = identity_of(value)
@@ -89,23 +90,23 @@ def _standard(
     texts = [_one_text(prompt, index) for index, prompt in enumerate(prompts)]
     kernel = _kernel(model, tokenizer)
     results: list[Any] = []
-    if calibration_function is None and not return_hidden_state and not return_full_vocab_prob:
-        results = list(kernel.batch(texts, label_space))
+    needs_details = calibration_function is not None or return_hidden_state or return_full_vocab_prob
+    if not needs_details:
+        results += kernel.batch(texts, label_space)
     else:
         for start in range(0, len(texts), DETAILED_AT_ONCE):
             some_texts = texts[start : start + DETAILED_AT_ONCE]
             probabilities, logits, states = kernel.score_in_detail(some_texts, label_space)
             for row, vocabulary_logits, state in zip(probabilities, logits, states, strict=True):
-                calibrated_row = row
                 if calibration_function is not None:
-                    calibrated_row = calibration_function(row, vocabulary_logits, state)
-                result = [calibrated_row]
+                    row = calibration_function(row, vocabulary_logits, state)
+                details = []
                 if return_hidden_state:
-                    result.append(state)
+                    details.append(state)
                 if return_full_vocab_prob:
-                    result.append(vocabulary_logits)
-                # The probabilities alone are returned as they are, and not as a tuple of one element.
-                results.append(tuple(result) if len(result) > 1 else calibrated_row)
+                    details.append(vocabulary_logits)
+                # Without details, the probabilities are no tuple of one element.
+                results.append((row, *details) if details else row)
     if cache_empty is not None:
         cache_empty()
     return results

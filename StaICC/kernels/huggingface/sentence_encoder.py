@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from StaICC.errors import ArgumentError, StaICCError
 from StaICC.kernels.huggingface import torch
@@ -18,6 +18,8 @@ from StaICC.safe_text import logger
 
 AT_ONCE = 32
 """Texts in one call of the model."""
+_UNLIMITED = 10**9
+"""More tokens than a text has."""
 
 _log = logger(__name__)
 
@@ -43,11 +45,11 @@ class SentenceEncoder:
             StaICCError: The model is not found.
         """
         source = ModelSource(spec, device="cpu", dtype="float32")
-        kind, name, revision = source.where()
-        if kind == "gguf":
+        location = source.location()
+        if location.kind == "gguf":
             raise ArgumentError(f"encoder: got {spec!r}, expected hf:NAME or hf:FOLDER of a model of transformers")
-        if kind == "hub":
-            _download(name, revision)
+        if location.kind == "hub":
+            _download(location.name, location.revision)
         folder = str(source._folder())
         content = ModelSource(folder, device="cpu", dtype="float32").content()
         return cls(folder, content["files"])
@@ -58,7 +60,8 @@ class SentenceEncoder:
         Texts that are longer than the model reads are cut, with a warning.
         """
         model, tokenizer = _loaded_encoder(self.folder, self.files)
-        limit = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 10**9))
+        limit_of_model = getattr(model.config, "max_position_embeddings", _UNLIMITED)
+        limit = min(tokenizer.model_max_length, limit_of_model)
         _warn_of_cut_texts(tokenizer, texts, limit)
         means = []
         for start in range(0, len(texts), AT_ONCE):
@@ -103,9 +106,17 @@ def _warn_of_cut_texts(tokenizer: Any, texts: Sequence[str], limit: int) -> None
         )
 
 
+class _LoadedEncoder(NamedTuple):
+    """An encoder in memory."""
+
+    model: Any
+    tokenizer: Any
+
+
 @lru_cache(maxsize=2)
-def _loaded_encoder(folder: str, files: str) -> tuple[Any, Any]:
-    """Return model and tokenizer of files with this digest."""
+def _loaded_encoder(folder: str, files: str) -> _LoadedEncoder:
+    """Return the model and the tokenizer of files; the digest tells them from other files in the same folder."""
     transformers = require("transformers", "hf", "a sentence encoder")
     model = transformers.AutoModel.from_pretrained(folder, trust_remote_code=False).float().eval()
-    return model, transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    return _LoadedEncoder(model, tokenizer)

@@ -28,14 +28,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from StaICC.datasets.pack import data_home, fetch_wheel
 from StaICC.errors import ArgumentError, DataDamagedError, DataMissingError, StaICCError, unknown_name
 from StaICC.files.output import file_digest, passing_folder
 from StaICC.inference.identity import Identity
 from StaICC.kernels.huggingface import FEATURE, torch
-from StaICC.kernels.huggingface.converted import dtype_option, find_copy, load_tokenizer, write_copy
+from StaICC.kernels.huggingface.converted import OpenedCopy, dtype_option, find_copy, load_tokenizer, write_copy
 from StaICC.kernels.huggingface.gguf_reading import read_once, without_bars
 from StaICC.kernels.huggingface.live_state import live_state, versions
 from StaICC.kernels.registry import check_types
@@ -62,9 +62,34 @@ _LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, ImportError)
 
 _loaded: dict[str, Loaded] = {}
 """Models in memory by their content, the latest ones."""
-_readers: dict[str, tuple[Any, Any]] = {}
+_readers: dict[str, TokenizerAndConfig] = {}
 """Tokenizer and configuration by content, of models whose weights were not needed."""
 _load_lock = threading.RLock()
+
+
+class TokenizerAndConfig(NamedTuple):
+    """What is read of a model without its weights."""
+
+    tokenizer: Any
+    config: Any
+
+
+class TokenizerAndModel(NamedTuple):
+    """What is read of the files of a model."""
+
+    tokenizer: Any
+    model: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLocation:
+    """Where the files of a model are."""
+
+    kind: Literal["gguf", "folder", "hub"]
+    name: str
+    """The path of the GGUF file or of the folder, or the name in the hub; ``"smollm2"`` for the file of SmolLM2."""
+    revision: str | None = None
+    """Branch, tag or commit in the hub; ``None`` for the default branch."""
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -89,6 +114,7 @@ def digest_of_file(path: Path | str) -> str:
     status = path.stat()
     last_change = max(status.st_mtime_ns, status.st_ctime_ns)
     if time.time_ns() - last_change < SETTLED:
+        # Another change may fall into the same tick of the clock, and would not show in the state.
         return file_digest(path)
     state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
     return _remembered_digest(path, state)
@@ -102,34 +128,37 @@ def _remembered_digest(path: Path, state: tuple[int, ...]) -> str:
 
 def _folder_digest(folder: Path) -> str:
     """Return the SHA-256 over names and contents of the files of a folder, and of the weight files that they name."""
-    names = _files_of(folder)
-    for index in [name for name in names if name.name.endswith(".index.json")]:
-        names |= _named_shards(folder, index)
-    present = sorted(name for name in names if (folder / name).is_file())
+    files = _files_of(folder)
+    indexes = [file for file in files if file.name.endswith(".index.json")]
+    for index in indexes:
+        files |= _named_shards(folder, index)
+    present_files = sorted(file for file in files if (folder / file).is_file())
+
     lines = []
-    worker_count = max(1, min(len(present), os.cpu_count() or 1))
+    worker_count = max(1, min(len(present_files), os.cpu_count() or 1))
     with ThreadPoolExecutor(worker_count) as pool:
-        digests = pool.map(digest_of_file, [folder / name for name in present])
-        for name, digest in zip(present, digests, strict=True):
-            lines.append(f"{name.as_posix()} {digest}\n")
+        digests = pool.map(digest_of_file, [folder / file for file in present_files])
+        for file, digest in zip(present_files, digests, strict=True):
+            lines.append(f"{file.as_posix()} {digest}\n")
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _files_of(folder: Path) -> set[Path]:
     """Return the files below a folder, relative to it, without hidden files and folders."""
-    names: set[Path] = set()
+    files: set[Path] = set()
     walked_folders: set[str] = set()
-    for place, subfolders, files in os.walk(folder, followlinks=True):
-        real_folder = os.path.realpath(place)
-        # A link may lead back to a folder above it. The walk goes down from each real folder once.
-        is_known = real_folder in walked_folders
-        walked_folders.add(real_folder)
-        # os.walk goes down to the folders that remain in this list.
-        subfolders[:] = [] if is_known else [name for name in subfolders if not name.startswith(".")]
-        for name in files:
+    for current_folder, subfolders, file_names in os.walk(folder, followlinks=True):
+        for name in file_names:
             if not name.startswith("."):
-                names.add(Path(place, name).relative_to(folder))
-    return names
+                files.add(Path(current_folder, name).relative_to(folder))
+        # os.walk goes down to the folders that remain in this list.
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        # A link may lead back to a folder above it, so the walk goes down from each real folder once.
+        real_folder = os.path.realpath(current_folder)
+        if real_folder in walked_folders:
+            subfolders.clear()
+        walked_folders.add(real_folder)
+    return files
 
 
 def _named_shards(folder: Path, index: Path) -> set[Path]:
@@ -239,7 +268,7 @@ class ModelSource:
                 raise unknown_name(name, value, legal)
         if self.device is not None and self.device_map is not None:
             raise ArgumentError(f"got device={self.device!r} and device_map={self.device_map!r}. Give one of the two")
-        kind = self.where()[0]
+        kind = self.location().kind
         if self.revision is not None and (kind != "hub" or "@" in self.spec):
             raise ArgumentError(
                 f"revision={self.revision!r} is for a model of the hub without @REVISION: got the model {self.spec!r}"
@@ -247,50 +276,48 @@ class ModelSource:
         if self.quantization is not None and kind == "gguf":
             raise ArgumentError(f"quantization={self.quantization!r}: the model {self.spec!r} is quantised already")
 
-    def where(self) -> tuple[str, str, str | None]:
-        """Return what the string means: kind (``gguf``, ``folder``, ``hub``), name or path, and revision.
+    def location(self) -> ModelLocation:
+        """Return where the files are that the string names.
 
         Raises:
-            ArgumentError: It means nothing.
+            ArgumentError: It names none.
         """
         if self.spec == "smollm2":
-            return "gguf", "smollm2", None
-        has_prefix = self.spec.startswith("hf:")
-        named = self.spec.removeprefix("hf:")
-        path = Path(named).expanduser()
-        if named.lower().endswith(".gguf"):
+            return ModelLocation("gguf", "smollm2")
+        name_or_path = self.spec.removeprefix("hf:")
+        path = Path(name_or_path).expanduser()
+        if name_or_path.lower().endswith(".gguf"):
             if not path.is_file():
-                raise ArgumentError(f"there is no GGUF file {named!r}")
-            return "gguf", str(path.absolute()), None
-        if named and path.is_dir():
-            return "folder", str(path.absolute()), None
-        if named and has_prefix:
-            name, _, revision = named.partition("@")
-            return "hub", name, self.revision or revision or None
+                raise ArgumentError(f"there is no GGUF file {name_or_path!r}")
+            return ModelLocation("gguf", str(path.absolute()))
+        if name_or_path and path.is_dir():
+            return ModelLocation("folder", str(path.absolute()))
+        if name_or_path and self.spec.startswith("hf:"):
+            name, _, revision_in_name = name_or_path.partition("@")
+            return ModelLocation("hub", name, self.revision or revision_in_name or None)
 
         message = (
             f"cannot make out the model {self.spec!r}: there is no such folder; give 'smollm2', 'hf:NAME' for a model "
             "of the hub, the path of a folder written by save_pretrained, or the path of a .gguf file."
         )
-        is_path = named.startswith((".", "/", "~", "\\"))
-        if named and not is_path:
-            message += f" For a model of the hub write {f'hf:{named}'!r}."
+        is_path = name_or_path.startswith((".", "/", "~", "\\"))
+        if name_or_path and not is_path:
+            message += f" For a model of the hub write {f'hf:{name_or_path}'!r}."
         raise ArgumentError(message)
 
     def short_name(self) -> str:
         """Return the name of the hub, or that of the folder or file."""
-        kind, name, _ = self.where()
-        if kind == "hub":
-            return name
-        return Path(name).name
+        location = self.location()
+        if location.kind == "hub":
+            return location.name
+        return Path(location.name).name
 
     def gguf_file(self) -> Path:
         """Return the GGUF file; that of SmolLM2 is fetched where it is missing."""
         require("gguf", "hf", "reading a GGUF file")
         if self.spec == "smollm2":
             return smollm2_file()
-        _, path, _ = self.where()
-        return Path(path)
+        return Path(self.location().name)
 
     def resolved_device(self) -> str:
         """Return the device on which it will run."""
@@ -318,8 +345,7 @@ class ModelSource:
         return self.resolved_device().partition(":")[0]
 
     def _is_gguf(self) -> bool:
-        kind, _, _ = self.where()
-        return kind == "gguf"
+        return self.location().kind == "gguf"
 
     def _config(self) -> dict[str, Any]:
         """Return the configuration in the files; nothing for a GGUF file."""
@@ -333,11 +359,15 @@ class ModelSource:
             return "float32"
         config = self._config()
         text_config = config.get("text_config") or {}  # of models that also read images
-        for part in (config, text_config):
-            for key in ("dtype", "torch_dtype"):
-                name = part.get(key)
-                if name in ("float32", "bfloat16", "float16"):
-                    return str(name)
+        stated_types = [
+            config.get("dtype"),
+            config.get("torch_dtype"),
+            text_config.get("dtype"),
+            text_config.get("torch_dtype"),
+        ]
+        for stated_type in stated_types:
+            if stated_type in ("float32", "bfloat16", "float16"):
+                return str(stated_type)
         return "auto"
 
     def content(self) -> dict[str, str]:
@@ -346,7 +376,7 @@ class ModelSource:
         They do not need the model in memory, except for files that name further ones (adapters) or that need packages
         of their own (quantised checkpoints); these are loaded to be identified.
         """
-        kind, name, _ = self.where()
+        location = self.location()
         facts = {"dtype": self.resolved_dtype(), "device": self._device_type(), **versions()}
         for option in ("device_map", "quantization", "attn_implementation", "trust_remote_code"):
             value = getattr(self, option)
@@ -357,19 +387,20 @@ class ModelSource:
         if self.adapter is not None:
             facts["peft"] = str(require("peft", "adapters", "an adapter").__version__)
             facts["adapter"] = _folder_digest(self._adapter_folder())
-        if kind == "gguf":
+        if location.kind == "gguf":
             path = self.gguf_file()
             return {"model": "GGUF", "files": digest_of_file(path), **facts, "gguf": importlib.metadata.version("gguf")}
         folder = self._folder()
-        if kind == "hub":
+        if location.kind == "hub":
             if not _has_weights(folder):
                 _read(self)  # this downloads them
-            return {"model": name, "files": _folder_digest(folder), **facts, "commit": folder.name}
+            return {"model": location.name, "files": _folder_digest(folder), **facts, "commit": folder.name}
+        # The path of a folder is no fact: it is named by the class of the model.
+        class_name = "folder"
         architectures = self._config().get("architectures")
-        model = "folder"
         if isinstance(architectures, list) and architectures:
-            model = str(architectures[0])
-        return {"model": model, "files": _folder_digest(folder), **facts}
+            class_name = str(architectures[0])
+        return {"model": class_name, "files": _folder_digest(folder), **facts}
 
     def is_complete(self) -> bool:
         """Return whether the files alone say what the model is: they name no others and need no further packages."""
@@ -386,10 +417,10 @@ class ModelSource:
 
     def _folder(self) -> Path:
         """Return the folder of the files; for a model of the hub the snapshot of its commit."""
-        kind, name, revision = self.where()
-        if kind == "folder":
-            return Path(name)
-        return _cached(name, "config.json", revision)
+        location = self.location()
+        if location.kind == "folder":
+            return Path(location.name)
+        return _cached(location.name, "config.json", location.revision)
 
     def _adapter_folder(self) -> Path:
         """Return the folder of the adapter; one of the hub is downloaded if necessary."""
@@ -399,10 +430,12 @@ class ModelSource:
             return path.absolute()
         name, _, revision = self.adapter.partition("@")
         folder = _cached(name, "adapter_config.json", revision or None)
-        for weights in ("adapter_model.safetensors", "adapter_model.bin"):
-            if not _has_weights(folder):
-                with contextlib.suppress(StaICCError):
-                    _cached(name, weights, revision or None)
+        # An adapter has its weights in one of these two files.
+        for weight_file in ("adapter_model.safetensors", "adapter_model.bin"):
+            if _has_weights(folder):
+                break
+            with contextlib.suppress(StaICCError):
+                _cached(name, weight_file, revision or None)
         return folder
 
     def load(self) -> Loaded:
@@ -433,12 +466,12 @@ class ModelSource:
         Raises:
             StaICCError: The files change meanwhile.
         """
-        model, tokenizer = _read(self)
+        tokenizer, model = _read(self)
         if self.content() != content:
             raise StaICCError(f"the files of the model {self.spec!r} changed while it was loaded; load it again")
         return Loaded(model, tokenizer, content, live_state(model, tokenizer))
 
-    def load_reader(self) -> tuple[Any, Any]:
+    def load_reader(self) -> TokenizerAndConfig:
         """Return the tokenizer and the configuration, without the weights; loaded once per process and content.
 
         Raises:
@@ -496,8 +529,8 @@ def number_type(name: str) -> Any:
     return getattr(torch, name)
 
 
-def _read(source: ModelSource) -> tuple[Any, Any]:
-    """Return the model and the tokenizer, read from the files and put on the device.
+def _read(source: ModelSource) -> TokenizerAndModel:
+    """Return the tokenizer and the model, read from the files and put on the device.
 
     Raises:
         StaICCError: They cannot be loaded; the message contains the reason.
@@ -522,32 +555,35 @@ def _read(source: ModelSource) -> tuple[Any, Any]:
         # bitsandbytes packs the weights in the first call, which changes their digest.
         with torch.inference_mode():
             model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device))
-    return model, tokenizer
+    return TokenizerAndModel(tokenizer, model)
 
 
 def _refuse_adapter_alone(source: ModelSource) -> None:
     """Raise an ArgumentError for a folder that has an adapter of peft, and neither a model nor a tokenizer."""
-    kind, name, _ = source.where()
-    folder = Path(name)
-    if kind != "folder" or not (folder / "adapter_config.json").exists():
+    location = source.location()
+    folder = Path(location.name)
+    if location.kind != "folder" or not (folder / "adapter_config.json").exists():
         return
     if (folder / "config.json").exists() or (folder / "tokenizer_config.json").exists():
         return
-    base = _read_object(folder / "adapter_config.json").get("base_model_name_or_path") or "NAME"
-    base_model = f"hf:{base}"
+    base_name = _read_object(folder / "adapter_config.json").get("base_model_name_or_path") or "NAME"
+    base_model = f"hf:{base_name}"
     raise ArgumentError(
         f"the folder {source.spec!r} has an adapter, but no model and no tokenizer: load its base model, such as "
-        f"{base_model!r:.120}, with the option adapter={name!r}"
+        f"{base_model!r:.120}, with the option adapter={location.name!r}"
     )
 
 
 def _loading_options(source: ModelSource) -> dict[str, Any]:
     """Return the arguments of ``from_pretrained`` of a model: number type, device map, attention, quantization."""
+    options: dict[str, Any] = {}
     dtype = source.resolved_dtype()
-    options: dict[str, Any] = {dtype_option(): dtype if dtype == "auto" else number_type(dtype)}
+    if dtype == "auto":
+        options[dtype_option()] = "auto"
+    else:
+        options[dtype_option()] = number_type(dtype)
     if source.device_map is not None:
         require("accelerate", "hf", "device_map")
-    if source.device_map:
         options["device_map"] = source.device_map
     if source.attn_implementation:
         options["attn_implementation"] = source.attn_implementation
@@ -561,83 +597,82 @@ def _loading_options(source: ModelSource) -> dict[str, Any]:
 
 def _revision_option(source: ModelSource) -> dict[str, str]:
     """Return the argument of ``from_pretrained`` that names the revision; none if there is no revision."""
-    _, _, revision = source.where()
-    if not revision:
+    revision = source.location().revision
+    if revision is None:
         return {}
     return {"revision": revision}
 
 
-def _read_parts(source: ModelSource, options: Mapping[str, Any]) -> tuple[Any, Any]:
+def _read_parts(source: ModelSource, options: Mapping[str, Any]) -> TokenizerAndModel:
     """Return the tokenizer and the model, read from the files.
 
     Args:
         source: The model.
         options: The arguments of ``from_pretrained`` of the model.
     """
-    kind, name, _ = source.where()
-    if kind == "gguf":
+    location = source.location()
+    if location.kind == "gguf":
         return _read_gguf(source.gguf_file(), options)
     transformers = require("transformers", "hf", FEATURE)
     revision = _revision_option(source)
     trusts_code = source.trust_remote_code
-    tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trusts_code, **revision)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(location.name, trust_remote_code=trusts_code, **revision)
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        name, trust_remote_code=trusts_code, **revision, **options
+        location.name, trust_remote_code=trusts_code, **revision, **options
     )
-    return tokenizer, model
+    return TokenizerAndModel(tokenizer, model)
 
 
-def _read_tokenizer_and_config(source: ModelSource) -> tuple[Any, Any]:
+def _read_tokenizer_and_config(source: ModelSource) -> TokenizerAndConfig:
     """Return the tokenizer and the configuration of a model.
 
     Raises:
         StaICCError: They cannot be loaded; the message contains the reason.
     """
     transformers = require("transformers", "hf", FEATURE)
-    kind, name, _ = source.where()
+    location = source.location()
     try:
         with without_bars():
-            if kind == "gguf":
+            if location.kind == "gguf":
                 return _tokenizer_and_config_of_gguf(source)
-            revision = _revision_option(source)
-            trusts_code = source.trust_remote_code
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trusts_code, **revision)
-            config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=trusts_code, **revision)
-            return tokenizer, config
+            options = {"trust_remote_code": source.trust_remote_code, **_revision_option(source)}
+            tokenizer = transformers.AutoTokenizer.from_pretrained(location.name, **options)
+            config = transformers.AutoConfig.from_pretrained(location.name, **options)
+            return TokenizerAndConfig(tokenizer, config)
     except _LOADING_ERRORS as error:
         raise StaICCError(f"the tokenizer of {source.spec!r} could not be loaded: {error}") from error
 
 
-def _tokenizer_and_config_of_gguf(source: ModelSource) -> tuple[Any, Any]:
+def _tokenizer_and_config_of_gguf(source: ModelSource) -> TokenizerAndConfig:
     """Return the tokenizer and the configuration of a GGUF file, from its converted copy if there is one."""
     path = source.gguf_file()
     folder = find_copy(path, digest_of_file(path))
     if folder is None:  # the file is converted once, with its weights
         loaded = source.load()
-        return loaded.tokenizer, loaded.model.config
+        return TokenizerAndConfig(loaded.tokenizer, loaded.model.config)
     transformers = require("transformers", "hf", FEATURE)
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    return load_tokenizer(folder), config
+    return TokenizerAndConfig(load_tokenizer(folder), config)
 
 
-def converted_copy(path: Path) -> tuple[Path, Any] | None:
+def converted_copy(path: Path) -> OpenedCopy | None:
     """Return the converted copy of a GGUF file, which is written if it is missing.
 
     Args:
         path: The file.
 
     Returns:
-        The folder and its tokenizer; ``None`` with a warning if the copy cannot be written.
+        The copy; ``None`` with a warning if it cannot be written.
     """
     sha256 = digest_of_file(path)
     folder = find_copy(path, sha256)
     if folder is not None:
-        return folder, load_tokenizer(folder)
+        return OpenedCopy(folder, load_tokenizer(folder))
     tokenizer, model = _dequantise(path, sha256, {dtype_option(): torch.float32})
     return write_copy(path, sha256, model, tokenizer)
 
 
-def _read_gguf(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
+def _read_gguf(path: Path, options: Mapping[str, Any]) -> TokenizerAndModel:
     """Return tokenizer and model of a GGUF file, from its converted copy if there can be one.
 
     Args:
@@ -647,12 +682,12 @@ def _read_gguf(path: Path, options: Mapping[str, Any]) -> tuple[Any, Any]:
     copy = converted_copy(path)
     if copy is None:
         return _dequantise(path, digest_of_file(path), options)
-    folder, tokenizer = copy
     transformers = require("transformers", "hf", FEATURE)
-    return tokenizer, transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, **options)
+    model = transformers.AutoModelForCausalLM.from_pretrained(copy.folder, trust_remote_code=False, **options)
+    return TokenizerAndModel(copy.tokenizer, model)
 
 
-def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
+def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> TokenizerAndModel:
     """Return tokenizer and model as transformers reads them of a GGUF file, with plain weights.
 
     Args:
@@ -673,4 +708,4 @@ def _dequantise(path: Path, sha256: str, options: Mapping[str, Any]) -> tuple[An
         model = transformers.AutoModelForCausalLM.from_pretrained(name, **arguments, **options)
         if any(hashlib.sha256(content).hexdigest() != sha256 for content in contents):
             raise OSError(f"{path} was replaced while it was read; load it again")
-    return tokenizer, model
+    return TokenizerAndModel(tokenizer, model)

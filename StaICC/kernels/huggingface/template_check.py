@@ -132,22 +132,22 @@ class ConversationLayout:
         for number, after in zip(self.order, self.around[1:], strict=True):
             content = contents[number]
             is_last = number == self.order[-1]
-            end = _end_of(content, after, text, position, is_last)
+            end = _end_of_content(content, after, text, position, is_last)
             if end is None:
                 name = message_name(self.roles, number)
-                difference = _difference(content, after, text[position:], name)
-                raise RunEndingError(f"the chat template {difference}. Use another template, or prompt_format='plain'")
+                change = _change_of_content(content, after, text[position:], name)
+                raise RunEndingError(f"the chat template {change}. Use another template, or prompt_format='plain'")
             position = end
 
 
-def _end_of(content: str, after: str, text: str, position: int, is_last: bool) -> int | None:
+def _end_of_content(content: str, after: str, text: str, start: int, is_last: bool) -> int | None:
     """Return where a content, and the template's text after it, end in a written conversation.
 
     Args:
         content: The content. White space at its ends may be missing in the text.
         after: What the template writes after it.
         text: The written conversation.
-        position: Where the content begins.
+        start: Where the content begins.
         is_last: Whether nothing may follow.
 
     Returns:
@@ -155,12 +155,10 @@ def _end_of(content: str, after: str, text: str, position: int, is_last: bool) -
     """
     for shortened_content in _stripped_forms(content):
         expected = shortened_content + after
-        if not text.startswith(expected, position):
-            continue
-        end = position + len(expected)
-        if is_last and end < len(text):
-            continue
-        return end
+        end = start + len(expected)
+        may_end_here = end == len(text) or not is_last
+        if text.startswith(expected, start) and may_end_here:
+            return end
     return None
 
 
@@ -180,8 +178,8 @@ def _stripped_forms(content: str) -> Iterator[str]:
             yield spaces_before[missing_before:] + core + spaces_after[:kept_after]
 
 
-def _difference(content: str, after: str, text: str, name: str) -> str:
-    """Say what a template did with a content.
+def _change_of_content(content: str, after: str, text: str, name: str) -> str:
+    """Return what a template did with a content, as the end of a sentence: "drops turn 2 of the user: got ...".
 
     Args:
         content: The content.
@@ -261,14 +259,14 @@ def find_layout(write: Write, roles: Sequence[str]) -> ConversationLayout:
     try:
         return _layout_of(write(messages), marks, roles, needs_parts=False)
     except StaICCError as error:
+        # If lists of parts do not help, this is raised: all templates should know texts, so it explains more.
         problem_with_texts = error
     try:
         layout = _layout_of(write(in_parts(messages)), marks, roles, needs_parts=True)
     except StaICCError:
-        # All templates should know texts, so the problem with these explains more.
         raise problem_with_texts from None
-    writes_parts_as_they_are = any(_LIST_OF_PARTS.search(text) for text in layout.around)
-    if writes_parts_as_they_are:
+    writes_lists_unchanged = any(_LIST_OF_PARTS.search(text) for text in layout.around)
+    if writes_lists_unchanged:
         raise problem_with_texts
     return layout
 
@@ -327,7 +325,13 @@ def _shortened(text: str) -> str:
 
 
 def _layout_of(text: str, marks: Sequence[str], roles: Sequence[str], needs_parts: bool) -> ConversationLayout:
-    """Return the layout of a conversation of marks.
+    """Return the layout of a conversation of marks: what is between the marks.
+
+    Args:
+        text: The conversation as the template wrote it.
+        marks: The content of each message.
+        roles: The role of each message.
+        needs_parts: Whether the template got each content as a list of parts.
 
     Raises:
         RunEndingError: A mark does not occur exactly once, or turns are in another order.
@@ -339,16 +343,16 @@ def _layout_of(text: str, marks: Sequence[str], roles: Sequence[str], needs_part
                 f"the chat template {problem} {message_name(roles, number)}: it writes a conversation of "
                 f"{', '.join(roles)} as {_without_marks(text, marks, roles)!r}. {_remedy(roles[number])}"
             )
-    starts = [text.index(mark) for mark in marks]
-    order = sorted(range(len(marks)), key=lambda number: starts[number])
+    start_of_mark = [text.index(mark) for mark in marks]
+    order = sorted(range(len(marks)), key=lambda number: start_of_mark[number])
     _check_order(order, roles)
 
     around = []
-    end_of_last_mark = 0
+    previous_end = 0
     for number in order:
-        around.append(text[end_of_last_mark : starts[number]])
-        end_of_last_mark = starts[number] + len(marks[number])
-    around.append(text[end_of_last_mark:])
+        around.append(text[previous_end : start_of_mark[number]])
+        previous_end = start_of_mark[number] + len(marks[number])
+    around.append(text[previous_end:])
     return ConversationLayout(tuple(roles), tuple(order), tuple(around), needs_parts)
 
 

@@ -133,11 +133,11 @@ class TokenKernel:
     share counts for each of them, as in forecasts."""
 
     def _count(self, sequences: Sequence[Tokens], continuations: Sequence[Sequence[int]] = ()) -> None:
-        """Add the tokens of these prompts and continuations to :attr:`tokens_used`."""
-        tokens_read, tokens_generated = self.tokens_used
-        tokens_read += sum(len(sequence) for sequence in sequences)
-        tokens_generated += sum(len(continuation) for continuation in continuations)
-        self.tokens_used = (tokens_read, tokens_generated)
+        """Add the tokens of prompts that were read, and of texts that were generated, to :attr:`tokens_used`."""
+        read_before, generated_before = self.tokens_used
+        newly_read = sum(len(sequence) for sequence in sequences)
+        newly_generated = sum(len(continuation) for continuation in continuations)
+        self.tokens_used = (read_before + newly_read, generated_before + newly_generated)
 
     def _limit(self) -> int | None:
         """Return the maximum number of tokens of a prompt, if there is one."""
@@ -262,13 +262,18 @@ class TokenKernel:
             return self.last_scores.predictions()
 
     def _audit(self, label_space: Sequence[str], silent: bool = False) -> tuple[LabelIssue, ...]:
-        """Return the issues of the labels, and log them unless these labels were audited before or ``silent``."""
+        """Return the issues of the labels, and log them the first time.
+
+        Args:
+            label_space: The labels.
+            silent: Whether the caller reports the issues itself: they are not logged, now and later.
+        """
         issues = self.format.audit(label_space)
-        audited = _logged.setdefault(self.tokenizer, set())
-        key = (self.options.label_scoring, self.options.last_blank, *label_space)
-        if key in audited:
+        reported = _logged.setdefault(self.tokenizer, set())
+        labels_and_options = (self.options.label_scoring, self.options.last_blank, *label_space)
+        if labels_and_options in reported:
             return issues
-        audited.add(key)
+        reported.add(labels_and_options)
         if not silent:
             for issue in issues:
                 _log.warning("label tokens: %s", issue.message)
@@ -324,8 +329,8 @@ class TokenKernel:
         if limit is None:
             return []
 
-        encoded = self.format.encode(self._readable(_longest_texts(prompts, MEASURED)))
-        token_count = max((len(tokens) for tokens in encoded), default=0)
+        longest_texts = self._readable(_longest_texts(prompts, MEASURED))
+        token_count = max((len(tokens) for tokens in self.format.encode(longest_texts)), default=0)
         if token_count <= NEAR_LIMIT * limit:
             return []
 
@@ -342,7 +347,9 @@ class TokenKernel:
         sample = []
         for prompt_index in spread(len(prompts), COMPARED):
             prompt = prompts[prompt_index]
-            sample.append(prompt if isinstance(prompt, str) else prompt[0])
+            # The prompts of a noisy channel differ in their label only.
+            text = prompt if isinstance(prompt, str) else prompt[0]
+            sample.append(text)
         texts = self._readable(sample)
         if not texts:
             return []
@@ -364,18 +371,19 @@ class TokenKernel:
         if self.options.on_too_long == "error":
             return []
 
+        # Where all tokens of a label are scored, the limit must have room for them.
+        labels_in_full: Sequence[str] = ()
+        if self.options.scores_all_tokens and not new_tokens:
+            labels_in_full = label_space
         dropped_counts: list[int] = []
         for prompt in prompts:
-            labels: Sequence[str] = ()
-            if isinstance(prompt, str):
-                query = [prompt]
-                if self.options.scores_all_tokens and not new_tokens:
-                    labels = label_space
-            else:
-                query = list(prompt)
             # A prompt that cannot be read fails later, with its own message.
             with contextlib.suppress(PromptError):
-                dropped_counts += self._read([query], labels, new_tokens).dropped
+                if isinstance(prompt, str):
+                    reading = self._read([[prompt]], labels_in_full, new_tokens)
+                else:  # of a noisy channel, whose prompts have the labels in them
+                    reading = self._read([list(prompt)], (), new_tokens)
+                dropped_counts += reading.dropped
 
         shortened_prompts = sum(count > 0 for count in dropped_counts)
         if not shortened_prompts:
@@ -434,9 +442,10 @@ class TokenKernel:
         if logits.log_totals is None:
             return None
         column_by_token = {token: column for column, token in enumerate(tokens)}
+        distinct_columns = list(column_by_token.values())
         log_probabilities = []
         for row, log_total in zip(logits.rows, logits.log_totals, strict=True):
-            log_probabilities.append([row[column] - log_total for column in column_by_token.values()])
+            log_probabilities.append([row[column] - log_total for column in distinct_columns])
         return self._masses(log_probabilities)
 
     # The three ways to score labels
@@ -452,9 +461,7 @@ class TokenKernel:
             new_tokens: Number of generated tokens for which it must leave room.
             limited: Whether the limit of the model is applied.
         """
-        limit = None
-        if limited:
-            limit = self._limit()
+        limit = self._limit() if limited else None
         if limit is not None:
             limit -= max(new_tokens, self._least_new)
         return self.format.read(queries, limit, labels)
@@ -469,9 +476,10 @@ class TokenKernel:
         """Return the scores of labels by the logit of one token each."""
         reading = self._read_prompts(prompts)
         issues = self._audit(label_space)
-        tokens, shared = self.format.deciding(label_space)
-        logits = self._label_logits(reading.before(shared), tokens, totals=self.options.label_mass)
-        label_mass = self._token_masses(tokens, logits)
+        deciding = self.format.deciding(label_space)
+        sequences = reading.sequences(without_last=deciding.overlap)
+        logits = self._label_logits(sequences, deciding.tokens, totals=self.options.label_mass)
+        label_mass = self._token_masses(deciding.tokens, logits)
         return LabelScores(
             probabilities=self._probabilities(logits.rows),
             log_scores=logits.rows,
@@ -510,9 +518,10 @@ class TokenKernel:
             sequences: list[Tokens] = []
             starts: list[int] = []
             some_texts = texts[first : first + prompts_at_once]
-            for prompt_length, rows in self.format.continuations(some_texts, label_space, first):
-                sequences += rows
-                starts += [prompt_length - 1] * len(rows)
+            for prompt in self.format.continuations(some_texts, label_space, first):
+                last_given_position = prompt.given - 1
+                sequences += prompt.sequences
+                starts += [last_given_position] * len(prompt.sequences)
             yield ScoredSequences(sequences, starts)
 
     def _channel(self, prompts: Sequence[Sequence[str]], label_space: Sequence[str], variant: str) -> LabelScores:
@@ -559,37 +568,50 @@ class TokenKernel:
             features: What is computed of each prompt, such as those of :attr:`joint_features`.
             kept: A sequence of the prompts before, whose prefix is not computed again.
         """
-        is_channel = not isinstance(prompts[0], str)
-        scores_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
-        scores_whole_labels = scores_labels and not is_channel and self.options.scores_all_tokens
-        needs_states = not STATE_FEATURES.isdisjoint(features)
         with self._running(prompts):
-            runs: list[PlannedRun] = []
-            if is_channel:
-                runs += self._planned_channel(prompts, label_space)
-            elif scores_whole_labels:
-                runs += self._planned_whole_labels(prompts, label_space)
-            if needs_states or not runs:
-                labels_by_token = label_space if scores_labels and not runs else None
-                runs += self._planned_prompts(prompts, labels_by_token, new_tokens, features)
+            runs = self._planned_runs(prompts, label_space, new_tokens, features)
 
+        generated_each = max(new_tokens, self._least_new)
         if not self._keeps_prefix:
             kept = ()
+        tokens = 0
         positions = 0
+        output_tokens = 0
         for run in runs:
+            tokens += sum(len(sequence) for sequence in run.sequences)
             positions += distinct_positions([kept, *run.sequences]) - len(kept)
+            output_tokens += generated_each * len(run.sequences)
             if self._keeps_prefix:
-                # Sequences are computed in their order, so the last one is in the cache for the next run.
+                # Sequences are computed in sorted order, so the last one is in the cache for the next run.
                 kept = max(run.sequences)
-        generated = max(new_tokens, self._least_new)
         return Forecast(
-            tokens=sum(len(sequence) for run in runs for sequence in run.sequences),
+            tokens=tokens,
             positions=positions,
-            output_tokens=generated * sum(len(run.sequences) for run in runs),
-            longest_prompt=max(run.longest for run in runs) + generated,
+            output_tokens=output_tokens,
+            longest_prompt=max(run.longest for run in runs) + generated_each,
             limit=self._limit(),
             kept=kept,
         )
+
+    def _planned_runs(
+        self, prompts: Sequence[Any], label_space: Sequence[str], new_tokens: int, features: Collection[str]
+    ) -> list[PlannedRun]:
+        """Return the runs of the model over prompts, at least one; see :meth:`forecast_prompts` for the arguments."""
+        is_channel = not isinstance(prompts[0], str)
+        scores_labels = not new_tokens and not LABEL_FEATURES.isdisjoint(features)
+        needs_states = not STATE_FEATURES.isdisjoint(features)
+        if is_channel:
+            runs = list(self._planned_channel(prompts, label_space))
+        elif scores_labels and self.options.scores_all_tokens:
+            runs = list(self._planned_whole_labels(prompts, label_space))
+        elif scores_labels:
+            # The runs over the prompts alone score the labels, too.
+            return list(self._planned_prompts(prompts, label_space, new_tokens, features))
+        else:
+            return list(self._planned_prompts(prompts, None, new_tokens, features))
+        if needs_states:
+            runs += self._planned_prompts(prompts, None, new_tokens, features)
+        return runs
 
     @property
     def _forecasts_limited(self) -> bool:
@@ -622,19 +644,20 @@ class TokenKernel:
             new_tokens: Maximum number of tokens to generate.
             features: What is computed of each prompt.
         """
-        shared = 0
+        overlap = 0
         if labels_by_token is not None:
-            _, shared = self.format.deciding(labels_by_token)
+            overlap = self.format.deciding(labels_by_token).overlap
         reading = self._read_prompts(prompts, new_tokens=new_tokens, limited=self._forecasts_limited)
-        sequences: Sequence[Tokens] = reading.before(shared)
+        whole_prompts = reading.sequences()
+        before_labels: Sequence[Tokens] = reading.sequences(without_last=overlap)
         needs_states = not STATE_FEATURES.isdisjoint(features)
-        longest = max(map(len, reading.before() if needs_states else sequences))
+        longest = max(len(sequence) for sequence in (whole_prompts if needs_states else before_labels))
         if "losses" in features:
-            sequences = self._computed(sequences, [0] * len(sequences), labels=False)
-        yield PlannedRun(sequences, longest)
+            before_labels = self._computed(before_labels, [0] * len(before_labels), labels=False)
+        yield PlannedRun(before_labels, longest)
         # States are those after the whole prompt. Where its last tokens belong to the labels, that is another run.
-        if shared and needs_states:
-            yield PlannedRun(reading.before(), longest)
+        if overlap and needs_states:
+            yield PlannedRun(whole_prompts, longest)
 
     # Losses and texts
 
@@ -652,7 +675,7 @@ class TokenKernel:
         """
         self.format.refuse_chat("a loss")
         with self._running(texts):
-            sequences = self._read_prompts(texts).before()
+            sequences = self._read_prompts(texts).sequences()
             for index, tokens in enumerate(sequences):
                 if len(tokens) < 2:
                     raise PromptError(f"text {index} has one token only, so no token has a loss", index)
@@ -688,14 +711,13 @@ class TokenKernel:
         with self._running(prompts):
             reading = self._read_prompts(prompts, new_tokens=max_new_tokens)
             sampling = {"temperature": temperature, "seed": seed}
-            texts = self._continued(reading.before(), max_new_tokens, stop, sampling, choices)
+            texts = self._continued(reading.sequences(), max_new_tokens, stop, sampling, choices)
         replies: list[str] = []
         for text, (prompt,), dropped in zip(texts, reading.texts, reading.dropped, strict=True):
-            reply = text if isinstance(text, Text) else Text(text)
-            content: str = reply
-            if self.options.is_chat and prompt.rstrip().endswith(THOUGHT):
-                content = THOUGHT + reply
-            replies.append(Text(content, reply.finish_reason, dropped))
+            finish_reason = text.finish_reason if isinstance(text, Text) else None
+            begins_in_thought = self.options.is_chat and prompt.rstrip().endswith(THOUGHT)
+            content = THOUGHT + text if begins_in_thought else text
+            replies.append(Text(content, finish_reason, dropped))
         return replies
 
     def _continued(

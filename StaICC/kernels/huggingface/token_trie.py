@@ -34,6 +34,19 @@ Picks = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class _Boundary:
+    """The boundary between a sequence and the one before.
+
+    Attributes:
+        index: The index of the sequence.
+        shared: How many tokens after the cached prefix the two share.
+    """
+
+    index: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
 class TrieRow:
     """A part of the trie, laid out depth first.
 
@@ -56,7 +69,8 @@ class TrieRow:
         Causal attention is right for these positions. They end where a second branch of the trie begins.
         """
         for index, depth in enumerate(self.depths):
-            if depth != len(self.prefix) + index:
+            depth_in_chain = len(self.prefix) + index
+            if depth != depth_in_chain:
                 return index
         return len(self.depths)
 
@@ -69,15 +83,21 @@ class TrieRow:
         """Return for each position of the row the index that follows the last position of its subtree.
 
         Position ``j`` is position ``i`` or an ancestor of it if, and only if, ``j <= i < ends[j]``.
+
+        Example:
+            >>> TrieRow(tokens=(5, 6, 7, 8), depths=(0, 1, 2, 1), picks={}).subtree_ends()
+            [4, 3, 3, 4]
         """
         position_count = len(self.depths)
         ends = [position_count] * position_count
-        ancestors: list[int] = []
+        # The row is laid out depth first, so a position ends the subtrees of those before that are no less deep. Those
+        # that stay open are the subtrees of its ancestors.
+        open_subtrees: list[int] = []
         for index, depth in enumerate(self.depths):
-            # The row is laid out depth first, so a position that is no deeper ends the subtrees of the ones before.
-            while ancestors and self.depths[ancestors[-1]] >= depth:
-                ends[ancestors.pop()] = index
-            ancestors.append(index)
+            while open_subtrees and self.depths[open_subtrees[-1]] >= depth:
+                ended = open_subtrees.pop()
+                ends[ended] = index
+            open_subtrees.append(index)
         return ends
 
 
@@ -155,18 +175,19 @@ def lay_out(
     tokens: list[int] = []
     depths: list[int] = []
     picks: dict[int, tuple[int, ...]] = {}
-    # The indexes in the row of the current sequence's positions, which are a path from the root of the trie to a leaf.
-    path: list[int] = []
+    # The indexes in the row of a sequence's positions after the prefix.
+    indexes: list[int] = []
     previous_sequence = prefix
     for sequence in sequences:
+        # In sorted order, a sequence shares its beginning with the one before, whose positions are in the row.
         shared = shared_length(previous_sequence, sequence)
         new_tokens = sequence[shared:]
-        first_index = len(tokens)
-        path[shared - len(prefix) :] = range(first_index, first_index + len(new_tokens))
+        del indexes[shared - len(prefix) :]
+        indexes += range(len(tokens), len(tokens) + len(new_tokens))
         tokens += new_tokens
         depths += range(shared, len(sequence))
         for number in numbers[sequence]:
-            picks[number] = tuple(path[wanted_from[number] - len(prefix) :])
+            picks[number] = tuple(indexes[wanted_from[number] - len(prefix) :])
         previous_sequence = sequence
     return TrieRow(tokens, depths, picks, prefix)
 
@@ -186,41 +207,53 @@ def joined(
         attention_weight: Cost of one attended pair of positions, in units of one position outside attention.
         call_cost: Cost of one more row, in positions, where rows cannot be batched.
     """
-    boundaries = []
-    for index, (left, right) in enumerate(pairwise(sequences), start=1):
-        boundaries.append((shared_length(left, right) - base, index))
-    boundaries.sort(key=lambda boundary: (-boundary[0], boundary[1]))
+    # What is saved by computing two rows in one call.
     saved_call = call_cost
     if base:
         saved_call += CALL_COST + base * CACHE_COPY_COST
 
-    # Rows are ranges of neighbours, and each sequence is a row at first. ``last_of_row[i]`` is the last sequence of the
-    # row that begins with sequence i, ``first_of_row[j]`` the first one of the row that ends with sequence j, and
-    # ``sizes[i]`` the number of positions of the row that begins with sequence i. All are up to date only at the ends
-    # of rows, where they are read.
-    first_of_row = list(range(len(sequences)))
-    last_of_row = list(range(len(sequences)))
-    sizes = [len(sequence) - base for sequence in sequences]
-    for shared, boundary in boundaries:
-        if shared <= 0 and not saved_call:
-            break
-        first = first_of_row[boundary - 1]
-        last = last_of_row[boundary]
-        left_size = sizes[first]
-        right_size = sizes[boundary]
-        size = left_size + right_size - shared
+    # A row is a range of neighbours; at first, each sequence is one. These lists are kept up to date at the two ends of
+    # a row only, where they are read.
+    last_of_row = list(range(len(sequences)))  # by the first sequence of a row
+    first_of_row = list(range(len(sequences)))  # by the last sequence of a row
+    size_of_row = [len(sequence) - base for sequence in sequences]  # in positions, by the first sequence of a row
+    for boundary in _boundaries(sequences, base):
+        if boundary.shared <= 0 and not saved_call:
+            break  # nothing is saved here, nor at the boundaries that follow
+        left_first = first_of_row[boundary.index - 1]
+        right_first = boundary.index
+        right_last = last_of_row[right_first]
+        left_size = size_of_row[left_first]
+        right_size = size_of_row[right_first]
+        joined_size = left_size + right_size - boundary.shared
         # A row of N positions costs N + w N (N + base), with w for the weight of attention. All positions of both rows
         # attend to the prefix, so only the shared ones, which are computed once, make a difference there.
-        saved_pairs = left_size * left_size + right_size * right_size - size * size + shared * base
-        gain = shared + saved_call + attention_weight * saved_pairs
-        if size <= row_tokens and gain > 0:
-            sizes[first] = size
-            last_of_row[first] = last
-            first_of_row[last] = first
+        pairs_apart = left_size * left_size + right_size * right_size + boundary.shared * base
+        saved_pairs = pairs_apart - joined_size * joined_size
+        gain = boundary.shared + saved_call + attention_weight * saved_pairs
+        if joined_size <= row_tokens and gain > 0:
+            size_of_row[left_first] = joined_size
+            last_of_row[left_first] = right_last
+            first_of_row[right_last] = left_first
 
     rows = []
-    for index, last in enumerate(last_of_row):
-        # The entry of a sequence inside a row was not kept up to date, but the first sequence of the row was.
-        if first_of_row[last] == index:
-            rows.append(sequences[index : last + 1])
+    row_first = 0
+    while row_first < len(sequences):
+        row_last = last_of_row[row_first]
+        rows.append(sequences[row_first : row_last + 1])
+        row_first = row_last + 1
     return rows
+
+
+def _boundaries(sequences: Sequence[tuple[int, ...]], base: int) -> list[_Boundary]:
+    """Return the boundaries between neighbours, those first where the neighbours share most.
+
+    Args:
+        sequences: Token sequences, sorted and distinct.
+        base: Length of the prefix with which all of them begin.
+    """
+    boundaries = []
+    for index, (left, right) in enumerate(pairwise(sequences), start=1):
+        boundaries.append(_Boundary(index, shared=shared_length(left, right) - base))
+    boundaries.sort(key=lambda boundary: (-boundary.shared, boundary.index))
+    return boundaries

@@ -18,7 +18,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from os.path import commonprefix
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from StaICC.errors import PromptError, RunEndingError
 
@@ -69,10 +69,10 @@ def _check_beginning(tokenizer: Any, ids: Tokens, adds_special: bool, index: int
     begin_token = getattr(tokenizer, "bos_token_id", None)
     if begin_token is None:
         return
-    should_add_it = adds_special and getattr(tokenizer, "add_bos_token", False) is True
+    should_be_added = adds_special and getattr(tokenizer, "add_bos_token", False) is True
     if ids[:2] == (begin_token, begin_token):
         how_often = "twice"
-    elif should_add_it and ids[0] != begin_token:
+    elif should_be_added and ids[0] != begin_token:
         how_often = "not"
     else:
         return
@@ -147,24 +147,29 @@ def decoded(tokenizer: Any, text: str, ids: Tokens) -> str | None:
     decode = getattr(tokenizer, "decode", None)
     if decode is None:
         return None
-    special_tokens = _special_tokens(tokenizer)
-    added_count = 0
-    for token in ids:
-        if token not in special_tokens:
-            break
-        (name,) = tokenizer.convert_ids_to_tokens([token])
-        if text.lstrip().startswith(str(name)):
-            break
-        added_count += 1
+    added_count = _added_at_beginning(tokenizer, text, ids)
     return str(decode(list(ids[added_count:]), skip_special_tokens=False))
 
 
-def compare_texts(text: str, back: str, unknown: str | None = None) -> Difference:
-    """Compare a text with what its tokens say.
+def _added_at_beginning(tokenizer: Any, text: str, ids: Tokens) -> int:
+    """Return how many special tokens the tokenizer put in front of the tokens of a text."""
+    special_tokens = _special_tokens(tokenizer)
+    for count, token in enumerate(ids):
+        if token not in special_tokens:
+            return count
+        (name,) = tokenizer.convert_ids_to_tokens([token])
+        is_in_text = text.lstrip().startswith(str(name))
+        if is_in_text:
+            return count
+    return len(ids)
+
+
+def compare_texts(text: str, decoded_text: str, unknown: str | None = None) -> Difference:
+    """Return how the text that is decoded from tokens differs from the text that was tokenized.
 
     Args:
-        text: The text.
-        back: The text of its tokens.
+        text: The text that was tokenized.
+        decoded_text: The text that is decoded from its tokens.
         unknown: The name of the token for unknown words, if there is one.
 
     Returns:
@@ -174,26 +179,26 @@ def compare_texts(text: str, back: str, unknown: str | None = None) -> Differenc
         >>> compare_texts("One  two", "One two"), compare_texts("Ein Käse", "ein kase"), compare_texts("abc b", "abc")
         ('', 'loses', 'damages')
     """
-    if _is_equal_within_lines(text, back):
+    if _is_equal_but_for_blanks(text, decoded_text):
         return ""
     letters = _letters(text)
-    if unknown and unknown in back and unknown not in text:
+    if unknown and unknown in decoded_text and unknown not in text:
         # What the tokenizer does not know may be anything between the pieces that it knows.
-        known_pieces = [_letters(piece) for piece in back.split(unknown)]
+        known_pieces = [_letters(piece) for piece in decoded_text.split(unknown)]
         is_only_loss = _in_order(known_pieces, letters)
     else:
         # A letter that is lost in all places is a loss. One that is kept in some place must be kept in all.
-        kept_letters = _letters(back)
+        kept_letters = _letters(decoded_text)
         known_letters = set(kept_letters)
         expected_letters = "".join(letter for letter in letters if letter in known_letters)
         is_only_loss = kept_letters == expected_letters
     return "loses" if is_only_loss else "damages"
 
 
-def _is_equal_within_lines(text: str, back: str) -> bool:
-    """Return whether two texts are equal but for white space within lines: they have as many lines."""
-    characters_are_equal = "".join(text.split()) == "".join(back.split())
-    line_feeds_are_equal = text.strip().count("\n") == back.strip().count("\n")
+def _is_equal_but_for_blanks(first: str, second: str) -> bool:
+    """Return whether two texts have the same characters, apart from white space, and as many line feeds."""
+    characters_are_equal = "".join(first.split()) == "".join(second.split())
+    line_feeds_are_equal = first.strip().count("\n") == second.strip().count("\n")
     return characters_are_equal and line_feeds_are_equal
 
 
@@ -218,28 +223,36 @@ def _in_order(pieces: Sequence[str], text: str) -> bool:
     return True
 
 
-def difference_of(tokenizer: Any, text: str, ids: Tokens) -> tuple[Difference, str]:
-    """Return how the tokens of a text differ from it, with an excerpt for messages.
+class TextDifference(NamedTuple):
+    """How the tokens of a text differ from it."""
+
+    kind: Difference
+    excerpt: str
+    """What the tokens say and what the text says where they begin to differ, for messages; empty without one."""
+
+
+_NO_DIFFERENCE = TextDifference("", "")
+
+
+def difference_of(tokenizer: Any, text: str, ids: Tokens) -> TextDifference:
+    """Return how the tokens of a text differ from it.
 
     Args:
         tokenizer: The tokenizer. If it cannot decode, nothing is known to differ.
         text: The text.
         ids: Its tokens.
-
-    Returns:
-        The difference and the excerpt; both are empty if there is none.
     """
-    back = decoded(tokenizer, text, ids)
-    if back is None:
-        return "", ""
-    difference = compare_texts(text, back, getattr(tokenizer, "unk_token", None))
-    if not difference:
-        return "", ""
-    expected, got = text.strip(), back.strip()
+    decoded_text = decoded(tokenizer, text, ids)
+    if decoded_text is None:
+        return _NO_DIFFERENCE
+    kind = compare_texts(text, decoded_text, getattr(tokenizer, "unk_token", None))
+    if not kind:
+        return _NO_DIFFERENCE
+    expected, got = text.strip(), decoded_text.strip()
     first_difference = len(commonprefix([expected, got]))  # noqa: RUF071 - characters are meant
     start = max(0, first_difference - EXCERPT // 2)
     end = start + EXCERPT
-    return difference, f"{got[start:end]!r} for {expected[start:end]!r}"
+    return TextDifference(kind, f"{got[start:end]!r} for {expected[start:end]!r}")
 
 
 def refuse_damage(tokenizer: Any, texts: Sequence[str], ids: Sequence[Tokens]) -> None:
@@ -254,11 +267,11 @@ def refuse_damage(tokenizer: Any, texts: Sequence[str], ids: Sequence[Tokens]) -
         RunEndingError: It does.
     """
     for number in spread(len(texts), COMPARED_PER_CALL):
-        difference, excerpt = difference_of(tokenizer, texts[number], ids[number])
-        if difference == "damages":
+        difference = difference_of(tokenizer, texts[number], ids[number])
+        if difference.kind == "damages":
             raise RunEndingError(
-                f"the tokenizer drops, repeats or reorders text: the tokens of a prompt say {excerpt}. Repair the "
-                "files of the tokenizer, or load the one that belongs to the model"
+                f"the tokenizer drops, repeats or reorders text: the tokens of a prompt say {difference.excerpt}. "
+                "Repair the files of the tokenizer, or load the one that belongs to the model"
             )
 
 
@@ -271,10 +284,10 @@ def loss_warning(tokenizer: Any, texts: Sequence[str], ids: Sequence[Tokens]) ->
         ids: Their tokens.
     """
     excerpts = []
-    for text, row in zip(texts, ids, strict=True):
-        difference, excerpt = difference_of(tokenizer, text, row)
-        if difference:
-            excerpts.append(excerpt)
+    for text, tokens in zip(texts, ids, strict=True):
+        difference = difference_of(tokenizer, text, tokens)
+        if difference.kind:
+            excerpts.append(difference.excerpt)
     if not excerpts:
         return None
     share = len(excerpts) / len(texts)

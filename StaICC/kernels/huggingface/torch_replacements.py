@@ -177,24 +177,31 @@ def _attend(
 ) -> Any:
     """Return ``scaled_dot_product_attention``, which is computed by segments if its mask is that of the thread."""
     attention = torch.nn.functional.scaled_dot_product_attention
-    mask, segments = _current.work
-    if is_causal or not _is_whole_mask(attn_mask, mask, query, key):
+    mask_of_thread, segments = _current.work
+    if is_causal or not _is_whole_mask(attn_mask, mask_of_thread, query, key):
         return attention(query, key, value, attn_mask, dropout_p, is_causal, **more)
 
     outputs = []
     for segment in segments:
+        attending = slice(segment.first, segment.end)
+        attended = slice(segment.start, segment.end)
         output = attention(
-            query[..., segment.first : segment.end, :],
-            key[..., segment.start : segment.end, :],
-            value[..., segment.start : segment.end, :],
-            segment.mask,
-            dropout_p,
-            segment.mask is None,
+            query[..., attending, :],
+            key[..., attended, :],
+            value[..., attended, :],
+            attn_mask=segment.mask,
+            dropout_p=dropout_p,
+            is_causal=segment.mask is None,
             **more,
         )
-        # Attention returns its result in this layout, (..., positions, heads, width).
-        outputs.append(output.transpose(-3, -2))
-    return torch.cat(outputs, -3).transpose(-3, -2)
+        outputs.append(_with_heads_inside(output))
+    # From (..., positions, heads, width), the layout in memory, to the result (..., heads, positions, width).
+    return _with_heads_inside(torch.cat(outputs, -3))
+
+
+def _with_heads_inside(tensor: Any) -> Any:
+    """Return a tensor (..., heads, positions, width) as (..., positions, heads, width), and the other way round."""
+    return tensor.transpose(-3, -2)
 
 
 def _is_whole_mask(attn_mask: Any, mask: Any, query: Any, key: Any) -> bool:
@@ -221,23 +228,26 @@ _SCHEMA = (
 
 @functools.cache
 def _attention() -> dict[Any, Callable[..., Any]]:
-    """Return :func:`_attend`, by the function of torch that it replaces; inside compiled code as an operator."""
+    """Return :func:`_attend`, by the function of torch that it replaces; inside compiled code as an operator.
 
-    def attend_contiguously(*args: Any, **kwargs: Any) -> Any:
-        return _attend(*args, **kwargs).transpose(-3, -2).contiguous().transpose(-3, -2)
+    The compiler does not look into an operator. It is told the shape of the result and its layout in memory.
+    """
 
-    def output_shape(query: Any, *args: Any, **kwargs: Any) -> Any:
-        return torch.empty_like(query.transpose(-3, -2), memory_format=torch.contiguous_format).transpose(-3, -2)
+    def attend_in_fixed_layout(*args: Any, **kwargs: Any) -> Any:
+        return _with_heads_inside(_with_heads_inside(_attend(*args, **kwargs)).contiguous())
+
+    def empty_result(query: Any, *args: Any, **kwargs: Any) -> Any:
+        in_memory = torch.empty_like(_with_heads_inside(query), memory_format=torch.contiguous_format)
+        return _with_heads_inside(in_memory)
 
     # The compiler follows functions, but not the import of a package, so this one is looked up here.
     is_compiling = torch.compiler.is_compiling
-    operator: Any = attend_contiguously
-    if hasattr(torch.library, "custom_op"):
-        # Since torch 2.4. The compiler does not look into such an operator.
+    operator: Any = attend_in_fixed_layout
+    if hasattr(torch.library, "custom_op"):  # since torch 2.4
         operator = torch.library.custom_op(
-            "staicc::segmented_attention", attend_contiguously, mutates_args=(), schema=_SCHEMA
+            "staicc::segmented_attention", attend_in_fixed_layout, mutates_args=(), schema=_SCHEMA
         )
-        operator.register_fake(output_shape)
+        operator.register_fake(empty_result)
 
     def attention(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():

@@ -144,7 +144,7 @@ def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -
     Args:
         where: The file and the line, for messages.
         record: The record.
-        models: The models that replied before, with their lines; the model of this reply is added.
+        models: By the models that replied before, the file and line of the first reply; that of this reply is added.
 
     Returns:
         The ``custom_id``, and the ``reply`` (empty if the provider withheld it) or why there is none.
@@ -162,10 +162,9 @@ def batch_reply(where: str, record: Mapping[str, Any], models: dict[str, str]) -
         return key, failure_of_error(error, str(error))
 
     model = str(body.get("model"))
-    if model not in models:
-        models[model] = where
+    models.setdefault(model, where)
     if len(models) > 1:
-        names = [f"{clip(name)} ({place})" for name, place in models.items()]
+        names = [f"{clip(name)} ({first_line})" for name, first_line in models.items()]
         raise SchemaError(f"replies of the models {' and '.join(names)}; expected those of one batch")
     return key, {"reply": text}
 

@@ -79,7 +79,7 @@ from StaICC.kernels.protocol import (
 )
 from StaICC.kernels.registry import option_types, split_options
 from StaICC.kernels.server.guided_replies import IGNORED, allows_reply
-from StaICC.kernels.server.label_tokens import mass_without_text, token_masses
+from StaICC.kernels.server.label_tokens import ListedTokens, listed_tokens_of_labels, mass_without_text
 from StaICC.kernels.server.prompt_cuts import CANNOT_COUNT, NEVER_CUT, PromptCheck, measured_texts
 from StaICC.kernels.server.transport import (
     KEY_VARIABLE,
@@ -135,10 +135,11 @@ def _log_probability(value: object, what: str) -> float:
     Raises:
         EndpointError: It is no number of at most 0, within rounding.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value > _SLACK:
-        got = "no log-probability" if value is None else f"{value!r} as log-probability"
-        raise EndpointError(f"the server gave {got} of {what}; a number of at most 0 was expected")
-    return min(float(value), 0.0)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and math.isfinite(value) and value <= _SLACK:  # type: ignore[arg-type, operator]
+        return min(float(value), 0.0)  # type: ignore[arg-type]
+    got = "no log-probability" if value is None else f"{value!r} as log-probability"
+    raise EndpointError(f"the server gave {got} of {what}; a number of at most 0 was expected")
 
 
 # -- prompt log-probabilities ---------------------------------------------------------------------------------------
@@ -176,32 +177,45 @@ def echoed_tokens(body: Mapping[str, Any], text: str) -> list[EchoedToken]:
             f"the server did not echo the text that was sent, but {clip(echoed_text)}: it cut or changed the prompt, "
             f"or does not know echo; {other_scoring()}"
         )
-    tokens, values = _listed_tokens(choice)
+    listed_tokens = _listed_tokens(choice)
+    tokens = [listed.text for listed in listed_tokens]
 
-    # Which of the tokens are the generated ones? Their number is stated; if it is not right, it is 1 or 0.
+    # How many of the tokens are generated ones? The server states it; if that is not right, it is 1 or 0.
     stated_count = token_counts(body).get("completion_tokens")
-    generated_counts = [1, 0]
+    possible_counts = [1, 0]
     if stated_count is not None:
-        generated_counts = [stated_count, 1, 0]
-    for generated_count in generated_counts:
+        possible_counts = [stated_count, 1, 0]
+    for generated_count in possible_counts:
         end = len(tokens) - generated_count
         if not 0 < end <= len(tokens):
             continue
         starts = _spell_backwards(tokens[:end], text)
         if starts is None:
             continue
-        if generated_count == 0 and (echoed_text != text or stated_count):
+        has_generated_token = echoed_text != text or bool(stated_count)
+        if generated_count == 0 and has_generated_token:
             raise EchoError(f"no log-probability of the generated token: cut short or shifted; {other_scoring()}")
-        first = end - len(starts)
-        return [EchoedToken(*fields) for fields in zip(starts, tokens[first:end], values[first:end], strict=True)]
+        tokens_of_text = listed_tokens[end - len(starts) : end]
+        echoed = []
+        for start, listed in zip(starts, tokens_of_text, strict=True):
+            echoed.append(EchoedToken(start, listed.text, listed.log_probability))
+        return echoed
     raise EchoError(
         f"the server's tokens do not spell the text that was sent (they end in {clip(''.join(tokens[-4:]))}, the text "
         f"in {clip(text[-30:])}); they are cut short or shifted"
     )
 
 
-def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
-    """Return the tokens of a completion with ``echo``, and the log-probability that the server sent for each.
+class _ListedToken(NamedTuple):
+    """A token of a completion with ``echo``."""
+
+    text: str
+    log_probability: object
+    """What the server sent as its log-probability; not yet checked."""
+
+
+def _listed_tokens(choice: Mapping[str, Any]) -> list[_ListedToken]:
+    """Return the tokens of a completion with ``echo``.
 
     Raises:
         EchoError: They are missing, their numbers differ, a token is no text, or four and more log-probabilities are
@@ -222,33 +236,37 @@ def _listed_tokens(choice: Mapping[str, Any]) -> tuple[list[str], list[object]]:
     present_values = [value for value in values if value is not None]
     if len(values) >= 4 and present_values and all(value == present_values[0] for value in present_values):
         raise EchoError(f"the server computes none: the same log-probability, {present_values[0]!r}, for every token")
-    return tokens, values
+    return [_ListedToken(token, value) for token, value in zip(tokens, values, strict=True)]
 
 
 def _spell_backwards(tokens: Sequence[str], text: str) -> list[int] | None:
     """Return where the last tokens start in a text, as far as they spell it from its end; None if they do not.
 
     Spelling ends at the text's start (tokens before it are special ones that the server added), or at a character that
-    is no ASCII: several tokens may share it, and then none of them shows it. Special tokens that the text names may be
-    shown without text, or not at all.
+    is no ASCII: several tokens may share it, and then none of them shows it.
+
+    Example:
+        >>> _spell_backwards(["<s>", "I", " see"], "I see"), _spell_backwards(["I", " say"], "I see")
+        ([0, 1], None)
     """
     starts_backwards: list[int] = []
-    # The first ``unspelled`` characters are those that no token spells yet.
-    unspelled = len(text)
-    tokens_left = len(tokens)
+    remaining_tokens = list(tokens)
+    unspelled = len(text)  # the number of characters at the beginning that no token spells yet
     while unspelled > 0:
-        token = tokens[tokens_left - 1] if tokens_left else None
+        token = remaining_tokens[-1] if remaining_tokens else None
         # A token without text is at the place where the next one starts.
         if token is not None and text.endswith(token, 0, unspelled):
             unspelled -= len(token)
             starts_backwards.append(unspelled)
-            tokens_left -= 1
+            remaining_tokens.pop()
             continue
         special_token = _SPECIAL.search(text, 0, unspelled)
         if special_token is not None:
+            # The server shows a special token that the text names without its name, or not at all.
             unspelled = special_token.start()
             continue
-        if token is not None and not text[unspelled - 1].isascii():
+        may_be_shared_character = token is not None and not text[unspelled - 1].isascii()
+        if may_be_shared_character:
             break
         return None
     if not starts_backwards:
@@ -274,35 +292,53 @@ def joint_log_probabilities(
         EndpointError: A label's tokens cannot be separated from the prompt's, or lack a log-probability, or all labels
             have exactly the same score.
     """
-    # A border is a place in the prompt where a token begins. Only those count that every echo shows and that all labels
-    # have in common, so that all labels are scored given the same tokens. Tokens without text have no place.
-    first_known = max(echo[0].start for echo in echoes)
-    borders_by_label = []
-    for echo in echoes:
-        borders = [token.start for token in echo if token.text and first_known <= token.start <= len(prompt)]
-        borders_by_label.append(borders)
-    common_borders = commonprefix(borders_by_label)  # noqa: RUF071 - of lists
-    if not common_borders:
+    last_border = _last_common_border(echoes, prompt)
+    if last_border is None:
         raise EndpointError(
             f"the echoed tokens do not tell where the labels {', '.join(map(repr, label_space))} begin; "
             "a label with characters that no single token shows cannot be scored this way"
         )
-    last_border = common_borders[-1]
-
     scores = []
     for echo, label in zip(echoes, label_space, strict=True):
         log_probabilities = []
-        is_after_border = False
-        for token in echo:
-            if token.text and token.start == last_border:
-                is_after_border = True
-            if is_after_border:
-                what = f"the token {token.text!r} of the label {label!r}"
-                log_probabilities.append(_log_probability(token.log_probability, what))
+        for token in _tokens_from(echo, last_border):
+            what = f"the token {token.text!r} of the label {label!r}"
+            log_probabilities.append(_log_probability(token.log_probability, what))
         scores.append(math.fsum(log_probabilities))
     if len(scores) >= 3 and len(set(scores)) == 1:
         raise EndpointError(f"the server gave all {len(scores)} labels exactly the same log-probability, {scores[0]!r}")
     return scores
+
+
+def _last_common_border(echoes: Sequence[Sequence[EchoedToken]], prompt: str) -> int | None:
+    """Return the last place in a prompt where a token begins in all echoes, after equal tokens.
+
+    Args:
+        echoes: The echo of prompt + label, for each label.
+        prompt: The prompt.
+
+    Returns:
+        The number of characters before it; None if there is no such place.
+    """
+    # An echo may show the end of the prompt only.
+    first_known = max(echo[0].start for echo in echoes)
+    borders_of_echoes = []
+    for echo in echoes:
+        borders = []
+        for token in echo:
+            if token.text and first_known <= token.start <= len(prompt):
+                borders.append(token.start)
+        borders_of_echoes.append(borders)
+    common_borders = commonprefix(borders_of_echoes)  # noqa: RUF071 - of lists
+    return common_borders[-1] if common_borders else None
+
+
+def _tokens_from(echo: Sequence[EchoedToken], border: int) -> Sequence[EchoedToken]:
+    """Return the tokens of an echo from the one with text on that begins at a border."""
+    for index, token in enumerate(echo):
+        if token.text and token.start == border:
+            return echo[index:]
+    return []
 
 
 # -- top log-probabilities of the next token ------------------------------------------------------------------------
@@ -397,47 +433,71 @@ def next_token_scores(tokens: Mapping[str, float], label_space: Sequence[str], u
         >>> [round(math.exp(score), 6) for score in next_token_scores(tokens, ["negative", "positive"], "refuse")]
         [0.125, 0.75]
     """
-    own, shared = token_masses(tokens, label_space)
-    remaining_mass = 1 - math.fsum(map(math.exp, tokens.values()))
-    # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
-    bound = min(*tokens.values(), math.log(max(remaining_mass, math.ulp(0.0))))
+    bound = _bound_of_unlisted_label(tokens)
     scores = []
-    best_listed = -math.inf
-    for own_values, shared_values in zip(own, shared, strict=True):
-        if own_values:
-            score = log_sum_exp(own_values)
-            best_listed = max(best_listed, score)
+    best_listed_score = -math.inf
+    missing_labels = []
+    listed = listed_tokens_of_labels(tokens, label_space)
+    for label, label_tokens in zip(label_space, listed, strict=True):
+        if label_tokens.own:
+            score = log_sum_exp(label_tokens.own)
+            best_listed_score = max(best_listed_score, score)
         else:
-            score = log_sum_exp([bound, *shared_values])
+            score = log_sum_exp([bound, *label_tokens.shared])
+            missing_labels.append(label)
         scores.append(score)
 
-    for label, score, own_values, shared_values in zip(label_space, scores, own, shared, strict=True):
-        if not shared_values:
-            continue
-        if own_values:
-            is_doubtful = log_sum_exp(shared_values) > score
-        else:
-            is_doubtful = unlisted == "refuse" or score > best_listed
-        if is_doubtful:
+    for label, label_tokens, score in zip(label_space, listed, scores, strict=True):
+        if _is_indistinct(label_tokens, score, best_listed_score, unlisted):
             raise NoMatch(
                 f"the next token does not tell the label {label!r} from others that begin alike, or from another word "
                 f"(listed: {_first_tokens(tokens)}); use {argument_and_option('scoring', 'prompt-logprobs')} or "
                 f"{argument_and_option('scoring', 'text')} for these labels"
             )
-
-    missing = [label for label, own_values in zip(label_space, own, strict=True) if not own_values]
-    if missing and (unlisted == "refuse" or len(missing) == len(label_space)):
-        advice = ""
-        if math.exp(mass_without_text(tokens)) > _MOSTLY:
-            advice = "; most of the probability is of tokens without visible text, such as a blank or a line break"
-        elif len(missing) < len(label_space):
-            bound_setting = argument_and_option("unlisted", "bound")
-            advice = f"; raise {argument_and_option('top_n')}, or take the bound with {bound_setting}"
+    all_are_missing = len(missing_labels) == len(label_space)
+    if all_are_missing or (missing_labels and unlisted == "refuse"):
         raise NoMatch(
-            f"{', '.join(map(repr, missing))} not among the {len(tokens)} most probable next tokens "
-            f"({_first_tokens(tokens)}){advice}"
+            f"{', '.join(map(repr, missing_labels))} not among the {len(tokens)} most probable next tokens "
+            f"({_first_tokens(tokens)}){_advice_about_missing_labels(tokens, all_are_missing)}"
         )
     return scores
+
+
+def _bound_of_unlisted_label(tokens: Mapping[str, float]) -> float:
+    """Return the largest log-probability that a token which is not listed can have.
+
+    It is no more than the least probable listed token has, and no more than what the list leaves over.
+    """
+    remaining_mass = 1 - math.fsum(map(math.exp, tokens.values()))
+    # Where the list leaves nothing over, an unlisted label is as good as ruled out, and its score is still finite.
+    log_remaining_mass = math.log(max(remaining_mass, math.ulp(0.0)))
+    return min(*tokens.values(), log_remaining_mass)
+
+
+def _is_indistinct(label_tokens: ListedTokens, score: float, best_listed_score: float, unlisted: Unlisted) -> bool:
+    """Return whether tokens that may begin a label, but also something else, could change the prediction.
+
+    Args:
+        label_tokens: The listed tokens that may begin the label.
+        score: The score of the label.
+        best_listed_score: The largest score of a label that has tokens of its own.
+        unlisted: As for :func:`next_token_scores`.
+    """
+    if not label_tokens.shared:
+        return False
+    if label_tokens.own:
+        return log_sum_exp(label_tokens.shared) > score
+    return unlisted == "refuse" or score > best_listed_score
+
+
+def _advice_about_missing_labels(tokens: Mapping[str, float], all_are_missing: bool) -> str:
+    """Return what to do about labels that are not listed, as the end of a message; empty if nothing is known."""
+    if math.exp(mass_without_text(tokens)) > _MOSTLY:
+        return "; most of the probability is of tokens without visible text, such as a blank or a line break"
+    if all_are_missing:
+        return ""
+    bound_setting = argument_and_option("unlisted", "bound")
+    return f"; raise {argument_and_option('top_n')}, or take the bound with {bound_setting}"
 
 
 def _first_tokens(tokens: Mapping[str, float]) -> str:
@@ -514,22 +574,27 @@ def _echo_fault(request: SendRequest, prompt: str) -> str | None:
     agreements = 0
     for _ in range(_ATTEMPTS):
         compared = _compare_at_end(request, text) if text else None
-        if compared is not None:
-            if abs(compared.echoed - compared.generated) > DOUBT:
-                return (
-                    f"the server's echo cannot be trusted: the token {compared.token!r} has log-probability "
-                    f"{compared.generated:.3f} when it is generated, but {compared.echoed:.3f} in the echoed prompt; "
-                    f"{other_scoring()}"
-                )
-            agreements += 1
-            if agreements == _AGREEMENTS:
-                return None
-        # Without the last word and the white space before it.
-        words_and_spaces = re.split(r"(\s+)", text)
-        text = "".join(words_and_spaces[:-2])
+        text = _without_last_word(text)
+        if compared is None:
+            continue
+        if abs(compared.echoed - compared.generated) > DOUBT:
+            return (
+                f"the server's echo cannot be trusted: the token {compared.token!r} has log-probability "
+                f"{compared.generated:.3f} when it is generated, but {compared.echoed:.3f} in the echoed prompt; "
+                f"{other_scoring()}"
+            )
+        agreements += 1
+        if agreements == _AGREEMENTS:
+            return None
     if not agreements:
         _LOG.warning("a server's echoed log-probabilities could not be compared with generated ones; they are believed")
     return None
+
+
+def _without_last_word(text: str) -> str:
+    """Return a text without its last word and the white space before it."""
+    words_and_spaces = re.split(r"(\s+)", text)
+    return "".join(words_and_spaces[:-2])
 
 
 ServerScoring = Literal["prompt-logprobs", "top-logprobs", "text"]
@@ -564,6 +629,7 @@ class _TieCheck:
             self.tells_labels_apart = True
         if self.tells_labels_apart:
             return None
+        # All scores of each query are equal. One label alone is no tie.
         self._ties += sum(len(row) > 1 for row in scores)
         if self._ties < _TIES:
             return None
@@ -640,12 +706,14 @@ def is_local(url: str) -> bool:
 def _checked_url(base_url: object) -> str:
     """Return an address in its shortest form; refuse parts that an identity or an error must not show."""
     try:
-        parts = urlsplit(base_url.strip() if isinstance(base_url, str) else "")
+        text = base_url.strip() if isinstance(base_url, str) else ""
+        parts = urlsplit(text)
         port = parts.port
         host = parts.hostname or ""
     except ValueError:
         raise ArgumentError("base_url is no address; expected one such as 'http://localhost:8000/v1'") from None
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    has_account = parts.username is not None or parts.password is not None
+    if has_account or parts.query or parts.fragment:
         raise ArgumentError(f"base_url must have no user name, password, query or fragment; the key is {KEY_VARIABLE}")
     if parts.scheme not in ("http", "https") or not host:
         raise ArgumentError("base_url must be a text that begins with http:// or https:// and names a host")
@@ -714,8 +782,8 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", _checked_url(self.base_url))
         super().__post_init__()
-        options = ServerOptions(**{field.name: getattr(self, field.name) for field in fields(ServerOptions)})
-        object.__setattr__(self, "_transport", Transport(options))
+        server_options = {field.name: getattr(self, field.name) for field in fields(ServerOptions)}
+        object.__setattr__(self, "_transport", Transport(ServerOptions(**server_options)))
         object.__setattr__(self, "_prompt_check", PromptCheck())
         object.__setattr__(self, "_tie_check", _TieCheck())
         if not self.model:
@@ -774,13 +842,13 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             >>> EndpointKernel.from_spec("openai:http://localhost:8000/v1#org/model:7b;scoring=text").model
             'org/model:7b'
         """
-        address, mark, model_and_options = spec.removeprefix("openai:").partition("#")
+        address, _, model_and_options = spec.removeprefix("openai:").partition("#")
         types = {**option_types(cls), "prompt_format": "str"}
-        model, all_options = split_options(model_and_options, types, False, "a served model", options)
+        model, all_options = split_options(model_and_options, types, model="a served model", given=options)
         prompt_format = all_options.pop("prompt_format", None)
         if prompt_format is not None:
             all_options |= _options_of_format(prompt_format, is_api_given="api" in all_options)
-        if not mark or not model or not address:
+        if not model or not address:
             # The message does not show what was given, because an address may hold a password.
             missing = "the model" if address else "the address"
             example = "openai:BASE_URL#MODEL, such as openai:http://localhost:8000/v1#my-model"
@@ -808,16 +876,21 @@ class EndpointKernel(ReplyKernel, ServerOptions):
                 settings[option.name] = str(getattr(self, option.name))
         settings |= self.reply_settings()
 
-        left_out = WHO | NO_NUMBERS
-        for requirement in _REQUIREMENTS:
-            if getattr(self, requirement.other_option) not in requirement.values:
-                left_out |= {requirement.option}
-        if self.last_blank == "prompt":
-            left_out |= {"last_blank"}
-        if not self.label_list:
-            left_out |= {"label_list"}
+        left_out = WHO | NO_NUMBERS | self._options_without_effect()
         named_settings = {name: text for name, text in settings.items() if text and name not in left_out}
         return Identity(who, named_settings)
+
+    def _options_without_effect(self) -> set[str]:
+        """Return the options that change no number with the other options of this kernel, or have a silent default."""
+        names = set()
+        for requirement in _REQUIREMENTS:
+            if getattr(self, requirement.other_option) not in requirement.values:
+                names.add(requirement.option)
+        if self.last_blank == "prompt":
+            names.add("last_blank")
+        if not self.label_list:
+            names.add("label_list")
+        return names
 
     def pin_edition(self) -> str | None:
         """Ask the server which edition it serves now, with a request for one token, and hold all responses to it.
@@ -904,11 +977,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
 
         self._prompt_check.announce(prompts)
         outcomes = self._transport.all(prompts, lambda prompt: self._scores(prompt, labels))
-        scored = [outcome for outcome in outcomes if isinstance(outcome, list)]
-        reason = self._tie_check.fault(scored)
-        if reason is not None:
-            return [EndpointError(reason) if isinstance(outcome, list) else outcome for outcome in outcomes]
-        return list(outcomes)
+        scores_of_queries = [outcome for outcome in outcomes if isinstance(outcome, list)]
+        why_not_believed = self._tie_check.fault(scores_of_queries)
+        if why_not_believed is None:
+            return list(outcomes)
+        return [EndpointError(why_not_believed) if isinstance(outcome, list) else outcome for outcome in outcomes]
 
     def replies(
         self,
@@ -932,6 +1005,7 @@ class EndpointKernel(ReplyKernel, ServerOptions):
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
+        """Return the reply to each prompt, or the error in its place; see the base class."""
         check_prompts(prompts)
         if stop is None:
             # A label is one line, and a completion goes on after it; a chat reply ends by itself.
@@ -955,11 +1029,11 @@ class EndpointKernel(ReplyKernel, ServerOptions):
         return f"{INSTRUCTION} {', '.join(labels)}.\n\n{prompt}"
 
     def _guide(self, labels: Sequence[str]) -> dict[str, Any]:
-        """The fields of a request that allow no reply but a label."""
-        if self.guided == "choice":
-            return {"structured_outputs": {"choice": list(labels)}}
+        """Return the fields of a request that allow no reply but a label; none without ``guided``."""
         if not self.guided:
             return {}
+        if self.guided == "choice":
+            return {"structured_outputs": {"choice": list(labels)}}
         properties = {"label": {"type": "string", "enum": list(labels)}}
         schema = {"type": "object", "properties": properties, "required": ["label"], "additionalProperties": False}
         json_schema = {"name": "label", "strict": True, "schema": schema}
@@ -1071,18 +1145,25 @@ class EndpointKernel(ReplyKernel, ServerOptions):
             longest_before: The longest prompt of the parts before; empty before the first part.
         """
         checks = []
-        if not longest_before:
-            checks.append(self._planned(question_only("a"), 1))
-            if self.scoring == "prompt-logprobs":
-                checks.append(self._planned(_SHORT, 1))
-                checks += [self._planned(longest, 1)] * (2 * _AGREEMENTS)
-        is_measured = self.scoring != "prompt-logprobs" and byte_size(longest) > NEVER_CUT
-        if is_measured and byte_size(longest) > byte_size(longest_before):
+        reads_echo = self.scoring == "prompt-logprobs"
+        is_first_part = not longest_before
+        if is_first_part:
+            checks.append(self._planned(question_only("a"), output_tokens=1))
+        if is_first_part and reads_echo:
+            checks.append(self._planned(_SHORT, output_tokens=1))
+            # A comparison generates a token, and has it echoed.
+            comparison_requests = 2 * _AGREEMENTS
+            checks += [self._planned(longest, output_tokens=1)] * comparison_requests
+
+        size = byte_size(longest)
+        is_measured = not reads_echo and size > NEVER_CUT and size > byte_size(longest_before)
+        if is_measured:
             demonstration_count = 0
             if isinstance(longest, PromptText):
                 demonstration_count = len(longest.parts.demonstrations)
             for text in measured_texts(longest):
-                checks.append(self._planned(self._measured_prompt(text, demonstration_count), 1))
+                measured_prompt = self._measured_prompt(text, demonstration_count)
+                checks.append(self._planned(measured_prompt, output_tokens=1))
         return checks
 
     def _planned(self, prompt: str, output_tokens: int | None) -> PlannedRequest:

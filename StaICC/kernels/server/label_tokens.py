@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from StaICC.numerics import log_sum_exp
@@ -82,35 +83,41 @@ def begun_labels(token: str, label_space: Sequence[str]) -> BegunLabels:
     return BegunLabels(sorted(begun), certain)
 
 
-class TokenMasses(NamedTuple):
-    """Log-probabilities of listed tokens, for each label."""
+@dataclass(frozen=True, slots=True)
+class ListedTokens:
+    """The log-probabilities of the listed tokens that may begin a label.
 
-    own: list[list[float]]
-    """Of the tokens that count for the label."""
+    Attributes:
+        own: Of the tokens that count for the label.
+        shared: Of the tokens that may begin it, but also another label or a word of its own.
+    """
 
-    shared: list[list[float]]
-    """Of the tokens that may begin it, but also another label or a word of its own."""
+    own: list[float] = field(default_factory=list)
+    shared: list[float] = field(default_factory=list)
 
 
-def token_masses(tokens: Mapping[str, float], label_space: Sequence[str]) -> TokenMasses:
-    """Assign listed tokens to labels. Tokens without visible text are left out.
+def listed_tokens_of_labels(tokens: Mapping[str, float], label_space: Sequence[str]) -> list[ListedTokens]:
+    """Return for each label the listed tokens that may begin it, without those that have no visible text.
 
     Args:
         tokens: Log-probabilities of the listed tokens.
         label_space: The labels.
+
+    Example:
+        >>> listed_tokens_of_labels({"yes": -0.1, " ": -3.0, "n": -4.0}, ["no", "none", "yes"])[1:]
+        [ListedTokens(own=[], shared=[-4.0]), ListedTokens(own=[-0.1], shared=[])]
     """
-    own: list[list[float]] = [[] for _ in label_space]
-    shared: list[list[float]] = [[] for _ in label_space]
+    listed = [ListedTokens() for _ in label_space]
     for token, log_probability in tokens.items():
         if not has_visible_text(token):
             continue
         begun = begun_labels(token, label_space)
         if begun.only_label is not None:
-            own[begun.only_label].append(log_probability)
+            listed[begun.only_label].own.append(log_probability)
             continue
         for index in begun.indexes:
-            shared[index].append(log_probability)
-    return TokenMasses(own, shared)
+            listed[index].shared.append(log_probability)
+    return listed
 
 
 def mass_without_text(tokens: Mapping[str, float]) -> float:

@@ -21,7 +21,8 @@ from StaICC.kernels.server.transport import EndpointUsage, Requests, clip, only_
 from StaICC.kernels.text_inference import ReplyKernel, reply
 from StaICC.optional import require
 
-_ENDS_RUN = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError")
+# The names of errors of litellm.
+_ENDS_RUN = frozenset({"AuthenticationError", "PermissionDeniedError", "NotFoundError", "BudgetExceededError"})
 _WITHHELD = "ContentPolicyViolationError"
 _TOO_LONG = "ContextWindowExceededError"
 
@@ -115,6 +116,7 @@ class LiteLLMKernel(ReplyKernel):
     def _replies(
         self, prompts: Sequence[str], most: int | None, stop: Sequence[str] | None, more: dict[str, Any]
     ) -> Sequence[str | OutputError]:
+        """Return the reply to each prompt, or the error in its place; see the base class."""
         litellm = require("litellm", "litellm", "the litellm kernel")
         settings = self.reply_request(most, stop or ()) | more
         if "seed" in settings:
@@ -141,9 +143,10 @@ class LiteLLMKernel(ReplyKernel):
             body = self._response(litellm, prompt, settings)
             choice = only_choice(body)
             finish_reason = _finish_reason(choice)
-            ended_choice = {**choice, "finish_reason": finish_reason}
-            if choice_ending(ended_choice) is not None:
-                return reply({**body, "choices": [ended_choice]})
+            corrected_choice = {**choice, "finish_reason": finish_reason}
+            is_complete = choice_ending(corrected_choice) is not None
+            if is_complete:
+                return reply({**body, "choices": [corrected_choice]})
         expected = f"got the finish reason {clip(finish_reason)}, expected stop or length"
         raise OutputError(f"{self.model}: the reply may be incomplete: {expected} ({self.retries + 1} requests)")
 
@@ -156,19 +159,24 @@ class LiteLLMKernel(ReplyKernel):
         try:
             response = litellm.completion(self.model, messages=self.messages(prompt), **settings)
         except Exception as error:
-            names = {base.__name__ for base in type(error).__mro__}
-            kind: type[OutputError] = OutputError
-            if _WITHHELD in names:
-                kind = WithheldReplyError
-            if _TOO_LONG in names:
-                kind = PromptTooLongError
-            if not names.isdisjoint(_ENDS_RUN):
-                kind = RunEndingError
-            raise kind(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
+            error_type = _error_type(error)
+            raise error_type(f"{self.model}: {type(error).__name__}: {redact(str(error))[:300]}") from None
         body: dict[str, Any] = response.model_dump()
         with self._requests.counts_lock:
             self._requests.counts.update(requests=1, **token_counts(body))
         return body
+
+
+def _error_type(error: Exception) -> type[OutputError]:
+    """Return the class of our errors for an error of litellm, which is recognised by the names of its classes."""
+    names = {base.__name__ for base in type(error).__mro__}
+    if names & _ENDS_RUN:
+        return RunEndingError
+    if _TOO_LONG in names:
+        return PromptTooLongError
+    if _WITHHELD in names:
+        return WithheldReplyError
+    return OutputError
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> object:

@@ -75,6 +75,14 @@ class PromptTokens(NamedTuple):
         return self.read < self.expected - tolerance(self.expected)
 
 
+class _CutPrompt(NamedTuple):
+    """A prompt of which the server read a part only."""
+
+    size: int
+    """Its length in bytes."""
+    tokens: PromptTokens
+
+
 def tolerance(tokens: int) -> int:
     """Return how many tokens a prompt and its halves may differ by, although the server reads them in full.
 
@@ -96,17 +104,18 @@ def chunks(text: str) -> list[str]:
         ['one two', ' three']
     """
     length = min(CHUNK, max(1, len(text) // 2))
-    parts = []
+    text_chunks = []
     start = 0
     while start < len(text):
         end = start + length
-        for position in range(end, min(end + length // 2, len(text))):
+        last_end = min(end + length // 2, len(text))
+        for position in range(end, last_end):
             if text[position].isspace():
                 end = position
                 break
-        parts.append(text[start:end])
+        text_chunks.append(text[start:end])
         start = end
-    return parts
+    return text_chunks
 
 
 def marked(text_chunks: Sequence[str]) -> str:
@@ -114,11 +123,16 @@ def marked(text_chunks: Sequence[str]) -> str:
 
     Single digits have as many tokens whatever they are, so they add the same number to each chunk.
     """
-    lines = [" ".join(f"{secrets.randbelow(10_000):04d}") for _ in range(len(text_chunks) + 1)]
-    text = f"{lines[0]}\n"
-    for line, chunk in zip(lines[1:], text_chunks, strict=True):
-        text += f"{line}\n{chunk}"
+    text = f"{_line_of_digits()}\n"
+    for chunk in text_chunks:
+        text += f"{_line_of_digits()}\n{chunk}"
     return text
+
+
+def _line_of_digits() -> str:
+    """Return four random digits with blanks between them, such as ``"0 7 3 1"``."""
+    digits = f"{secrets.randbelow(10_000):04d}"
+    return " ".join(digits)
 
 
 def measured_texts(prompt: str) -> list[str]:
@@ -127,9 +141,9 @@ def measured_texts(prompt: str) -> list[str]:
     Each has its lines of digits. The prompt is first: where a template is cached from then on and left out, that must
     not look like a cut.
     """
-    parts = chunks(prompt)
-    middle = len(parts) // 2
-    return [marked(parts), marked(parts[:middle]), marked(parts[middle:]), marked([])]
+    text_chunks = chunks(prompt)
+    middle = len(text_chunks) // 2
+    return [marked(text_chunks), marked(text_chunks[:middle]), marked(text_chunks[middle:]), marked([])]
 
 
 def measure(prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
@@ -151,6 +165,12 @@ def measure(prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
 
 
 def _cut_error(tokens: PromptTokens, prompt: str) -> PromptCutError:
+    """Return the error for a cut prompt.
+
+    Args:
+        tokens: Its tokens.
+        prompt: What to call it: ``"a prompt"``, or ``"a shorter prompt"``.
+    """
     return PromptCutError(
         f"the server reads {tokens.read:,} tokens of {prompt} of about {tokens.expected:,}, and cuts the rest. "
         "Raise its context length (Ollama: num_ctx or OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size), or use fewer or "
@@ -170,8 +190,7 @@ class PromptCheck:
         """Length of the longest prompt that is known to be read in full, in bytes."""
         self.most_demonstrations = 0
         """The most demonstrations of a prompt: sent as messages, each has tokens of the template."""
-        self._shortest_cut: int | None = None
-        self._shortest_cut_tokens = PromptTokens(0, 0)
+        self._shortest_cut: _CutPrompt | None = None
         self._longest_announced = ""
         self._cannot_count = False
 
@@ -209,31 +228,39 @@ class PromptCheck:
             EndpointError: The server failed.
         """
         self._note_demonstrations(prompt)
-        longest, self._longest_announced = self._longest_announced, ""
-        tokens: PromptTokens | None = None
+        longest = self._longest_announced
+        self._longest_announced = ""  # it is measured once
+        tokens_of_longest: PromptTokens | None = None
         if not self.is_known_to_be_read(longest):
             # A longest prompt that the server refuses or withholds is a fault of its own query only.
             with contextlib.suppress(PromptTooLongError, WithheldReplyError):
-                tokens = self._measure(longest, count_tokens)
+                tokens_of_longest = self._measure(longest, count_tokens)
         if self.is_known_to_be_read(prompt):
             return
 
-        if self._shortest_cut is not None and byte_size(prompt) >= CLEARLY_LONGER * self._shortest_cut:
-            raise _cut_error(self._shortest_cut_tokens, "a shorter prompt")
+        if self._shortest_cut is not None and byte_size(prompt) >= CLEARLY_LONGER * self._shortest_cut.size:
+            raise _cut_error(self._shortest_cut.tokens, "a shorter prompt")
+        tokens = tokens_of_longest
         if tokens is None or prompt != longest:
             tokens = self._measure(prompt, count_tokens)
         if tokens is not None and tokens.cut:
             raise _cut_error(tokens, "a prompt")
 
     def _measure(self, prompt: str, count_tokens: CountTokens) -> PromptTokens | None:
-        """Measure a prompt, again if it seems to be cut, and keep what is learnt of the server."""
+        """Measure a prompt, and keep what is learnt of the server.
+
+        Returns:
+            The numbers of tokens; ``None`` if the server states none.
+        """
         tokens = measure(prompt, count_tokens)
         if tokens is not None and tokens.cut and self._shortest_cut is None:
+            # The first cut must appear twice: replicas of a server have caches of their own.
             tokens = measure(prompt, count_tokens)
+        size = byte_size(prompt)
         if tokens is None:
             self._cannot_count = True
         elif not tokens.cut:
-            self.longest_read = max(self.longest_read, byte_size(prompt))
-        elif self._shortest_cut is None or byte_size(prompt) < self._shortest_cut:
-            self._shortest_cut, self._shortest_cut_tokens = byte_size(prompt), tokens
+            self.longest_read = max(self.longest_read, size)
+        elif self._shortest_cut is None or size < self._shortest_cut.size:
+            self._shortest_cut = _CutPrompt(size, tokens)
         return tokens

@@ -35,7 +35,7 @@ import time
 import traceback
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -240,11 +240,15 @@ def token_counts(body: Mapping[str, Any]) -> dict[str, int]:
     usage = body.get("usage")
     if not isinstance(usage, Mapping):
         return {}
-    stated: dict[str, Any] = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
     details = usage.get("completion_tokens_details")
-    if isinstance(details, Mapping):
-        stated["reasoning_tokens"] = details.get("reasoning_tokens")
-    stated["cached_tokens"] = _cached_tokens(usage)
+    if not isinstance(details, Mapping):
+        details = {}
+    stated = {
+        "prompt_tokens": usage.get("prompt_tokens"),
+        "completion_tokens": usage.get("completion_tokens"),
+        "reasoning_tokens": details.get("reasoning_tokens"),
+        "cached_tokens": _cached_tokens(usage),
+    }
     # A count may be null, and some servers send -1 or a number with a point.
     counts = {name: count for name, count in stated.items() if type(count) is int and count >= 0}
     if counts.get("cached_tokens", 0) > counts.get("prompt_tokens", 0):
@@ -463,21 +467,22 @@ class Requests:
         """Return the results in order: of the first prompt alone, if nothing was understood yet, then of the others."""
         outcomes: dict[int, Value | OutputError] = {}
 
-        def work_off(indexes: Iterator[int]) -> None:
+        def process(indexes: Iterable[int]) -> None:
+            """Process the prompts at these indexes in the current thread."""
             self._of_thread.ending = ending
             for index in indexes:
                 outcomes[index] = self._outcome(prompts[index], work, ending)
 
-        # All threads take the indexes of their prompts from one iterator.
-        indexes = iter(range(len(prompts)))
+        # All threads take the indexes of their prompts from this one iterator.
+        remaining_indexes = iter(range(len(prompts)))
         # Most faults (no server, a wrong key) are of all queries, so the first one shows them.
         if not self.understood or len(prompts) == 1:
-            work_off(itertools.islice(indexes, 1))
+            process(itertools.islice(remaining_indexes, 1))
         if len(prompts) > 1:
             threads = []
             for _ in range(min(self.concurrency, len(prompts))):
                 # Daemons: after an interrupt, nothing waits for their requests.
-                threads.append(threading.Thread(target=work_off, args=(indexes,), daemon=True))
+                threads.append(threading.Thread(target=process, args=(remaining_indexes,), daemon=True))
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -591,14 +596,15 @@ class Transport(Requests):
                 with self._lock:
                     self._faults_in_a_row = 0
                     return self._accepted(outcome)
+            fault = outcome
             with self._lock:
                 self._faults_in_a_row += 1
-            wait = self._wait(outcome, attempt, payload)
-            if wait is None:
-                raise self._error_of(outcome, attempt)
-            _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, wait, outcome.reason)
+            if not fault.may_pass or attempt >= self._options.retries:
+                raise self._error_of(fault, attempt)
+            seconds = self._seconds_before_retry(fault, attempt, payload)
+            _LOG.info("%s: asking again in %.1f s (%s)", self._options.base_url, seconds, fault.reason)
             attempt += 1
-            self.ending.wait(wait)
+            self.ending.wait(seconds)
 
     def _error_of(self, fault: _Fault, attempt: int) -> OutputError:
         """Return the error of a request that is not sent again.
@@ -627,13 +633,7 @@ class Transport(Requests):
         """
         ending = self.ending
         with self._free:
-            ending.wait(0)
-            while True:
-                # Another thread may have been asked to wait in the meantime.
-                seconds_left = self._not_before - time.monotonic()
-                if seconds_left <= 0:
-                    break
-                ending.wait(seconds_left)
+            self._wait_until_allowed(ending)
             with self._lock:
                 self.counts.update(requests=1, retries=int(attempt > 0))
             outcome = self._attempt(api, payload)
@@ -643,16 +643,30 @@ class Transport(Requests):
                     self.end_calls(error)  # here, before another request takes the place of this one
             return outcome
 
-    def _wait(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float | None:
-        """Return the seconds until the next attempt; None if there is none.
+    def _wait_until_allowed(self, ending: _Ending) -> None:
+        """Wait for as long as the server asked all requests to wait.
+
+        Raises:
+            RunEndingError: Nothing more is requested.
+        """
+        ending.wait(0)  # raises the error, if the requests end
+        while True:
+            seconds_left = self._not_before - time.monotonic()
+            if seconds_left <= 0:
+                return
+            ending.wait(seconds_left)
+            # Another thread may have been asked to wait in the meantime, so the time is asked again.
+
+    def _seconds_before_retry(self, fault: _Fault, attempt: int, payload: Mapping[str, Any]) -> float:
+        """Return for how many seconds to wait before a request is sent again.
+
+        If the server asks to wait, so do all requests from now on. Else the wait doubles with each attempt.
 
         Args:
-            fault: Why this attempt failed.
+            fault: Why the last attempt failed.
             attempt: Its number, from 0.
             payload: The request.
         """
-        if not fault.may_pass or attempt >= self._options.retries:
-            return None
         # From 0 to 1, derived from the request, so that a run waits equally long each time.
         jitter = random.Random(json.dumps([payload, attempt], sort_keys=True)).random()
         if fault.wait:
@@ -664,66 +678,59 @@ class Transport(Requests):
         is_answering = self._faults_in_a_row <= attempt
         if is_answering and not fault.is_rate_limit:
             doublings = min(attempt, _DOUBLINGS_WHILE_ANSWERING)
-        doubled = self._options.backoff * 2.0 ** min(doublings, _LARGEST_POWER)
-        return min(doubled, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
+        doubled_backoff = self._options.backoff * 2.0 ** min(doublings, _LARGEST_POWER)
+        return min(doubled_backoff, _LONGEST_BACKOFF) * (0.5 + jitter / 2)
 
     def _attempt(self, api: Api, payload: Mapping[str, Any]) -> dict[str, Any] | _Fault:
         """Send a request once. Failures are returned, not raised, so that errors hold no traceback of the client."""
-        end = time.monotonic() + self._options.timeout
+        deadline = time.monotonic() + self._options.timeout
         try:
-            return self._exchange(api, payload, end)
+            return self._exchange(api, payload, deadline)
         except Exception as error:
             # Recognised by name: the client raises its own errors, and its package may not be imported here.
-            kinds = {base.__name__ for base in type(error).__mro__}
+            class_names = {base.__name__ for base in type(error).__mro__}
             description = clip(f"{type(error).__name__}: {error}")
-            if not kinds.isdisjoint({"TimeoutError", "TimeoutException"}):
+            if class_names & {"TimeoutError", "TimeoutException"}:
                 limit = f"{self._options.timeout:g} s"
                 return _Fault(f"no whole answer within {limit}; raise timeout if the server is slow", may_pass=True)
-            if not kinds.isdisjoint({"OSError", "TransportError"}):
+            if class_names & {"OSError", "TransportError"}:
                 return _Fault(
                     f"the connection failed ({description}); is the server running at this address?", may_pass=True
                 )
             return _Fault(f"the request could not be made ({description})")
 
-    def _exchange(self, api: Api, payload: Mapping[str, Any], end: float) -> dict[str, Any] | _Fault:
+    def _exchange(self, api: Api, payload: Mapping[str, Any], deadline: float) -> dict[str, Any] | _Fault:
         """Send a request and read the response.
 
         Args:
             api: Which of the server's interfaces.
             payload: The request, without the model.
-            end: The time (of ``time.monotonic``) until which the response must be there.
+            deadline: The time (of ``time.monotonic``) until which the response must be there.
+
+        Returns:
+            The body of the response, a JSON object, or why there is none.
 
         Raises:
-            TimeoutError: It is not.
+            TimeoutError: The response is not there in time.
         """
         url = f"{self._options.base_url}/{_PATHS[api]}"
         request = {"model": self._options.model, **payload}
-        data = bytearray()
         with self._client.stream("POST", url, json=request, headers=self._headers) as response:
-            largest = _LARGEST_BODY if response.is_success else _LARGEST_ERROR_BODY
-            for chunk in response.iter_bytes():
-                data += chunk
-                is_late = time.monotonic() > end
-                if is_late and response.is_success:
-                    raise TimeoutError
-                # Of an error, what has come so far is enough.
-                if is_late or len(data) > largest:
-                    break
+            data = _read_response(response, deadline)
         beginning = data[:_LARGEST_ERROR_BODY].decode("utf-8", "replace")
         if not response.is_success:
             return self._status_fault(response.status_code, response.headers, beginning)
         if len(data) > _LARGEST_BODY:
             return _Fault(f"the answer is longer than {_LARGEST_BODY // 2**20} MiB")
         try:
-            body = json.loads(data)
+            body: dict[str, Any] = json.loads(data)
         except (ValueError, RecursionError):
             content_type = response.headers.get("content-type", "").split(";")[0]
             return _not_json(content_type, len(data), beginning)
         fault = _fault_of_body(body, payload)
         if fault is not None:
             return fault
-        accepted: dict[str, Any] = body
-        return accepted
+        return body
 
     def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> _Fault:
         """Return the fault of a response that reports an error.
@@ -733,11 +740,11 @@ class Transport(Requests):
             headers: Its headers, by lower-case name.
             text: The beginning of its body.
         """
-        code, message = _error_of_body(text)
+        stated_error = _error_of_body(text)
         description = f"status {status}"
-        if message.strip():
-            description = f"{description}: {clip(message)}"
-        lasting_fault = self._lasting_fault(status, headers.get("location", "nowhere"), code, message)
+        if stated_error.message.strip():
+            description = f"{description}: {clip(stated_error.message)}"
+        lasting_fault = self._lasting_fault(status, headers.get("location", "nowhere"), stated_error)
         if lasting_fault is not None:
             return _Fault(f"{lasting_fault.reason} ({description})", error=lasting_fault.error)
 
@@ -752,15 +759,15 @@ class Transport(Requests):
         reason = f"the server failed or refused ({description})"
         return _Fault(reason, may_pass=may_pass, wait=wait, is_rate_limit=status == 429)
 
-    def _lasting_fault(self, status: int, location: str, code: str, text: str) -> _Fault | None:
+    def _lasting_fault(self, status: int, location: str, stated_error: _StatedError) -> _Fault | None:
         """Return why a request would fail again; None if it may succeed.
 
         Args:
             status: The status of the response.
             location: Where it redirects to.
-            code: The code and the type of the error.
-            text: The message of the error.
+            stated_error: The error that its body describes.
         """
+        code, text = stated_error
         if 300 <= status < 400:
             new_address = clip(redact(location).partition("?")[0])
             reason = f"the server redirects to {new_address}; give the address that it really has"
@@ -772,8 +779,10 @@ class Transport(Requests):
             return _Fault(reason, error=PromptTooLongError)
         if status == 402:
             return _Fault("the quota is used up", error=UnusableEndpointError)
+        if status in (400, 403) and _QUOTA.search(text):
+            return _Fault("the quota is used up", error=UnusableEndpointError)
         # Messages about rate limits speak of quotas, too, so only the code of a 429 says that the quota is used up.
-        if (status in (400, 403) and _QUOTA.search(text)) or (status == 429 and _QUOTA.search(code)):
+        if status == 429 and _QUOTA.search(code):
             return _Fault("the quota is used up", error=UnusableEndpointError)
         if status in (401, 403):
             advice = "check it" if self._has_key else "there is none"
@@ -795,33 +804,34 @@ class Transport(Requests):
             EditionError: Another edition served it.
         """
         self.counts.update(token_counts(body))
-        base_url = self._options.base_url
         served_model = body.get("model")
         if served_model not in (None, "") and not self._is_requested_model(str(served_model)):
             requested_model = self._options.served_model or self._options.model
             raise UnusableEndpointError(
-                f"{base_url}: the model {requested_model!r} was asked, but {clip(served_model)} answered; ask for it, "
-                "or set served_model=..."
+                f"{self._options.base_url}: the model {requested_model!r} was asked, but {clip(served_model)} "
+                "answered; ask for it, or set served_model=..."
             )
+        self._note_edition(_edition_of(body))
+        return body
 
-        edition: Edition = {}
-        for name in ("model", "system_fingerprint"):
-            value = body.get(name)
-            if value not in (None, ""):
-                edition[name] = redact(str(value))
+    def _note_edition(self, edition: Edition) -> None:
+        """Add the edition of a response to those seen so far.
+
+        Raises:
+            EditionError: It is another one than the pinned edition.
+        """
         for index, known_edition in enumerate(self.editions):
             # A response may name only a part of an edition: it is of the known one unless it names something otherwise.
             if all(known_edition.get(name, value) == value for name, value in edition.items()):
                 self.editions[index] = known_edition | edition
-                return body
+                return
         if self.editions and not self._options.allow_edition_change:
             change = f"{edition_text(self.editions[0])} to {edition_text(edition)}"
             raise EditionError(
-                f"{base_url}: the served edition of {self._options.model!r} changed from {change}. Use a new store, or "
-                "allow_edition_change=True"
+                f"{self._options.base_url}: the served edition of {self._options.model!r} changed from {change}. Use a "
+                "new store, or allow_edition_change=True"
             )
         self.editions.append(edition)
-        return body
 
     def _is_requested_model(self, served_model: str) -> bool:
         """Return whether a response's model is the requested one, or the same with a date (NAME-2025-01-31)."""
@@ -829,6 +839,42 @@ class Transport(Requests):
             return served_model == self._options.served_model
         date = r"(-+(\d-*){4}((\d-*){4})?)?"  # a month and a day, or with the year
         return re.fullmatch(re.escape(self._options.model) + date, served_model) is not None
+
+
+def _edition_of(body: Mapping[str, Any]) -> Edition:
+    """Return the edition that a response names."""
+    edition: Edition = {}
+    for name in ("model", "system_fingerprint"):
+        value = body.get(name)
+        if value not in (None, ""):
+            edition[name] = redact(str(value))
+    return edition
+
+
+def _read_response(response: Any, deadline: float) -> bytes:
+    """Return the body of a response of the HTTP client; of an error its beginning.
+
+    Args:
+        response: The response, which is still open.
+        deadline: The time (of ``time.monotonic``) until which it must be there.
+
+    Returns:
+        The body. One that is too large is cut, and still too large.
+
+    Raises:
+        TimeoutError: It is not there in time.
+    """
+    largest = _LARGEST_BODY if response.is_success else _LARGEST_ERROR_BODY
+    data = bytearray()
+    for chunk in response.iter_bytes():
+        data += chunk
+        is_late = time.monotonic() > deadline
+        if is_late and response.is_success:
+            raise TimeoutError
+        # Of an error, what has come so far is enough.
+        if is_late or len(data) > largest:
+            break
+    return bytes(data)
 
 
 def _not_json(content_type: str, size: int, beginning: str) -> _Fault:
@@ -872,8 +918,16 @@ def _fault_of_body(body: object, payload: Mapping[str, Any]) -> _Fault | None:
     return None
 
 
-def _error_of_body(text: str) -> tuple[str, str]:
-    """Return the code (with the type) and the message of the error that a body describes.
+class _StatedError(NamedTuple):
+    """The error that the body of a response describes."""
+
+    code: str
+    """Its code, with its type."""
+    message: str
+
+
+def _error_of_body(text: str) -> _StatedError:
+    """Return the error that a body describes.
 
     Args:
         text: The body. It is the message itself, if it is no JSON object that states one.
@@ -881,14 +935,14 @@ def _error_of_body(text: str) -> tuple[str, str]:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        return "", text
+        return _StatedError("", text)
     if isinstance(body, list) and body:
         body = body[0]
     error = body
     if isinstance(body, dict) and "error" in body:
         error = body["error"]
     if not isinstance(error, dict):
-        return "", text
+        return _StatedError("", text)
     code = f"{error.get('code') or ''} {error.get('type') or ''}"
     message = error.get("message") or error.get("detail") or text
-    return code, str(message)
+    return _StatedError(code, str(message))

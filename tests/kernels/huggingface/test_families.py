@@ -171,7 +171,9 @@ def test_positions_that_stretch_with_length(make_model, tokenizer, plain, family
         return make_model(family, rope_parameters=rope, rope_scaling=dict(rope), max_position_embeddings=32)
 
     kernel = CausalLMKernel(fresh(), tokenizer, max_length=256)
-    assert kernel.runner().forward.same_to == 32 < max(len(tokenizer(prompt)["input_ids"]) for prompt in PROMPTS)
+    assert (
+        kernel.runner().forward.limits.batching == 32 < max(len(tokenizer(prompt)["input_ids"]) for prompt in PROMPTS)
+    )
     prompts = [*PROMPTS, *(CONTEXT * times + PROMPTS[0] for times in (1, 2))]
     found = kernel.batch(prompts, LABELS)
     assert found == close(plain.labels(fresh(), tokenizer, prompt, LABELS) for prompt in prompts)

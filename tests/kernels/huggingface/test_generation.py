@@ -19,6 +19,6 @@ def test_each_step_of_a_sample_has_noise_of_its_own(make_model: Any, tokenizer: 
     kernel = CausalLMKernel(make_model("Llama"), tokenizer, prefix_reuse=prefix_reuse)
     prompt = tuple(tokenizer("text: Rain and Snow\nlabel: ")["input_ids"])
     never = Ending(tokenizer, end_tokens=[], stop=[])
-    (tokens,) = generate(kernel.runner(), [prompt], most=8, ending=never, temperature=100.0, seed=1)
+    (tokens,) = generate(kernel.runner(), [prompt], max_new_tokens=8, ending=never, temperature=100.0, seed=1)
     assert len(tokens) == 8
     assert len(set(tokens)) >= 5, f"eight steps chose only these tokens: {sorted(set(tokens))}"

@@ -15,7 +15,7 @@ pytest.importorskip("tokenizers")
 from StaICC.errors import RunEndingError, StaICCError
 from StaICC.kernels.huggingface.kernel import CausalLMKernel
 from StaICC.kernels.huggingface.prompts import KernelOptions, PromptFormat
-from StaICC.kernels.huggingface.template_check import _difference, find_layout
+from StaICC.kernels.huggingface.template_check import _change_of_content, find_layout
 from StaICC.prompting.prompt_text import Demonstration, PromptParts, PromptText
 
 REPLY = "{% if add_generation_prompt %}[assistant]{% endif %}"
@@ -166,7 +166,7 @@ def test_a_command_in_the_system_text_is_shown_where_the_prompts_begin_to_differ
 )
 @pytest.mark.parametrize("after", ["", "\n"])
 def test_a_content_that_nothing_but_a_line_end_follows_is_described(written: str, message: str, after: str) -> None:
-    assert _difference("a good film", after, written + after, "turn 1").startswith(message)
+    assert _change_of_content("a good film", after, written + after, "turn 1").startswith(message)
 
 
 def test_blanks_at_the_ends_of_contents_may_be_missing_one_by_one() -> None:

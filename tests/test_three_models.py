@@ -1,0 +1,151 @@
+"""The example of ``examples/leaderboard``: its results, their run files and the page about them agree."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import StaICC
+from StaICC import Recomputed, Result, Unchecked, load, status_of, verify_file
+from tests.test_docs_blocks import parse, words_of
+
+FOLDER = Path(__file__).parents[1] / "examples" / "leaderboard" / "submissions" / "three-models"
+PAGE = (FOLDER / "README.md").read_text("utf-8")
+NORMAL = ("smollm2-135m", "gemma-3-270m", "embedded-model")
+"""The results of the leaderboard, in its order."""
+SUITE = "embedded-model-suite"
+WEIGHTS = "gemma-3-270m-q4_k_m.gguf"
+"""What is filled in for the model of a run file."""
+
+
+def table_below(head: str) -> list[list[str]]:
+    """Return the cells of the rows of the page's table that begins with a head."""
+    lines = PAGE[PAGE.index(head) :].split("\n\n")[0].splitlines()
+    rows = []
+    for line in lines[2:]:
+        cells = line.strip("|").split("|")
+        rows.append([cell.strip().strip("`") for cell in cells])
+    return rows
+
+
+def with_interval(result: Result, metric: str, digits: int = 4) -> str:
+    """Return the mean of a metric over the data sets with its interval, as the page writes it."""
+    interval = result.means.intervals[metric]
+    return f"{result.averaged[metric]:.{digits}f} ({interval.low:.3f} to {interval.high:.3f})"
+
+
+def load_normal(name: str) -> Result:
+    result = load(FOLDER / f"{name}.json")
+    assert isinstance(result, Result)
+    return result
+
+
+def test_the_table_of_means_has_the_scores_of_the_results() -> None:
+    rows = table_below("| result | model |")
+    assert [row[0] for row in rows] == [f"{name}.json" for name in NORMAL]
+    for name, row in zip(NORMAL, rows, strict=True):
+        result = load_normal(name)
+        others = ("macro_F1", "averaged_truelabel_likelihood", "expected_calibration_error_1")
+        scores = [f"{result.averaged[metric]:.4f}" for metric in others]
+        assert row[2] == str(result.arguments["limit"])
+        assert row[3:] == [with_interval(result, "accuracy"), *scores]
+
+
+def test_the_table_of_accuracies_has_those_of_the_results_and_of_the_baselines() -> None:
+    results = [load_normal(name) for name in NORMAL]
+    *rows, mean = table_below("| data set | SmolLM2-135M |")
+    assert [row[0] for row in rows] == list(results[0].details)
+    for dataset, *shown in rows:
+        accuracies = [result.divided[dataset]["accuracy"] for result in results]
+        baselines = results[0].details[dataset].baselines["normal"]
+        assert shown == [f"{value:.4f}" for value in (*accuracies, baselines.uniform, baselines.majority)], dataset
+    of_means = results[0].means.baselines["normal"]
+    accuracies = [result.averaged["accuracy"] for result in results]
+    assert mean == ["mean", *(f"{value:.4f}" for value in (*accuracies, of_means.uniform, of_means.majority))]
+
+
+def test_the_page_states_the_scores_of_the_diagnosis() -> None:
+    suite: Any = load(FOLDER / f"{SUITE}.json")
+    shown = dict(table_below("| score | mean of ten data sets"))
+    assert shown["posterior bias"].startswith("undefined")
+    assert suite["Post_bias"].averaged["empirical_bias"] is None
+    scores = {
+        "contextual bias": ("Contextual_bias", "contextual_bias"),
+        "domain bias": ("Domain_bias", "domain_bias"),
+        "label noise (GLER)": ("GLER", "accuracy"),
+        "template consistency": ("Template_sens", "consistency"),
+        "demonstration consistency": ("Demo_sens", "consistency"),
+    }
+    assert {*scores, "posterior bias"} == {*shown}
+    for title, (benchmark, metric) in scores.items():
+        assert shown[title] == with_interval(suite[benchmark], metric), title
+
+
+def test_gemma_predicts_one_label_on_hate_speech_as_the_page_says() -> None:
+    queries = [query for query in load_normal("gemma-3-270m").queries() if query.dataset == "hate_speech_18"]
+    predicted = [query.prediction_label for query in queries]
+    assert f'"hate" for {predicted.count("hate")} of the {len(predicted)} queries of hate_speech_18' in " ".join(
+        PAGE.split()
+    )
+
+
+@pytest.mark.parametrize("name", [*NORMAL, SUITE])
+def test_a_run_file_is_that_of_its_result(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
+    assert StaICC.cli.main(["show", "run", str(FOLDER / f"{name}.json")]) == 0
+    of_result = tomllib.loads(capsys.readouterr().out)
+    if of_result["model"] == "FILL-IN":
+        assert of_result.pop("model_name") == WEIGHTS  # the name of the file that is filled in
+        of_result["model"] = WEIGHTS
+    assert tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8")) == of_result
+
+
+@pytest.mark.parametrize("page", [FOLDER / "README.md", FOLDER.parents[1] / "README.md"], ids=["models", "template"])
+def test_commands_and_links_of_the_pages_are_right(page: Path) -> None:
+    text = page.read_text("utf-8")
+    commands = [line for block in re.findall("```console\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    for command in commands:
+        words = words_of(command)
+        assert words is not None, command
+        if "--config" not in words:  # run files are compared with their results above
+            parse(words)
+        named = [word for word in shlex.split(command) if word.endswith((".json", ".toml"))]
+        written = [word for word in named if word.startswith(("again", "submissions/my-team/"))]
+        assert all((page.parent / file).exists() for file in {*named} - {*written}), command
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_results_are_small() -> None:
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 2_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.pack
+@pytest.mark.parametrize("name", [*NORMAL, SUITE])
+def test_a_result_is_recomputed(name: str) -> None:
+    file = FOLDER / f"{name}.json"
+    result: Any = load(file)
+    part = result if isinstance(result, Result) else result["Normal"]
+    is_of_this_version = part.environment["staicc"] == StaICC.__version__
+    allowed = Recomputed if is_of_this_version else (Recomputed, Unchecked)
+    status = status_of(verify_file(file))
+    advice = f"If scores or intervals changed, write the files again with the commands of {FOLDER.name}/README.md"
+    assert isinstance(status, allowed), f"{status}. {advice}"
+
+
+@pytest.mark.slow
+@pytest.mark.pack
+def test_the_run_file_of_the_embedded_model_repeats_its_result(tmp_path: Path) -> None:
+    pytest.importorskip("tomllib", reason="Python 3.11 brings it")
+    again = tmp_path / "again.json"
+    words = ["run", "--config", str(FOLDER / "embedded-model.toml"), "--json", str(again), "--quiet"]
+    assert StaICC.cli.main(words) == 0
+    repeated, saved = load(again), load_normal("embedded-model")
+    assert isinstance(repeated, Result)
+    assert repeated.divided == saved.divided
+    assert [query.scores for query in repeated.queries()] == [query.scores for query in saved.queries()]
