@@ -113,9 +113,9 @@ def _compare_with_papers(args: argparse.Namespace) -> Printed:
     runs = split_runs(load_named([args.result]))
     document = []
     blocks: list[Block] = []
-    for run_name, parts in runs.items():
-        for part in parts.values():
-            comparisons = compare_with_published(part, args.method)
+    for run_name, results_by_benchmark in runs.items():
+        for result in results_by_benchmark.values():
+            comparisons = compare_with_published(result, args.method)
             for comparison in comparisons:
                 record = {"run": run_name, **dataclasses.asdict(comparison)}
                 record |= {"below": comparison.below, "better_than": comparison.better_than}

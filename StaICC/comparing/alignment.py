@@ -125,12 +125,10 @@ class AlignedRuns:
         """Sentences about runs, and about data sets and queries of a run, that have no score."""
         sentences = list(self.runs_left_out)
         for name, scored in self.scored.items():
-            for dataset in self.datasets:
+            unreadable_in_all_runs = [dataset for dataset in scored.unreadable if dataset not in self.datasets]
+            for dataset in [*self.datasets, *unreadable_in_all_runs]:
                 reason = scored.why_not_on(dataset)
                 if reason is not None:
-                    sentences.append(f"{dataset} ({name}: {reason})")
-            for dataset, reason in scored.unreadable.items():
-                if dataset not in self.datasets:
                     sentences.append(f"{dataset} ({name}: {reason})")
         for scored in self.scored.values():
             sentences += scored.missing_notes

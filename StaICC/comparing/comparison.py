@@ -458,16 +458,13 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
         left_out: Sentences about what is not compared.
     """
     lines = []
-    non_inferiority = []
+    claims: list[NonInferiority] = []
     differences: dict[Difference, None] = {}
     notes: dict[str, None] = {}
     for condition, comparison in of_pair.items():
         outcome = corrected_for_conditions(comparison.overall.outcome, condition_count)
         lines.append(replace(comparison.overall, dataset=condition, outcome=outcome))
-        for claim in comparison.non_inferiority:
-            p_value = bonferroni(claim.p_value, condition_count)
-            shown = p_value is not None and p_value <= ONE_SIDED_LEVEL
-            non_inferiority.append(replace(claim, p_value=p_value, shown=shown, condition=condition))
+        claims += [_claim_of_condition(claim, condition, condition_count) for claim in comparison.non_inferiority]
         differences |= dict.fromkeys(comparison.differences)
         notes |= dict.fromkeys(comparison.notes)
     first_comparison = next(iter(of_pair.values()))
@@ -477,11 +474,18 @@ def _joined_conditions(of_pair: Mapping[str, Comparison], condition_count: int, 
         differences=tuple(differences),
         datasets=tuple(lines),
         mean=None,
-        non_inferiority=tuple(non_inferiority),
+        non_inferiority=tuple(claims),
         left_out=tuple(left_out),
         notes=tuple(notes),
         by_condition=True,
     )
+
+
+def _claim_of_condition(claim: NonInferiority, condition: str, condition_count: int) -> NonInferiority:
+    """Return a claim as one about a condition of an experiment, corrected for all conditions (Bonferroni)."""
+    p_value = bonferroni(claim.p_value, condition_count)
+    is_shown = p_value is not None and p_value <= ONE_SIDED_LEVEL
+    return replace(claim, p_value=p_value, shown=is_shown, condition=condition)
 
 
 # -- several benchmarks

@@ -305,29 +305,25 @@ def compare_generalising(first: Result, second: Result) -> Comparison:
         ArgumentError: The results are of another benchmark, or cannot be compared.
         UndefinedMetricError: The runs share fewer than two rows.
     """
-    comparison = compare(first, second, "accuracy")
+    over_rows = compare(first, second, "accuracy")
     pair = align({"first": first, "second": second}, "accuracy").pair("first", "second")
-    differences = []
-    bounds = []
+    bounds = {line.dataset: _effect_bounds(first, second, line.dataset) for line in over_rows.datasets}
     lines = []
-    for line in comparison.datasets:
-        difference = pair.differences[line.dataset]
-        of_dataset = _effect_bounds(first, second, line.dataset)
-        differences.append(difference)
-        bounds.append(of_dataset)
-        lines.append(_generalised(line, difference, of_dataset))
-
+    for line in over_rows.datasets:
+        lines.append(_generalised(line, pair.differences[line.dataset], bounds[line.dataset]))
     outcomes = corrected([line.outcome for line in lines], holm)
     lines = [replace(line, outcome=outcome) for line, outcome in zip(lines, outcomes, strict=True)]
-    mean = comparison.mean
+
+    mean = over_rows.mean
     if mean is not None:
-        of_mean = _EffectBounds(
-            lowest=mean_effects([of_dataset.lowest for of_dataset in bounds]),
-            highest=mean_effects([of_dataset.highest for of_dataset in bounds]),
+        bounds_of_mean = _EffectBounds(
+            lowest=mean_effects([of_dataset.lowest for of_dataset in bounds.values()]),
+            highest=mean_effects([of_dataset.highest for of_dataset in bounds.values()]),
         )
-        mean = _generalised(mean, mean_of_differences(differences), of_mean)
+        difference_of_mean = mean_of_differences([pair.differences[dataset] for dataset in bounds])
+        mean = _generalised(mean, difference_of_mean, bounds_of_mean)
     return replace(
-        comparison,
+        over_rows,
         metric="accuracy, over rows, draws and templates",
         datasets=tuple(lines),
         mean=mean,

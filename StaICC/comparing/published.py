@@ -221,12 +221,15 @@ def published_figures(
         (0.5678, True)
     """
     names_by_field = {"benchmark": benchmark, "model": model, "method": method, "dataset": dataset, "metric": metric}
-    wanted = {field: find(field, name) for field, name in names_by_field.items() if name is not None}
-    matching = []
+    wanted_values = {}  # the exact values of each field for which a name is given
+    for field, name in names_by_field.items():
+        if name is not None:
+            wanted_values[field] = find(field, name)
+    figures = []
     for figure in _all_figures():
-        if all(getattr(figure, field) in values for field, values in wanted.items()):
-            matching.append(figure)
-    return tuple(matching)
+        if all(getattr(figure, field) in values for field, values in wanted_values.items()):
+            figures.append(figure)
+    return tuple(figures)
 
 
 def published_data() -> str:

@@ -317,11 +317,13 @@ def _own_settings(result: Result) -> dict[str, Any]:
 def _add_metrics(result: Result, settings: Settings) -> None:
     """Add the metrics; functions of the user's own are to be filled in."""
     recorded = result.arguments["metrics"]
-    settings.values["metrics"] = recorded["set"]
-    own = [name for name in recorded["own"] if name not in recorded["set"].split("+")]
-    if own:
-        settings.values["metrics"] = f"{recorded['set']}+{FILL_IN}".removeprefix("+")
-        settings.remarks.append(f"Fill in the metrics of your own as package.module:name: {', '.join(own)}")
+    metric_set: str = recorded["set"]  # such as "standard+my_package.metrics:f2"
+    names_in_set = metric_set.split("+")
+    functions = [name for name in recorded["own"] if name not in names_in_set]
+    settings.values["metrics"] = metric_set
+    if functions:
+        settings.values["metrics"] = f"{metric_set}+{FILL_IN}".removeprefix("+")
+        settings.remarks.append(f"Fill in the metrics of your own as package.module:name: {', '.join(functions)}")
 
 
 def _statistics_settings(result: Result) -> dict[str, Any]:
