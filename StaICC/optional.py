@@ -82,8 +82,9 @@ def require(module: str, extra: str, feature: str) -> ModuleType:
     except ImportError as error:
         from StaICC.errors import MissingDependencyError
 
+        package = module.partition(".")[0]
         raise MissingDependencyError(
-            f"{feature} needs the package {module!r}, which could not be imported ({error}). "
+            f"{feature} needs the package {package!r}, which could not be imported ({error}). "
             f"Install it with: {install_command(extra)}"
         ) from error
 

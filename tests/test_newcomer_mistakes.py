@@ -23,7 +23,9 @@ from StaICC.cli import main
 from StaICC.comparing.comparison import compare
 from StaICC.comparing.ranking import rank
 from StaICC.errors import MissingDependencyError, StaICCError
-from StaICC.methods.run import run_all
+from StaICC.kernels.text_inference import text_inference
+from StaICC.methods.many_shot import run_many_shot
+from StaICC.methods.run import Method, run_all
 from StaICC.optional import require
 
 GOOD = "text,label\n" + "".join(f"ticket {i},{'bug' if i % 2 else 'wish'}\n" for i in range(40))
@@ -163,6 +165,36 @@ PYTHON: dict[str, tuple[Callable[[], Any], str, str]] = {
         "benchmark: got PPMKernel, expected a Benchmark",
         "",
     ),
+    "score without a precision": (
+        lambda: run(first, score="likelihood"),
+        "score='likelihood' belongs to precision",
+        "as in precision=0.02",
+    ),
+    "one label": (
+        lambda: Dataset.from_rows([("t", "bug")] * 20, name="x"),
+        "all 20 rows have the label 'bug'",
+        "name all labels with label_space=[...]",
+    ),
+    "benchmark for several k": (
+        lambda: run_many_shot(Method("vanilla", load_kernel("ppm")), Normal(datasets=["mini"]), [2]),  # type: ignore[arg-type]
+        "make_benchmark: got <Normal over mini>",
+        "such as lambda k: Normal(k)",
+    ),
+    "name of a method for several k": (
+        lambda: run_many_shot("vanilla", lambda k: Normal(k, datasets=["mini"]), [2]),  # type: ignore[arg-type]
+        "method: got 'vanilla'",
+        "Method('vanilla', kernel)",
+    ),
+    "one result is ranked": (
+        lambda: rank(run(first)),  # type: ignore[arg-type]
+        "results: got one result of Normal",
+        'as in {"first": result',
+    ),
+    "text of a model without any": (
+        lambda: text_inference(load_kernel("ppm")),
+        "PPMKernel cannot generate text",
+        "Pass it to the benchmark itself",
+    ),
     "store is the data": (
         lambda: run(load_kernel("ppm"), store=written("a.csv", GOOD)),
         "a.csv is not a prediction store",
@@ -214,6 +246,18 @@ LINES: dict[str, tuple[str, str]] = {
     "verify empty.json --rerun 3": ("belong together", "Give both"),
     "plan --tokens -1 2 --difference 0.1 --max-datasets 3": ("--tokens: got", "at least 0"),
     "published --benchmark LongICL --method vanilla": ("no published figure", "remove one"),
+    "run MINI --score likelihood": ("--score likelihood belongs to --precision", "as in --precision 0.02"),
+    "run MINI --score likelihood --precision 0.1": ("got --outputs auto", "--outputs probabilities"),
+    "run MINI --model ppm --max-tokens 20": ("ppm only scores labels", "Leave --max-tokens out"),
+    "run MINI --model ppm --answers text": ("cannot generate text", "Leave --answers text out"),
+    "run normal --data one.csv": ("all 40 rows have the label 'bug'", "under [labels] in its card"),
+    "run normal --data tickets.csv --columns text": ("has 1 name, but the first line has 2", "Name all columns"),
+    "run OWN --label-separator ;": ("none of the 40 labels has ';'", "Leave it out"),
+    "run normal --data several.csv --label-separator ;": ("several labels", "such as hf:NAME"),
+    "run long-icl --data several.csv --label-separator ; --model ppm": ("only scores labels", "--model hf:NAME"),
+    "run MINI --model llama:tickets.csv": ("'tickets.csv' is a file", "expected a .gguf file"),
+    "run MINI --model tickets.py": ("no kind of model 'tickets.py'", "write 'tickets:NAME'"),
+    "export lm-eval tickets.csv --data missing.csv": ("tickets.csv is a file", "give a folder"),
     "report run.sqlite": ("run.sqlite: this is a prediction store", "expected the file of a saved result"),
 }
 
@@ -266,6 +310,8 @@ def test_in_settings(given: dict[str, Any], said: str, advice: str) -> None:
 def test_on_the_command_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     written("tickets.csv", GOOD)
     written("titled.csv", GOOD.replace(",", ",a title,").replace("a title", "title", 1))
+    written("one.csv", GOOD.replace("wish", "bug"))
+    written("several.csv", GOOD.replace("wish", "wish;bug"))
     written("empty.json", "{}")
     written("run.sqlite", b"SQLite format 3\0\xff")
     words = line.replace("MINI", "normal --datasets mini").replace(
@@ -322,6 +368,11 @@ def test_one_label_for_the_first_fifty_queries(caplog: pytest.LogCaptureFixture)
     assert not any("queries all got" in warning for warning in Normal(datasets=["mini"], limit=24)(first).warnings)
     turns = iter(range(10_000))
     assert benchmark(lambda prompt, label_space: next(turns) % 3).warnings == ()
+
+
+def test_the_package_of_a_missing_module_is_named() -> None:
+    with pytest.raises(MissingDependencyError, match="needs the package 'no_such_package',"):
+        require("no_such_package.platforms", "vllm", "the vLLM kernel")
 
 
 def test_torch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,7 +245,7 @@ def _refuse_several_labels(card: Card) -> None:
         example = card.label_space[0]
         raise ArgumentError(
             f"{card.name}: texts have several labels, such as {example}. Only LongICL (run long-icl) evaluates such "
-            "data. Keep one label in each row for other benchmarks"
+            "data, with a model that generates text, such as hf:NAME. Keep one label in each row for other benchmarks"
         )
 
 

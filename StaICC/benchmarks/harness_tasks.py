@@ -71,6 +71,17 @@ def _task(name: str, file: str, alias: str) -> dict[str, Any]:
     }
 
 
+def check_folder(folder: StrPath) -> None:
+    """Refuse a path for the files of tasks that is no folder.
+
+    Raises:
+        ArgumentError: It is a file.
+    """
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise ArgumentError(f"{path} is a file; the tasks are several files, so give a folder")
+
+
 def export_tasks(
     benchmark: Benchmark | BenchmarkGroup, folder: StrPath, command: str = "score normal logged"
 ) -> tuple[str, ...]:
@@ -90,8 +101,7 @@ def export_tasks(
         OSError: The folder cannot be written.
     """
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ArgumentError(f"{folder} is a file; the tasks are several files, so give a folder")
+    check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     records_by_place = _records_by_place(benchmark)
     n_conditions = Counter((place.benchmark, place.dataset) for place in records_by_place)

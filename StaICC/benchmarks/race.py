@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
+from StaICC.argument_syntax import argument
 from StaICC.arguments import known_name
 from StaICC.benchmarks.base_experimentor import queries_of_conditions
 from StaICC.benchmarks.context import EarlySettings, RunContext, RunSettings
@@ -194,8 +195,8 @@ def _check_settings(experimentor: Experimentor, score: str) -> None:
         raise ArgumentError(f"early stopping needs the standard metric {score}. Use metrics='standard'")
     if score == LIKELIHOOD and experimentor.outputs == "auto":
         raise ArgumentError(
-            "early stopping by likelihood: got outputs='auto', expected 'probabilities' or 'logits', because 'auto' "
-            "needs the scores of all rows"
+            f"early stopping by likelihood: got {argument('outputs', 'auto')}, which needs the scores of all rows. Say "
+            f"what the model returns: {argument('outputs', 'probabilities')} or {argument('outputs', 'logits')}"
         )
     tried = experimentor.statistics.tried
     if tried > 1:

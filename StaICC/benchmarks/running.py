@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 from StaICC import habits
+from StaICC.argument_syntax import argument
 from StaICC.benchmarks.base_experimentor import BaseExperimentor, queries_of_conditions
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.frozen import FixedAttributes
@@ -33,12 +34,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The goal of a run that stops early: a score is known with this precision."""
+    """The goal of a run that stops early: a score is known with this precision.
+
+    Raises:
+        ArgumentError: A score is given without a precision.
+    """
 
     precision: float | None
     """Half the width of the confidence interval of the score."""
     score: str | None
     """The score; ``None`` for accuracy."""
+
+    def __post_init__(self) -> None:
+        if self.precision is None and self.score is not None:
+            raise ArgumentError(
+                f"{argument('score', self.score)} belongs to {argument('precision')}, which was not given. Add it, as "
+                f"in {argument('precision', 0.02)}"
+            )
 
 
 _E = TypeVar("_E", bound=BaseExperimentor)

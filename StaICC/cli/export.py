@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from StaICC.benchmarks import exchange
 from StaICC.benchmarks.exchange import csv_lines, json_lines
-from StaICC.benchmarks.harness_tasks import export_tasks
+from StaICC.benchmarks.harness_tasks import check_folder, export_tasks
 from StaICC.cli import model_options, options, output, saved_results
 from StaICC.cli.cite import long_icl_works
 from StaICC.cli.parser import add_command
@@ -130,6 +130,7 @@ def _add_lm_eval(actions: Any) -> None:
 
 
 def _export_tasks(args: argparse.Namespace) -> output.Printed:
+    check_folder(args.folder)  # before the data are fetched
     scoring_command = f"score {args.benchmark} logged{options.repeated(args)}"
     groups = export_tasks(options.make(args), args.folder, scoring_command)
     print(f"tasks of {', '.join(groups)} in {args.folder}; its README.md says how to run them", file=sys.stderr)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from StaICC.argument_syntax import flag
 from StaICC.cli.parser import Converted
 from StaICC.errors import ArgumentError
+from StaICC.inference.contract import own_attribute
+from StaICC.kernels.protocol import Capability
 
 LONG_ICL = "long-icl"
 """Name of the benchmark LongICL and its data on the command line."""
@@ -203,6 +205,27 @@ def datasets_for_label_scores(datasets: list[Any] | None) -> list[Any] | None:
         )
     _announce(f"left out, since they need a model that generates text: {', '.join(need_text)}")
     return [name for name in cards() if name not in need_text]
+
+
+def refuse_label_scores(benchmark: Iterable[Any], function: Any) -> None:
+    """Refuse a model that only scores labels for data whose items have several labels, before the first query.
+
+    Args:
+        benchmark: The data sets of the benchmark.
+        function: The inference function. A plain function declares no capabilities, and may return text.
+
+    Raises:
+        ArgumentError: The model declares that it scores labels, and generates no text.
+    """
+    declared = own_attribute(function, "capabilities")
+    if declared is None or Capability.LABEL_SCORES not in declared or Capability.TEXT in declared:
+        return
+    for experimentor in benchmark:
+        if experimentor.card.structured:
+            raise ArgumentError(
+                f"{experimentor.card.needs_text}, and {type(function).__name__} only scores labels. Use a model that "
+                "generates text, such as --model hf:NAME"
+            )
 
 
 def _announce(message: str) -> None:

@@ -118,10 +118,17 @@ def load_model(args: argparse.Namespace, prefers_text: bool = False, as_publishe
         except ArgumentError:
             if Capability.TEXT in capabilities_of(load_kernel(args.model)):
                 raise  # the model generates text, so another argument is wrong
+    kernel = load_kernel(args.model)
     for name in ("max_tokens", "stop"):
-        if getattr(args, name) is not None:
+        if getattr(args, name) is None:
+            continue
+        if Capability.TEXT in capabilities_of(kernel):
             raise ArgumentError(f"{flag(name)} is about generated text: got no --answers text. Add it")
-    return LoadedModel(load_kernel(args.model), generates_text=False)
+        raise ArgumentError(
+            f"{flag(name)} is about generated text, but {shown_model(args.model)} only scores labels. Leave "
+            f"{flag(name)} out, or choose a model that generates text, such as --model hf:NAME with --answers text"
+        )
+    return LoadedModel(kernel, generates_text=False)
 
 
 def _load_for_text(args: argparse.Namespace, prefers_text: bool, as_published: bool) -> LoadedModel:

@@ -13,9 +13,15 @@ from typing import Any
 from StaICC.argument_syntax import flag
 from StaICC.benchmarks.forecast import ForecastOptions
 from StaICC.benchmarks.race import StoppingRule
+from StaICC.benchmarks.running import Goal
 from StaICC.cli import model_options, options
 from StaICC.cli.evaluating import explained_interrupt, name_models
-from StaICC.cli.long_icl_options import datasets_for_label_scores, long_icl_files, parsing_of_long_icl
+from StaICC.cli.long_icl_options import (
+    datasets_for_label_scores,
+    long_icl_files,
+    parsing_of_long_icl,
+    refuse_label_scores,
+)
 from StaICC.cli.output import STDOUT, add_prices, check_output, prices_of, write_text
 from StaICC.cli.saving import ResultSaver, add_result_outputs
 from StaICC.comparing.published_comparison import compare_with_published, display_published
@@ -241,12 +247,14 @@ def _check_early_stopping(args: argparse.Namespace, setting: str, option: str) -
         option: The option of early stopping that was given, for the message.
 
     Raises:
-        ArgumentError: The run is not one of the benchmark normal with one k and without a method; or it is a forecast.
+        ArgumentError: The run is not one of the benchmark normal with one k and without a method; or it is a forecast;
+            or a score is given without a precision.
     """
     if args.benchmark != "normal" or _is_many_shot(args) or args.method is not None:
         raise ArgumentError(f"{option} is for the benchmark normal with one k and without a method: got {setting}")
     if args.dry_run:
         raise ArgumentError(f"--dry-run is for a complete run: got {option}, which ends one early")
+    Goal(args.precision, args.score)
 
 
 # The run.
@@ -396,7 +404,9 @@ def _long_icl_and_function(args: argparse.Namespace) -> tuple[Any, Any]:
     changes = {}
     if not model.generates_text and args.experiment is None:
         changes["datasets"] = datasets_for_label_scores(options.datasets_of(args))
-    return options.make(args, **changes), model.function
+    benchmark = options.make(args, **changes)
+    refuse_label_scores(benchmark, model.function)
+    return benchmark, model.function
 
 
 def _helmet_and_function(args: argparse.Namespace) -> tuple[Any, Any]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from StaICC.cli.output import saved_result_digest
-from StaICC.errors import ArgumentError
+from StaICC.errors import ArgumentError, StaICCError
 from StaICC.files.output import StrPath
 from StaICC.logs.reading import is_log, logs_in_folder, read_found_logs, stated_metrics
 from StaICC.logs.result_of_scores import with_stated_metrics
+from StaICC.results.files import read_result_file
 from StaICC.results.result import Result, ResultGroup, load
 from StaICC.safe_text import one_line
 
@@ -249,7 +250,7 @@ def _new_results_in_folder(folder: Path, originals: dict[str, Path]) -> list[Pat
     for file, digest in digests.items():
         if digest is None:
             if file.parent not in folders_of_logs:
-                _say_left_out(f"{file} is no saved result")
+                _say_left_out(_why_no_result(file))
             continue
         original = originals.setdefault(digest, file)
         if original == file:  # also if the same file was named before: the caller refuses duplicates
@@ -257,6 +258,15 @@ def _new_results_in_folder(folder: Path, originals: dict[str, Path]) -> list[Pat
         else:  # such as in the site of a leaderboard
             _say_left_out(f"{file} is a copy of {original}")
     return files + logs
+
+
+def _why_no_result(file: Path) -> str:
+    """Return why a .json file is no saved result: it cannot be read, or it is another document."""
+    try:
+        read_result_file(file)
+    except (StaICCError, OSError, ValueError) as error:
+        return str(error)
+    return f"{file} is no saved result"
 
 
 def _no_result_error(folder: Path) -> ArgumentError:

@@ -256,7 +256,10 @@ def _lines(finding: Verification) -> list[str]:
     else:
         status = status.upper()
     names = [name for name in (finding.benchmark, finding.dataset) if name]
-    lines = [f"{status}  {', '.join(names)}: {finding.message}"]
+    message = finding.message
+    if isinstance(finding.status, Contradicted) and finding.same:  # that the prompts are the same is no contradiction
+        message = f"saved values differ ({message})"
+    lines = [f"{status}  {', '.join(names)}: {message}"]
     lines += [f"    {difference}" for difference in finding.contradicted]
     lines += [f"    unchecked: {reason}" for reason in finding.unchecked]
     return lines

@@ -300,6 +300,11 @@ def _complete_runs(results: Mapping[str, Result], reference: str | None) -> tupl
         ArgumentError: The results are no mapping of names to results, or fewer than two runs did not stop early.
         UnknownNameError: There is no such reference.
     """
+    if isinstance(results, Result):
+        raise ArgumentError(
+            f"results: got one result of {results.benchmark}, expected a mapping of names to results. Give each result "
+            'a name, as in {"first": result, "second": other_result}'
+        )
     if not isinstance(results, Mapping) or not all(isinstance(result, Result) for result in results.values()):
         raise ArgumentError(
             f"results: got {results!r:.80}, expected a mapping of names to results. StaICC.load(path) reads the result "

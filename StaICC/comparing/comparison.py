@@ -259,7 +259,7 @@ def _comparison(
     second = aligned.runs[second_name]
     of_labels = label_differences(first, second, pair.datasets)
     of_settings = list_differences(first, second)
-    left_out = [*aligned.runs_left_out, *pair.left_out, *_table_notes(pair, first, second)]
+    left_out = [*aligned.runs_left_out, *pair.left_out]
     return Comparison(
         benchmark=aligned.benchmark,
         metric=aligned.metric,
@@ -273,7 +273,7 @@ def _comparison(
         mean=mean,
         non_inferiority=non_inferiority,
         left_out=tuple(dict.fromkeys(left_out)),
-        notes=tuple(pair.notes),
+        notes=(*pair.notes, *_table_notes(pair, first, second)),
         signature=str(first.signature),
         log_notes=aligned.log_notes([first_name, second_name]),
         other_metrics=aligned.other_metrics,
@@ -349,9 +349,9 @@ def _table_note(dataset: str, name: str, result: Result, score: RunScore) -> Ite
         return
     metrics = result.signature.fields.get("metrics") or "standard"
     yield (
-        f"{dataset}: the table of {name} has {saved:.4f} (metrics {metrics}); from its records it is "
-        f"{score.value:.4f}. Another version or another metric set has other definitions; otherwise the file "
-        "may have been changed: check it with verify"
+        f"{dataset}: the table of {name} has {saved:.4f} (metrics {metrics}); from its records, which are "
+        f"compared here, it is {score.value:.4f}. Another version or another metric set has other definitions; "
+        "otherwise the file may have been changed: check it with verify"
     )
 
 

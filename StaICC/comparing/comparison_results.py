@@ -284,7 +284,8 @@ class Comparison(Displayed):
     correction: Correction
     """How the p-values are corrected, with those of the other pairs of runs."""
     notes: tuple[str, ...] = ()
-    """How the runs are paired on data sets on which one has more queries for each test row than the other."""
+    """How the runs are paired on data sets on which one has more queries for each test row than the other, and on which
+    data sets the table of a run has another score than its records."""
     by_condition: bool = False
     """Whether the lines are the conditions of an experiment, which have no common mean."""
     interactions: tuple[Interaction, ...] = ()

@@ -30,7 +30,14 @@ from StaICC.datasets.clusters import (
 from StaICC.datasets.defaults import default_split, default_template, generated_alternatives
 from StaICC.datasets.delimited import check_quoting
 from StaICC.datasets.further_columns import columns_to_read, refuse_label, with_further_columns
-from StaICC.datasets.label_lists import are_lists, check_separator, labels_of_rows, rarest_labels, read_label_lists
+from StaICC.datasets.label_lists import (
+    are_lists,
+    check_separator,
+    labels_of_rows,
+    rarest_labels,
+    read_label_lists,
+    refuse_unused_separator,
+)
 from StaICC.datasets.label_values import LabelReading, Labels, elements_of, read_labels
 from StaICC.datasets.records import Records, TableFile
 from StaICC.datasets.remarks import RowsToCheck, remarks_on, remarks_on_labels, remarks_on_texts
@@ -511,6 +518,7 @@ def _read_labels(records: Records, label_space: Labels, separator: str | None) -
     values = checked_labels(records, label_space)
     has_typed_list = any(elements_of(label) is not None for _, label in records.rows)
     if are_lists(values, label_space, separator, has_typed_list):
+        refuse_unused_separator(values, separator, records.source)
         return read_label_lists(values, label_space, separator, records.source, records.place, records.untyped)
     return read_labels(values, label_space, records.source, records.place, records.untyped)
 

@@ -121,11 +121,14 @@ def _first_line_of_width(name: str, text: str, suffix: str, width: int) -> _Firs
     for separator in separators:
         fitting_lines[separator] = _count_lines_of_width(first_lines, separator, width)
     most_fitting = max(fitting_lines.values())
-    if most_fitting == 0:
-        fields = _longest_first_line(text, separators).fields
+    fields = _longest_first_line(text, separators).fields
+    # Every line has one field with a separator that is not in it, but no data set has one column only.
+    is_one_of_several = width == 1 and len(fields) > 1
+    if most_fitting == 0 or is_one_of_several:
+        names = "1 name" if width == 1 else f"{width} names"
         raise ArgumentError(
-            f"{name}: {argument('columns')} has {width} names, but the first line has {len(fields)} fields: "
-            f"{fields!r:.120}"
+            f"{name}: {argument('columns')} has {names}, but the first line has {len(fields)} fields: "
+            f"{fields!r:.120}. Name all columns, or leave {argument('columns')} out if the first line has the names"
         )
     best_separators = [separator for separator in separators if fitting_lines[separator] == most_fitting]
     best = best_separators[0]

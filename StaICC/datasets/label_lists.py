@@ -115,6 +115,29 @@ def check_separator(separator: object) -> str | None:
     return separator
 
 
+def refuse_unused_separator(values: Sequence[str], separator: str | None, source: str) -> None:
+    """Refuse a separator that is in no label: the rows have one label each, or another separator is meant.
+
+    Args:
+        values: The label of each row as text.
+        separator: The separator that the user named, checked.
+        source: The file or the object, for messages; empty for rows of a program.
+
+    Raises:
+        ArgumentError: No label has the separator, and none is written as a list.
+    """
+    if separator is None:
+        return
+    for value in values:
+        if separator in value or _parse_list(value) is not None:
+            return
+    where = f"{source}: " if source else ""
+    raise ArgumentError(
+        f"{where}{argument('label_separator', separator)}: none of the {len(values)} labels has {separator!r}, such as "
+        f"{values[0]!r:.60}. Leave it out if each row has one label, otherwise name the text between its labels"
+    )
+
+
 def read_label_lists(
     values: Sequence[str],
     labels: Labels,

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.arguments import whole_number
 from StaICC.errors import ArgumentError, unknown_name
 from StaICC.safe_text import has_lone_surrogate
@@ -261,9 +262,13 @@ def _refuse_no_classes(values: Sequence[str], row_count: int, source: str) -> No
     """
     where = f"{source}: " if source else ""
     if len(values) < 2:
+        python_argument = "labels" if source else "label_space"
+        all_labels = in_each_syntax(
+            f"name all labels with {python_argument}=[...]", "list all labels under [labels] in its card"
+        )
         raise ArgumentError(
             f"{where}all {row_count} rows have the label {values[0]!r}. Classification needs at least two labels: "
-            "choose another label column, or name labels=[...]"
+            f"choose another label column, or {all_labels}"
         )
     if row_count > 2 and len(values) == row_count:
         raise ArgumentError(

@@ -536,8 +536,11 @@ def load_kernel(spec: str, **options: Any) -> LoadedKernel:
         return _make(reference, KERNELS.find(reference).value, after_kind, options, argument=argument)
 
     # A file or a folder.
+    if name.endswith(".py"):
+        hint = f"For a function in this file, write '{Path(name).stem}:NAME', in the folder of the file."
+        raise unknown_name(KERNELS.kind, name, KERNELS.names(), hint)
     has_folder_mark = "/" in name or "\\" in name
-    if has_folder_mark or name.endswith(".gguf") or Path(name).is_dir():
+    if has_folder_mark or name.endswith(".gguf") or Path(name).exists():
         return cast("LoadedKernel", KERNELS["hf"](spec, **options))
     hint = KERNELS.hint
     if not colon:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.errors import ArgumentError, OutputError, PromptTooLongError, WithheldReplyError
 from StaICC.inference.called_kernels import warning_methods
 from StaICC.inference.contract import Text, planned_requests, queries_at_once, served_function, stop_requests
@@ -642,5 +643,9 @@ def text_inference(kernel: Any, max_new_tokens: int = NEW_TOKENS, stop: Sequence
         ('two', {'text max_new_tokens': '3', 'text stop': '[]'})
     """
     if not callable(getattr(kernel, "generate", None)):
-        raise ArgumentError(f"{type(kernel).__name__} has no method generate, so it cannot answer by text")
+        advice = in_each_syntax("Pass it to the benchmark itself", "Leave --answers text out")
+        raise ArgumentError(
+            f"{type(kernel).__name__} cannot generate text, it has no method generate. {advice}, or choose a model "
+            "that generates text, such as hf:NAME"
+        )
     return TextInference(kernel, check_generation(max_new_tokens, stop), tuple(stop))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from StaICC.benchmarks.benchmark import Benchmark
+from StaICC.benchmarks.running import BaseBenchmark
 from StaICC.errors import ArgumentError
 from StaICC.kernels.huggingface.token_trie import distinct_positions
 from StaICC.methods.run import Method, MethodRun, run_each
@@ -53,7 +54,8 @@ def run_many_shot(
         the prompts of a smaller ``k``).
 
     Raises:
-        ArgumentError: No ``k`` is given, one is given twice, the benchmark is a group, or none could be run.
+        ArgumentError: The method or the function has another type, no ``k`` is given, one is given twice, the benchmark
+            is a group, or none could be run.
 
     Example:
         >>> from StaICC import Normal
@@ -62,6 +64,13 @@ def run_many_shot(
         >>> list(run_many_shot(Method("vanilla", PPMKernel()), mini, [2, 8]))
         ['k=2', 'k=8']
     """
+    if not isinstance(method, Method):
+        raise ArgumentError(f"method: got {method!r:.60}, expected a Method, such as Method('vanilla', kernel)")
+    if not callable(make_benchmark) or isinstance(make_benchmark, BaseBenchmark):
+        raise ArgumentError(
+            f"make_benchmark: got {make_benchmark!r:.60}, expected a function that returns the benchmark for a k, such "
+            "as lambda k: Normal(k)"
+        )
     numbers = different(ks)
     runs = {f"k={k}": MethodRun(f"k = {k}", method, make_benchmark(k)) for k in numbers}
     refuse_groups([planned.benchmark for planned in runs.values()])

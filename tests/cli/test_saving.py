@@ -441,11 +441,13 @@ def test_a_copy_in_a_folder_is_not_another_run(staicc: Cli) -> None:
     Path("other").mkdir()
     Path("other/crlf.json").write_bytes(first.read_bytes().replace(b"\n", b"\r\n"))
     Path("other/notes.json").write_text("{}", "utf-8")
+    Path("other/cut.json").write_text('{"schema": ', "utf-8")
     for given in ((FOLDER, "other"), ("other", FOLDER / "site"), (first, second, "other")):
         status, out, err = staicc("rank", *map(str, given))
         assert (status, "Normal: 2 runs" in out) == (0, True)
         assert "is a copy of" in err
         assert "notes.json is no saved result" in err
+        assert "cut.json: this is not JSON" in err
 
 
 def test_a_ranking_names_the_benchmarks_that_it_leaves_out(staicc: Cli) -> None:

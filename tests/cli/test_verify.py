@@ -49,6 +49,12 @@ def test_a_result_of_this_library(staicc: Cli) -> None:
     assert "the digests are the same" in staicc("verify", "printed.json")[1]
 
 
+def test_a_contradicted_data_set_is_not_called_the_same(staicc: Cli) -> None:
+    status, out, _ = staicc("verify", changed("Divided results", "mini", "accuracy", value=0.875))
+    assert status == 1
+    assert "CONTRADICTED  Normal, mini: saved values differ (the 6 prompts are the same)\n" in out
+
+
 def test_statuses_of_several_files(staicc: Cli) -> None:
     accuracy = changed("Averaged results", "accuracy", value=0.875)
     version = changed("signature", "version", value="2.0.0", digests=True)

@@ -295,6 +295,10 @@ class ModelSource:
         if name_or_path and self.spec.startswith("hf:"):
             name, _, revision_in_name = name_or_path.partition("@")
             return ModelLocation("hub", name, self.revision or revision_in_name or None)
+        if name_or_path and path.is_file():
+            raise ArgumentError(
+                f"the model {self.spec!r} is a file, expected a .gguf file, or a folder written by save_pretrained"
+            )
 
         message = (
             f"cannot make out the model {self.spec!r}: there is no such folder; give 'smollm2', 'hf:NAME' for a model "
