@@ -130,32 +130,33 @@ def _kind_of_recorded_kernel(predictor: Predictor) -> str | None:
 def _options_of(model: str, predictor: Predictor) -> dict[str, Any]:
     """Return the options of a model that its provenance records and that are not the default.
 
+    A model whose name is to be filled in, such as a file, has the options of its recorded kernel.
+
     Args:
         model: The value of ``model``.
         predictor: The model in the provenance.
     """
-    kind = model.partition(":")[0]
+    kind: str | None = model.partition(":")[0]
+    if model == FILL_IN:
+        kind = _kind_of_recorded_kernel(predictor)
+    if kind is None:
+        return {}
     recorded = {**predictor.who, **predictor.how}
     options = {}
     for option in options_by_kind().get(kind, ()):
-        if option.name not in recorded:
+        text = recorded.get(option.name)
+        if text is None:
             continue
-        text = recorded[option.name]
-        if _type_of_option(option) in ("int", "float"):
+        if option.type.removesuffix(" | None") in ("int", "float"):
             text = text.partition(" (")[0]  # what the kernel derives from the number follows in brackets
         if text != str(option.default):
             options[option.name] = _option_value(option, text)
     return options
 
 
-def _type_of_option(option: OptionFact) -> str:
-    """Return the annotated type of an option, such as ``"int"``, also if it may be ``None``."""
-    return option.type.removesuffix(" | None")
-
-
 def _option_value(option: OptionFact, text: str) -> Any:
     """Return the value of an option in the type that TOML has for it; the provenance has it as text."""
-    value_type = _type_of_option(option)
+    value_type = option.type.removesuffix(" | None")
     try:
         if value_type == "bool":
             return {"True": True, "False": False}[text]
