@@ -26,6 +26,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from StaICC.argument_syntax import command_line_syntax
@@ -232,4 +233,5 @@ def _parser(command: str | None) -> Parser:
         # A command that only has actions has no function of its own; its description is that of ``add_NAME``.
         run = getattr(module, name, add_arguments)
         add_arguments(add_command(commands, name, run, summary))
+        parser.command(name).make_complete = partial(_parser, None)
     return parser

@@ -194,9 +194,9 @@ def _ways_to_obtain(cards: Sequence[Mapping[str, Any]]) -> list[Line]:
     for card in cards:
         if card["state"] != "missing":
             continue
-        text = f"{card['name']}: {card['obtain']}"
+        text = f"{card['name']}: {card['obtain']} Source: {card['source']}"
         if card["restricted"]:
-            text += f" {card['terms']}"
+            text += f", terms: {card['terms']}"
         lines.append(Line(text))
     return lines
 

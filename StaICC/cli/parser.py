@@ -43,6 +43,10 @@ _EXPECTED_NUMBERS: Mapping[Any, str] = {int: "an integer", float: "a number"}
 class Parser(argparse.ArgumentParser):
     """An argument parser that knows options of models and of other tools, and suggests the nearest name."""
 
+    make_complete: Callable[[], Parser] | None = None
+    """Of the parser of a command: makes the parser with the arguments of all commands, to find the command of an
+    option."""
+
     def arguments(self) -> list[argparse.Action]:
         """Return what :meth:`add_argument` declared, also in groups, in order."""
         return list(self._actions)
@@ -149,10 +153,27 @@ class Parser(argparse.ArgumentParser):
         option = _option_name(word)
         if option in ADVICE:
             self.error(f"there is no option {option!r}: {ADVICE[option]}")
+        commands = self._commands_with(option)
+        if commands:
+            self.error(f"there is no option {option!r} here: it belongs to {' and '.join(commands)}")
         known = [name for name in self._option_string_actions if name.startswith("--")]
         if self._takes_model_options():
             known += _model_option_types()
         self.error(str(unknown_name("option", option, known)))
+
+    def _commands_with(self, option: str) -> list[str]:
+        """Return the other commands that have an option."""
+        if self.make_complete is None:
+            return []
+        complete_parser = self.make_complete()
+        commands = []
+        for action in complete_parser.arguments():
+            if not isinstance(action, argparse._SubParsersAction):
+                continue
+            for name, command in action.choices.items():
+                if option in command._option_string_actions:
+                    commands.append(name)
+        return commands
 
     # Options of models and of other tools.
 
