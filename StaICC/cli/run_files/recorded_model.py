@@ -84,11 +84,10 @@ def _model_of(predictor: Predictor, settings: Settings) -> str:
         return f"openai:{predictor.who['server']}#{predictor.who['model']}"
     if recorded_kernel == "ppm":
         return "ppm"
-
-    # The name may be any text of the user, so it counts only if the result has a kernel of its kind.
-    is_of_kind = recorded_kernel is not None and recorded_kernel == _RECORDED_KERNELS.get(kind, recorded_kernel)
-    if kind not in KERNELS or not is_of_kind:
-        what = f"the function {predictor.who['function']}" if "function" in predictor.who else predictor.label
+    if not _is_of_kind(kind, recorded_kernel):
+        what = predictor.label
+        if "function" in predictor.who:
+            what = f"the function {predictor.who['function']}"
         settings.remarks.append(
             f"Fill in the model, as after --model: {what}. A function is named as package.module:name"
         )
@@ -98,6 +97,18 @@ def _model_of(predictor: Predictor, settings: Settings) -> str:
             f"If the model {name} is a folder or file, write its path: results have the last part of a path only"
         )
     return name
+
+
+def _is_of_kind(kind: str, recorded_kernel: str | None) -> bool:
+    """Return whether a model is of the kind with which its name begins: the name may be any text of the user.
+
+    Args:
+        kind: The kind in the name. Of the kinds of plug-ins, it is not known what their kernels record.
+        recorded_kernel: What :func:`_recorded_kernel` returns.
+    """
+    if kind not in KERNELS or recorded_kernel is None:
+        return False
+    return kind not in _RECORDED_KERNELS or recorded_kernel == _RECORDED_KERNELS[kind]
 
 
 def _recorded_kernel(predictor: Predictor) -> str | None:
