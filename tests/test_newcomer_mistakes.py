@@ -258,6 +258,9 @@ LINES: dict[str, tuple[str, str]] = {
     "run MINI --model llama:tickets.csv": ("'tickets.csv' is a file", "expected a .gguf file"),
     "run MINI --model tickets.py": ("no kind of model 'tickets.py'", "write 'tickets:NAME'"),
     "export lm-eval tickets.csv --data missing.csv": ("tickets.csv is a file", "give a folder"),
+    "prompts normal --method topk": ("no option '--method' here", "belongs to run"),
+    "run helmet --data-dir nodir": ("HELMET is in nodir, which does not exist", "data install long-icl --hub"),
+    "run long-icl --data-dir nodir --datasets tacred": ("tacred of LongICL is not in nodir", "Source: https://"),
     "report run.sqlite": ("run.sqlite: this is a prediction store", "expected the file of a saved result"),
 }
 
