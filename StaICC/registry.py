@@ -193,6 +193,10 @@ def _origin(point: EntryPoint) -> str:
     return _name_and_version(point.dist)
 
 
+_MOST_NAMES = 10
+"""Names of a module that a message lists."""
+
+
 def import_reference(reference: str) -> Any:
     """Return the object that a reference names.
 
@@ -208,8 +212,21 @@ def import_reference(reference: str) -> Any:
     module, _, path = reference.partition(":")
     value: Any = importlib.import_module(module)
     for attribute in path.split("."):
+        if not hasattr(value, attribute):
+            raise AttributeError(_missing_attribute(module, value, attribute))
         value = getattr(value, attribute)
     return value
+
+
+def _missing_attribute(module: str, owner: Any, attribute: str) -> str:
+    """Return the message that a module, or an object in it, lacks a name, with the public functions that it has."""
+    names = [
+        name for name, value in getattr(owner, "__dict__", {}).items() if callable(value) and not name.startswith("_")
+    ]
+    message = f"{module} has no {attribute!r}"
+    if names:
+        message += f"; there are: {', '.join(names[:_MOST_NAMES])}"
+    return message
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -46,6 +46,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
 
+from StaICC.argument_syntax import argument
 from StaICC.arguments import whole_number
 from StaICC.benchmarks.base_experimentor import BaseExperimentor, strictest_policy
 from StaICC.benchmarks.context import Predictions
@@ -718,7 +719,7 @@ def _match_queries(
         first_id = next(iter(reason_by_id))
         raise ArgumentError(
             f"{len(reason_by_id)} of {len(matched)} queries have no prediction, the first is {first_id} "
-            f"({reason_by_id[first_id]}); predict all of them, or allow a partial result"
+            f"({reason_by_id[first_id]}); predict all of them, or allow a partial result: {argument('partial', True)}"
         )
     return matched
 

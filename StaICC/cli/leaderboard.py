@@ -92,6 +92,8 @@ def leaderboard(args: argparse.Namespace) -> output.Printed:
     examples:
       python -m StaICC leaderboard runs -o site
     """
+    if args.output.is_file():
+        raise ArgumentError(f"--output: got the file {args.output}, expected a folder for the site")
     copies_folder = (args.output / "results").resolve()
     index = args.output / "index.html"
     _refuse_other_folder(args, copies_folder, index)

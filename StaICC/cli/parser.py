@@ -286,6 +286,15 @@ class Parser(argparse.ArgumentParser):
         formatter.add_usage(None, needed, [])
         return f"{formatter.format_help().strip()} (all options: {self.prog} --help)"
 
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        # argparse has no public hook for the message about missing values.
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError as error:
+            if not action.option_strings:
+                raise
+            raise argparse.ArgumentError(action, f"{error.message}: {_usage_of(action)}") from None
+
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return the converted value of an argument; a choice that is written in another way becomes the choice.
 
@@ -320,6 +329,17 @@ class Parser(argparse.ArgumentParser):
             hint = "Run a benchmark with: python -m StaICC run NAME"
         choices = map(str, action.choices)
         raise argparse.ArgumentError(action, str(unknown_name(kind, value, choices, hint)))
+
+
+def _usage_of(action: argparse.Action) -> str:
+    """Return how an option is written with its values, and its help: ``--limit N, use only the first N ...``."""
+    formatter = argparse.HelpFormatter("", width=_ONE_LINE)
+    values = formatter._format_args(action, action.dest.upper())
+    usage = f"{action.option_strings[-1]} {values}"
+    if action.help is None:
+        return usage
+    help_text = formatter._expand_help(action)
+    return f"{usage}, {help_text}"
 
 
 def _with_checked_type(action: argparse.Action) -> argparse.Action:

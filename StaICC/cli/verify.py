@@ -113,6 +113,8 @@ def _check_options(args: argparse.Namespace) -> None:
     """
     has_rerun = args.rerun is not None
     has_model = bool(args.model)
+    if has_rerun and args.rerun < 1:
+        raise ArgumentError(f"--rerun: got {args.rerun}, expected a number of queries of at least 1")
     if has_rerun != has_model:
         raise ArgumentError("--rerun N and --model belong together: got one of them. Give both")
     if args.output is not None:

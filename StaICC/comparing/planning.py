@@ -21,6 +21,7 @@ from functools import lru_cache
 from itertools import product
 from statistics import NormalDist, fmean
 
+from StaICC.argument_syntax import argument
 from StaICC.arguments import validate_integer
 from StaICC.comparing.comparison import compare
 from StaICC.comparing.generalisation import clusters_of_either, effects_of
@@ -565,7 +566,9 @@ def _checked_target(half_width: float | None, difference: float | None) -> _Targ
     elif difference is not None and half_width is None:
         target = _Target("difference", difference)
     else:
-        raise ArgumentError("a plan needs a target: got none or both, expected either half_width or difference")
+        got = "none" if half_width is None else "both"
+        targets = f"{argument('half_width')} or {argument('difference')}"
+        raise ArgumentError(f"a plan needs one target: got {got}, expected either {targets}")
     _check_share(target.name, target.value)
     return target
 
@@ -574,7 +577,7 @@ def _check_share(name: str, value: float) -> None:
     """Raise an error unless an argument is a number between 0 and 1."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0.0 < value < 1.0:
-        raise ArgumentError(f"{name}: got {value!r}, expected a share between 0 and 1, such as 0.05")
+        raise ArgumentError(f"{argument(name)}: got {value!r}, expected a share between 0 and 1, such as 0.05")
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def read_delimited_columns(
         first_line = _first_line_of_width(name, text, suffix, len(header))
         names = list(header)
         has_header = names == first_line.fields
-    positions = choose(names, columns, name)
+    positions = choose(names, columns, name, may_lack_header=header is None)
     text_positions = positions[:-1]
     label_position = positions[-1]
     table = read_delimited(

@@ -84,13 +84,14 @@ _LONGEST_NAME = 40
 """The longest name of a column that a message has in full: a header may be a row of long texts."""
 
 
-def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[int]:
+def choose(names: Sequence[object], wanted: Sequence[str], source: str, may_lack_header: bool = False) -> list[int]:
     """Return the positions of columns by name.
 
     Args:
         names: The columns that there are.
         wanted: The columns to find.
         source: The file or the object, for messages.
+        may_lack_header: Whether the columns are the first line of a file, which may be a row.
 
     Raises:
         UnknownNameError: A column is missing; the nearest name is suggested.
@@ -107,7 +108,8 @@ def choose(names: Sequence[object], wanted: Sequence[str], source: str) -> list[
             if not names:
                 raise ArgumentError(f"{source} has no columns, expected {', '.join(wanted)}")
             legal = [_shortened(str(column)) for column in names]
-            raise unknown_name(f"column of {source}", name, legal)
+            hint = f"If these are a row, name all columns with {argument('columns')}" if may_lack_header else ""
+            raise unknown_name(f"column of {source}", name, legal, hint)
         positions.append(names.index(name))
     return positions
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from StaICC.argument_syntax import in_each_syntax
 from StaICC.datasets.table_files import format_suffix, uncompressed_name
 from StaICC.errors import ArgumentError, SchemaError, StaICCError
 from StaICC.logs import every_eval_ever, helm, inspect_ai, lm_eval, score_tables
@@ -330,7 +331,8 @@ def _checked_range(value: object) -> Range:
         are_numbers = all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in value)
         if are_numbers and -float("inf") < low < high < float("inf"):
             return float(low), float(high)
-    raise ArgumentError(f"value_range: got {value!r:.80}, expected two numbers, the lowest and the highest value")
+    name = in_each_syntax("value_range", "--range")
+    raise ArgumentError(f"{name}: got {value!r:.80}, expected two numbers, the lowest and the highest value")
 
 
 # -- which runs are one result

@@ -220,7 +220,10 @@ def _checked_datasets(datasets: Iterable[str] | str | None) -> list[str]:
     for name in names:
         if not isinstance(name, str) or task_card(name).name not in known_names:
             got = name.card.name if isinstance(name, Dataset) else name
-            raise ArgumentError(f"datasets of HELMET: got {got!r:.60}, expected {', '.join(known_names)}")
+            raise ArgumentError(
+                f"datasets of HELMET: got {got!r:.60}, expected {', '.join(known_names)}. It takes no own data: "
+                "use LongICL (run long-icl)"
+            )
     return names
 
 

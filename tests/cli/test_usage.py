@@ -201,3 +201,32 @@ def test_given_predictions_have_no_store(settings: dict[str, Any]) -> None:
     benchmark = StaICC.Normal(datasets=["mini"], limit=1)
     with pytest.raises(ArgumentError, match=r"predictions of a function: got preentered_prediction"):
         benchmark(preentered_prediction=[[0, 0]], **settings)
+
+
+INCOMPLETE = {
+    "run normal --k": "--k K, demonstrations per prompt (default 4)",
+    "run normal --dry-run --prices 1": "--prices INPUT OUTPUT, cost of a million tokens",
+    "plan": "got none, expected either --half-width or --difference",
+    "plan --half-width 0.1 --difference 0.1": "got both, expected either --half-width or --difference",
+    "plan --half-width 5": "--half-width: got 5.0",
+    "verify a.json --rerun 0 --model ppm": "--rerun: got 0, expected a number of queries",
+    "cite nofile.json": "there is no file 'nofile.json'",
+    "leaderboard a.json -o b.json": "--output: got the file b.json, expected a folder",
+    "run normal --datasets mini --model openai:localhost:8000#m": "openai:http://localhost:8000/v1#NAME",
+    "run normal --datasets mini --model math:nofunction": "math has no 'nofunction'; there are: ",
+    "run normal --data rows.csv --text text --label label": "If these are a row, name all columns with --columns",
+}
+
+
+@pytest.mark.parametrize("line", INCOMPLETE)
+def test_a_message_says_what_is_missing(
+    line: str, saved_results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(saved_results)
+    Path("rows.csv").write_text("It rains,wet\nIt shines,dry\n", "utf-8")
+    try:
+        status: object = main(line.split())
+    except SystemExit as end:
+        status = end.code
+    assert status == 2
+    assert INCOMPLETE[line] in capsys.readouterr().err.splitlines()[-1]

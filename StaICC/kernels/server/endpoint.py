@@ -716,7 +716,10 @@ def _checked_url(base_url: object) -> str:
     if has_account or parts.query or parts.fragment:
         raise ArgumentError(f"base_url must have no user name, password, query or fragment; the key is {KEY_VARIABLE}")
     if parts.scheme not in ("http", "https") or not host:
-        raise ArgumentError("base_url must be a text that begins with http:// or https:// and names a host")
+        raise ArgumentError(
+            "base_url must be a text that begins with http:// or https:// and names a host, as in "
+            "openai:http://localhost:8000/v1#NAME"
+        )
     if ":" in host:  # an IPv6 address
         host = f"[{host}]"
     default_port = {"http": 80, "https": 443}[parts.scheme]
