@@ -90,6 +90,11 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str, str]] = {
 FUNCTIONS: dict[str, tuple[Any, str, str]] = {
     "name of a model instead of f": ("hf:gpt2", "must be callable, not str", "pass load_kernel('hf:gpt2')"),
     "f returns an unknown label": (lambda prompt, label_space: "foods", "foods", "food"),
+    "a label within a sentence": (
+        lambda prompt, label_space: "I think it is about food",
+        "it mentions 'food', but not as the answer",
+        "expected one of",
+    ),
     "f has other parameters": (lambda text, labels: 0, "'prompt'", "call its parameters prompt and label_space"),
     "batched f": (lambda prompts, label_space: [0] * 4, "'prompt'", "pass batched_inference=True"),
     "labels counted from 1": (lambda prompt, label_space: 3, "got label index 3", "expected 0 to 2"),

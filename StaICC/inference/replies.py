@@ -250,7 +250,8 @@ def read_reply(
         return dataclasses.replace(answer, reply=None)
     if not isinstance(answer, str):
         return answer
-    from StaICC.inference.reply_parser import parse_reply  # its patterns are made for replies only
+    # The patterns of this module are made for replies only.
+    from StaICC.inference.reply_parser import first_mentioned_label, parse_reply
 
     label_prefix, text_prefixes = prefixes_of(prompt)
     parsed = parse_reply(answer, label_space, label_prefix, text_prefixes)
@@ -260,6 +261,9 @@ def read_reply(
     if unparsed != "error":
         return Failure(reason, reply=answer)
     expected = f"expected one of {_first_labels(label_space)}"
+    mentioned = first_mentioned_label(answer, label_space)
+    if parsed.rule == "no label" and mentioned is not None:
+        expected = f"it mentions {label_space[mentioned]!r}, but not as the answer; {expected}"
     return Failure(f"{reason}; {expected}. {continue_without_labels()}", unread=answer)
 
 

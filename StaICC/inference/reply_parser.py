@@ -277,6 +277,14 @@ def _decision(readings: Iterable[Reading]) -> ParsedReply:
     return ParsedReply(label, rule)
 
 
+def first_mentioned_label(reply: str, label_space: Sequence[str]) -> int | None:
+    """Return the index of the first label that occurs in a reply, be it not as its answer; ``None`` if none does."""
+    labels = label_names(tuple(str(name) for name in label_space))
+    for mention in labels.mentions(reply_text(normalised(reply))):
+        return mention.label
+    return None
+
+
 def reply_text(reply: str) -> str:
     """Return what a reply says after its reasoning, out of its code block; empty if the reasoning does not end."""
     text = without_thoughts(reply)
