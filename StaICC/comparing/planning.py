@@ -568,7 +568,7 @@ def _checked_target(half_width: float | None, difference: float | None) -> _Targ
     else:
         got = "none" if half_width is None else "both"
         targets = f"{argument('half_width')} or {argument('difference')}"
-        raise ArgumentError(f"a plan needs one target: got {got}, expected either {targets}")
+        raise ArgumentError(f"a plan needs a target: got {got}, expected either {targets}")
     _check_share(target.name, target.value)
     return target
 
