@@ -345,7 +345,12 @@ class Tasks:
         plan = planned_checks(function)
         if plan is None or not prompts:
             return
-        texts = ["".join(prompt) for prompt in prompts]  # in the noisy channel, the texts of all labels together
+        texts = []
+        for prompt in prompts:
+            if isinstance(prompt, str):
+                texts.append(prompt)  # unchanged: a PromptText has its parts, which a check may be about
+            else:
+                texts.append("".join(prompt))  # the noisy channel: the texts of all labels together
         longest = max(texts, key=byte_size)
         self._checks += plan(longest, self._longest_checked)
         self._longest_checked = max(self._longest_checked, longest, key=byte_size)
