@@ -85,23 +85,35 @@ class EarlySettings:
 class _TrackedFunction:
     """An inference function together with what a run knows of it.
 
-    That is its identity at the start, its predictions in the store, and the numbers of its predictions. If its model
-    is served, the server may name the edition of the model: its version, such as a dated name or a fingerprint.
+    If its model is served, the server may name the edition of the model: its version, such as a dated name or a
+    fingerprint.
 
-    Args:
+    Attributes:
         function: The inference function.
-        recheck: Whether reused predictions are computed again, as for :class:`RunSettings`.
+        identity: Its identity when the run began.
+        started: When the run began to use it.
+        counter: Counts its predictions, computed and reused.
+        name_in_store: The name under which the store keeps its predictions; ``None`` without a store.
+        predictions_in_store: Its predictions in the store; ``None`` without a store, and before its first query.
     """
 
     def __init__(self, function: Inference, recheck: bool | None) -> None:
+        """Begin to follow a function.
+
+        Args:
+            function: The inference function.
+            recheck: Whether reused predictions are computed again, as for :class:`RunSettings`.
+        """
         self.function = function
         self.identity = identity_of(function)
         self.started = utc_now()
         self.counter = _new_counter(function, self.identity, recheck)
         self.name_in_store: str | None = None
-        self.bound: BoundStore | None = None
+        self.predictions_in_store: BoundStore | None = None
+        # The part of the function that asks a server; None for a model on this machine.
         self._served = served_function(function)
-        self._pinned = False
+        # Whether this run has asked the server for the edition of its model.
+        self._is_pinned = False
 
     def record(self, model_name: str | None) -> RunRecord:
         """Return the record of this function for the provenance of a result.
@@ -112,7 +124,7 @@ class _TrackedFunction:
             model_name: The name that the user gave the model; ``None`` for the name of the function.
         """
         editions: tuple[str, ...] = ()
-        if self._served is not None and self._pinned:
+        if self._served is not None and self._is_pinned:
             editions = self._served.editions
         return RunRecord(
             identity=self.identity,
@@ -132,13 +144,13 @@ class _TrackedFunction:
         Raises:
             EditionError: The store has predictions of another edition.
         """
-        if self._pinned or self._served is None:
+        if self._is_pinned or self._served is None:
             return
-        if self.bound is None:
+        if self.predictions_in_store is None:
             self._served.pin_edition()
         else:
-            self.bound.pin_edition(self._served)
-        self._pinned = True
+            self.predictions_in_store.pin_edition(self._served)
+        self._is_pinned = True
 
     def verify(self) -> str | None:
         """Return the error message of a run in which the identity changed; ``None`` if there is no error.
@@ -156,13 +168,13 @@ class _TrackedFunction:
         if not changes:
             return None
         sentence = f"the inference function changed during the run: {'; '.join(changes)}"
-        if self.bound is None:
+        if self.predictions_in_store is None:
             if self.identity.complete:
                 return f"{sentence}."
             self.identity = replace(self.identity, unidentified=(*self.identity.unidentified, sentence))
             _LOG.warning("%s.", sentence)
             return None
-        removed_count = self.bound.remove_written()
+        removed_count = self.predictions_in_store.remove_written()
         if removed_count == 0:
             return f"{sentence}."
         return f"{sentence}. The {removed_count} predictions that this run stored are removed."
@@ -455,15 +467,17 @@ class RunContext:
         if function is None:
             return options
         tracked = self._track(function)
-        if tracked.bound is None and tracked.name_in_store is not None:
-            tracked.bound = BoundStore(self._store, tracked.name_in_store, reads_parts(function))
-        return replace(options, store=tracked.bound, before_computing=tracked.pin_edition, counter=tracked.counter)
+        if tracked.predictions_in_store is None and tracked.name_in_store is not None:
+            tracked.predictions_in_store = BoundStore(self._store, tracked.name_in_store, reads_parts(function))
+        return replace(
+            options, store=tracked.predictions_in_store, before_computing=tracked.pin_edition, counter=tracked.counter
+        )
 
     def checkpoint(self) -> None:
         """Move the predictions stored so far from the log of the store into its file. Call it after each data set."""
         for tracked in self._tracked.values():
-            if tracked.bound is not None:
-                tracked.bound.store.checkpoint()
+            if tracked.predictions_in_store is not None:
+                tracked.predictions_in_store.store.checkpoint()
 
     def warn(self, *warnings: str) -> None:
         """Log warnings of what went wrong in this run, and keep them for its result."""

@@ -138,9 +138,15 @@ def _weights_of_slope(shares: Sequence[float]) -> list[float]:
 
 
 def _units_of(outcome: Outcome, sample: Sample) -> Sequence[Hashable]:
-    """Return the names of the independent units of a condition, in order: its test rows, or their clusters."""
+    """Return the names of the independent units of a condition, in order: its test rows, or their clusters.
+
+    Args:
+        outcome: The queries and predictions of the condition.
+        sample: Its predictions by unit (:meth:`Sample.by_cluster`): a row of a sample of clusters is a cluster.
+    """
     if sample.unit == "cluster":
-        return sample.row_names
+        names_of_clusters = sample.row_names
+        return names_of_clusters
     return sorted({query.row for query in outcome.queries})
 
 

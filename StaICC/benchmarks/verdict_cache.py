@@ -40,23 +40,22 @@ _ABSENT = "absent"
 class VerdictCache:
     """The result files that earlier verifications recomputed without a difference.
 
-    They are read from the file of verdicts when a cache is made, and written to it by :meth:`save`.
+    They are read from the file of verdicts when a cache is made, and written to it by :meth:`save`. If that file cannot
+    be read, the cache is empty, so that every result is verified again.
 
     Attributes:
-        recomputed: For the digest of each recomputed file, the digest of everything that was read to recompute it.
-        files: The digests of all files that were ever recomputed.
+        recomputed: For the digest of each recomputed result file, the digest of everything that was read to recompute
+            it: if that is still the same, the result need not be verified again.
+        files: The digests of all result files that were ever recomputed.
     """
 
     def __init__(self) -> None:
         self.recomputed: dict[str, str] = {}
         self.files: set[str] = set()
-        # Without a readable file of verdicts, everything is verified again.
         with contextlib.suppress(DataMissingError, OSError, ValueError, TypeError, KeyError, RecursionError):
             saved = json.loads((data_home() / _FILE).read_bytes())
-            recomputed = dict(saved["recomputed"])
-            files = set(saved["files"])
-            self.recomputed = recomputed
-            self.files = files
+            # Both at once: of a damaged file, nothing is taken.
+            self.recomputed, self.files = dict(saved["recomputed"]), set(saved["files"])
 
     def has(self, file: str, inputs: str | None) -> bool:
         """Return whether a file was recomputed from the same inputs.

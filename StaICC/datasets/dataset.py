@@ -333,18 +333,20 @@ class Dataset(Displayed):
             "cluster": cluster,
             "subgroups": subgroups,
         }
-        for unknown_argument in unknown:
+        if unknown:
+            first_unknown = next(iter(unknown))
             known = ["path", *arguments, "card"]
-            raise TypeError(str(unknown_name("argument of Dataset.from_file", unknown_argument, known)))
+            raise TypeError(str(unknown_name("argument of Dataset.from_file", first_unknown, known)))
+
         # An argument overrides the card.
-        facts = _without_none({**read_card(file, card), **_without_none(arguments)})
+        facts = _without_none(read_card(file, card))
+        facts.update(_without_none(arguments))
 
         check_quoting(facts.get("quoting"))
         header = table_files.column_header(facts.get("columns"), file.name)
-        names_its_columns = "texts" in facts and "label" in facts
-        if not names_its_columns and file.is_file():
-            usual_columns = _columns_without_names(file, facts, header)
-            facts = {**usual_columns, **facts}
+        if ("texts" not in facts or "label" not in facts) and file.is_file():
+            usual_columns = _usual_columns(file, facts, header)
+            facts = {**usual_columns, **facts}  # what is named stays
         text_columns, label_column = records_module.column_names(
             facts.get("texts", ["text"]), facts.get("label", "label"), file.name
         )
@@ -533,7 +535,7 @@ def _table_of(records: Records, label_indexes: Sequence[int]) -> MemoryTable:
     return MemoryTable(_pairs_of(records, label_indexes), place=records.place, names=records.columns)
 
 
-def _columns_without_names(file: Path, facts: Mapping[str, Any], header: Sequence[str] | None) -> dict[str, Any]:
+def _usual_columns(file: Path, facts: Mapping[str, Any], header: Sequence[str] | None) -> dict[str, Any]:
     """Return the column names of a file whose only columns are ``label``, and ``text`` or ``sentence``.
 
     Args:

@@ -414,14 +414,20 @@ def _report_nothing(progress: Progress) -> None:
 
 
 def _write_tables(wheel: Path, names_of_tables: Sequence[str], report: ProgressCallback) -> None:
-    """Write the frozen files of tables of the wheel, one after the other."""
+    """Write tables of the wheel as the frozen files that benchmarks read, one after the other.
+
+    Args:
+        wheel: The published wheel.
+        names_of_tables: The data sets. All are tables of the wheel; a data set that is part of this package is not.
+        report: Is called before each table.
+    """
     members = {}
     for name in names_of_tables:
         source = catalogue().sources[name]
         if isinstance(source, ReleasedWheel):
             members[name] = source.member
     for number, (name, rows) in enumerate(read_tables(wheel, members)):
-        report(Progress(number, len(names_of_tables), f"table {name}", 0, 1, phase=INSTALLING))
+        report(Progress(number, len(members), f"table {name}", number=0, parts=1, phase=INSTALLING))
         write_table(table_path(name), rows, columns=get_card(name).columns, sha256=expected_digest(name))
 
 
@@ -433,7 +439,7 @@ def _fetch(folder: Path, report: ProgressCallback) -> Path:
         DataDamagedError: What came is not the published wheel.
     """
     pack = catalogue().pack
-    report(Progress(0, 0, "the benchmark's data (18 MB)", 0, 1, phase=INSTALLING))
+    report(Progress(0, 0, "the benchmark's data (18 MB)", number=0, parts=1, phase=INSTALLING))
     try:
         return fetch_wheel(pack.requirement, pack.file, pack.sha256, folder)
     except DataMissingError as error:

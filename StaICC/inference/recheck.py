@@ -73,13 +73,12 @@ def tolerance_of(function: Inference) -> float | None:
     """Return by how much the numbers of an inference function may differ when they are computed again.
 
     Args:
-        function: The inference function.
+        function: The inference function. It, or a kernel that it calls, may declare ``recheck_tolerance``
+            (:func:`declarations` finds them).
 
     Returns:
-        The declared tolerance: the attribute ``recheck_tolerance``, or for a :func:`functools.partial` the result of
-        ``function.recheck_tolerance_for(**keywords)``. A function that declares none has the largest one of the kernels
-        that it refers to (in its closure, globals, defaults, arguments or attributes); without a kernel,
-        :data:`TOLERANCE`.
+        The largest of the declared tolerances; :data:`TOLERANCE` if none is declared; ``None`` if one of them is
+        ``None``: the predictions may change, as those of a server, so that a difference is only a warning.
     """
     declared_tolerances = declarations(function, "recheck_tolerance")
     if None in declared_tolerances:

@@ -504,11 +504,16 @@ class AnswerCollector:
             self._check_watched()
 
     def _read_label(self, key: PromptKey, answer: Answer | Failure) -> Answer | Failure:
-        """Return a prediction; of a reply the label, or a failure if it has none."""
+        """Return the prediction that an answer of the inference function stands for.
+
+        A text is read as a reply: its label is the prediction, and a text without a label is a failure. Scores, labels
+        and failures are returned as they are.
+        """
         if isinstance(answer, Text):
-            self._options.counter.replies = True
-        prompt, label_space = key
-        prompt = self._prompts.get(key, prompt)
+            self._options.counter.replies = True  # the result says that replies were read
+        text_of_prompt, label_space = key
+        # The prompt with its parts, where the function gets them; a reply may repeat a part.
+        prompt = self._prompts.get(key, text_of_prompt)
         return read_reply(answer, label_space, self._options.unparsed, prompt)
 
     def _note_failure(self, key: PromptKey, failure: Failure) -> None:

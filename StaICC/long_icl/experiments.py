@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from StaICC.arguments import known_name, set_integers, validate_integer
+from StaICC.arguments import known_name, validate_integer
 from StaICC.errors import ArgumentError
 from StaICC.long_icl.cards import TaskCard
 from StaICC.long_icl.contexts import Conditions
@@ -96,10 +96,10 @@ class Experiment:
     def __post_init__(self) -> None:
         design = DESIGNS[known_name("experiment", self.name, DESIGNS)]
         object.__setattr__(self, "levels", _checked_levels(self.name, design, self.levels))
-        set_integers(self, shots=1)
-        object.__setattr__(self, "seed", validate_integer("seed", self.seed, 0, _LARGEST_OPTION))
-        has_default_demonstrations = self.shots == _DEFAULT_SHOTS and self.seed == _DEFAULT_SEED
-        if not design.has_shots and not has_default_demonstrations:
+        object.__setattr__(self, "shots", validate_integer("shots", self.shots, minimum=1))
+        object.__setattr__(self, "seed", validate_integer("seed", self.seed, minimum=0, maximum=_LARGEST_OPTION))
+        is_shots_or_seed_given = self.shots != _DEFAULT_SHOTS or self.seed != _DEFAULT_SEED
+        if is_shots_or_seed_given and not design.has_shots:
             raise ArgumentError(f"the experiment {self.name} has no options shots and seed. Use levels")
         object.__setattr__(self, "share", checked_share(self.share))
         if not design.has_lengths and self.share != DEFAULT_SHARE:

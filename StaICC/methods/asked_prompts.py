@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -70,7 +71,7 @@ class AskedPrompts:
     features of the model were asked."""
 
     def add(self, cache: FeatureCache, request: Request, rows: Sequence[Any]) -> None:
-        """Add a request with its rows. Only predictions are kept of these, since other features are large.
+        """Add a request with its rows. Of these, only predictions are kept, since other features are large.
 
         Args:
             cache: The cache of the model that was asked.
@@ -80,11 +81,12 @@ class AskedPrompts:
         asked = AskedRequest(request, cache)
         self.requests.append(asked)
         if not of_kernel(request.feature):
-            return
-        predictions = self.predicted.setdefault(asked.function, {})
-        are_predictions = request.feature == asked.function.feature
+            return  # no inference function was asked
+        function = asked.function
+        predictions = self.predicted.setdefault(function, {})
+        rows_are_predictions = request.feature == function.feature
         for key, row in zip(request.keys, rows, strict=True):
-            if are_predictions:
+            if rows_are_predictions:
                 predictions[key] = row
             else:
                 predictions.setdefault(key, None)
@@ -109,11 +111,11 @@ class AskedPrompts:
 
     def tokens_alone(self) -> float:
         """Return the tokens that all requests read, and generate at most, if nothing is cached; NaN if unknown."""
-        requests_of: dict[FeatureCache, list[Request]] = {}
+        requests_by_model: dict[FeatureCache, list[Request]] = {}
         for asked in self.requests:
             if of_kernel(asked.request.feature):
-                requests_of.setdefault(asked.cache, []).append(asked.request)
-        return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_of.items())
+                requests_by_model.setdefault(asked.cache, []).append(asked.request)
+        return sum(_tokens_of(requests, cache.kernel) for cache, requests in requests_by_model.items())
 
     def demonstrations_per_query(self, data: BaseExperimentor) -> list[int] | None:
         """Return how many distinct demonstrations the model was shown for each query, in all its prompts.
@@ -131,12 +133,12 @@ class AskedPrompts:
         queries = self._queries_asked(data)
         if queries is None:
             return None
-        shown: dict[tuple[int, int], set[object]] = {}
+        rows_shown: defaultdict[tuple[int, int], set[object]] = defaultdict(set)  # by test row and repeat
         for query in queries:
             if query.parts is None:
                 return None
-            shown.setdefault((query.row, query.repeat), set()).update(_rows_shown(query.parts))
-        return [len(shown.get((query.row, query.repeat), ())) for query in data.all_queries()]
+            rows_shown[query.row, query.repeat].update(_rows_shown(query.parts))
+        return [len(rows_shown[query.row, query.repeat]) for query in data.all_queries()]
 
     def _queries_asked(self, data: BaseExperimentor) -> Iterator[Query | UnlabelledQuery] | None:
         """Return the queries that the test prompts are about.
@@ -195,7 +197,10 @@ def _rows_shown(parts: PromptParts) -> set[object]:
     """Return the demonstrations of a prompt: the rows of the demonstration set, or else what is shown."""
     rows: set[object] = set()
     for demonstration in parts.demonstrations:
-        rows.add(demonstration if demonstration.position is None else demonstration.position)
+        if demonstration.position is None:
+            rows.add(demonstration)
+        else:
+            rows.add(demonstration.position)
     return rows
 
 

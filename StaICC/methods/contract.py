@@ -289,11 +289,13 @@ class MethodData:
             return Request(feature, self._experimentor, role, ahead, kernel)
         are_queries = all(isinstance(prompt, UnlabelledQuery) for prompt in prompts)
         queries = tuple(prompts) if are_queries else ()
-        if queries and _writes_text(feature):  # a text does not depend on the labels of its query
-            prompts = [query.prompt for query in queries]
         depends_on_labels = of_kernel(feature) and feature != "losses" and not _writes_text(feature)
-        labels = self.label_space if depends_on_labels else ()
-        return Request(feature, prompt_keys(prompts, labels), role, ahead, kernel, queries)
+        label_space = self.label_space if depends_on_labels else ()
+        if queries and _writes_text(feature):
+            keys = prompt_keys([query.prompt for query in queries], label_space)
+        else:
+            keys = prompt_keys(prompts, label_space)  # queries with their own label space
+        return Request(feature, keys, role, ahead, kernel, queries)
 
     def predictions(self, rows: Sequence[Any]) -> Predictions:
         """Return predictions for the queries of this data, which the method returns.

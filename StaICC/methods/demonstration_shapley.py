@@ -74,7 +74,10 @@ def accuracies_of_prefixes(
     queries = StableRandom().sample_indexes(len(rows), count)
     labels = [rows[position].label for position in queries]
 
-    prefixes = list(dict.fromkeys(tuple(order[:size]) for order in orders for size in range(len(order) + 1)))
+    prefixes: dict[tuple[int, ...], None] = {}  # each once, in their order
+    for order in orders:
+        for size in range(len(order) + 1):
+            prefixes[tuple(order[:size])] = None
     requests = []
     for prefix in prefixes:
         shown = [data.demonstration_set[candidates[candidate]] for candidate in prefix]

@@ -162,22 +162,25 @@ class FeatureCache:
         Raises:
             OutputError: A prompt has no feature, and the run stops at the first failure.
         """
-        key_of: dict[Slot, PromptKey] = {}
+        prompt_of_slot: dict[Slot, PromptKey] = {}
         for request in requests:
             self._set_predictor(request.feature)
             for key in request.keys:
-                key_of.setdefault((request.feature, stored_key(request.feature, key)), key)
-        found = self._remembered(key_of)
+                slot = (request.feature, stored_key(request.feature, key))
+                prompt_of_slot.setdefault(slot, key)
+
+        row_of_slot = self._remembered(prompt_of_slot)
         missing: dict[PromptKey, dict[Any, None]] = {}  # a dictionary keeps the order of the features
-        for slot, key in key_of.items():
-            if slot not in found:
+        for slot, key in prompt_of_slot.items():
+            if slot not in row_of_slot:
                 feature, _ = slot
                 missing.setdefault(key, {})[feature] = None
         for call in self._calls(missing):
-            found |= self._compute(call, part or Part("features"), len(requests) > 1, policy)
+            row_of_slot |= self._compute(call, part or Part("features"), len(requests) > 1, policy)
+
         rows_of_requests = []
         for request in requests:
-            rows = [found[request.feature, stored_key(request.feature, key)] for key in request.keys]
+            rows = [row_of_slot[request.feature, stored_key(request.feature, key)] for key in request.keys]
             rows_of_requests.append(apply_present(rows, list))  # copies: a method may change its rows
         return rows_of_requests
 
@@ -186,21 +189,22 @@ class FeatureCache:
         if isinstance(feature, KernelFunction):
             self.predictor = self.function(feature)
 
-    def _remembered(self, key_of: Mapping[Slot, PromptKey]) -> dict[Slot, Any]:
+    def _remembered(self, slots: Iterable[Slot]) -> dict[Slot, Any]:
         """Return the rows that are in memory, count them as reused, and repeat the warnings of their computation."""
-        found = {slot: self._memory[slot] for slot in key_of if slot in self._memory}
-        warnings: dict[str, None] = {}
-        reused_of_features: Counter[Any] = Counter()
-        for feature, key in found:
-            warnings |= dict.fromkeys(self._warnings.get((feature, key), ()))
-            reused_of_features[feature] += 1
-            self.reused += text_count(key[0])
+        rows = {slot: self._memory[slot] for slot in slots if slot in self._memory}
+
+        reused_of_features = Counter(feature for feature, _ in rows)
         for feature, number in reused_of_features.items():
             if of_kernel(feature):
                 self._options(feature).counter.counts.update(reused=number)
+        self.reused += sum(text_count(prompt) for _, (prompt, _) in rows)
+
         if self._context is not None:
+            warnings: dict[str, None] = {}  # each once, in their order
+            for slot in rows:
+                warnings.update(dict.fromkeys(self._warnings.get(slot, ())))
             self._context.warn(*warnings)
-        return found
+        return rows
 
     def _calls(self, missing: Mapping[PromptKey, Collection[Any]]) -> list[_FeatureCall]:
         """Return what one run of the model computes of which prompts.
@@ -210,25 +214,36 @@ class FeatureCache:
         Args:
             missing: For each prompt, the features that are to be computed.
         """
-        features = list(dict.fromkeys(feature for needed in missing.values() for feature in needed))
-        joint = sorted(protocol.joint_features_of(self.kernel).intersection(features))
-        if len(joint) < 2 and "log_probabilities" not in joint:
-            joint = []
-        groups = [joint]
-        for feature in features:
-            if feature not in joint:
-                groups.append([feature])
+        groups = self._groups_of_features(missing)
         calls = []
-        for prompt_type in (str, tuple):
+        for prompt_type in (str, tuple):  # texts, then noisy channels
+            keys = [key for key in missing if isinstance(key[0], prompt_type)]
             for group in groups:
                 needed = {}
-                for key, features_of_prompt in missing.items():
-                    common = set(group).intersection(features_of_prompt)
-                    if common and isinstance(key[0], prompt_type):
-                        needed[key] = common
+                for key in keys:
+                    needed_of_prompt = set(group).intersection(missing[key])
+                    if needed_of_prompt:
+                        needed[key] = needed_of_prompt
                 if needed:
                     calls.append(_FeatureCall(group, needed))
         return calls
+
+    def _groups_of_features(self, missing: Mapping[PromptKey, Collection[Any]]) -> list[list[Any]]:
+        """Return the features that are to be computed, in groups of which each needs one run of the model."""
+        features: dict[Any, None] = {}  # a dictionary keeps their order
+        for features_of_prompt in missing.values():
+            features.update(dict.fromkeys(features_of_prompt))
+        groups = []
+        joint = sorted(protocol.joint_features_of(self.kernel).intersection(features))
+        # The kernel computes log-probabilities only as a joint feature, and any other single feature by itself.
+        if len(joint) > 1 or "log_probabilities" in joint:
+            groups.append(joint)
+        else:
+            joint = []
+        for feature in features:
+            if feature not in joint:
+                groups.append([feature])
+        return groups
 
     def _compute(self, call: _FeatureCall, part: Part, grouped: bool, policy: OnError | None) -> dict[Slot, Any]:
         """Compute and remember the rows of a call.
@@ -343,8 +358,6 @@ class FeatureCache:
     ) -> dict[Slot, Any]:
         """Return the rows of what was computed, and keep them in memory.
 
-        Logits of the full vocabulary are kept only if no store has them and there is room.
-
         Args:
             call: What was computed.
             answers: The answer for each of its prompts.
@@ -357,18 +370,26 @@ class FeatureCache:
                 slot = (feature, stored_key(feature, key))
                 if isinstance(answer, Failure):
                     rows[slot] = answer
-                    continue
-                value = answer[feature] if isinstance(answer, Features) else answer
-                rows[slot] = unpacked_row(feature, value)
-                size = rows[slot].nbytes if feature == "vocabulary" else 0
-                has_room = feature not in stored_features and self._bytes_in_memory + size <= _MEMORY
-                if size and not has_room:
-                    continue
-                self._bytes_in_memory += size
-                self._memory[slot] = rows[slot]
-                if warnings:
-                    self._warnings[slot] = warnings
+                else:
+                    value = answer[feature] if isinstance(answer, Features) else answer
+                    rows[slot] = unpacked_row(feature, value)
+                    self._keep(slot, rows[slot], warnings, is_stored=feature in stored_features)
         return rows
+
+    def _keep(self, slot: Slot, row: Any, warnings: tuple[str, ...], is_stored: bool) -> None:
+        """Keep a row in memory, with the warnings of its computation.
+
+        Logits of the full vocabulary are large. They are kept only if no store has them and there is room.
+        """
+        feature, _ = slot
+        if feature == "vocabulary":
+            has_room = self._bytes_in_memory + row.nbytes <= _MEMORY
+            if is_stored or not has_room:
+                return
+            self._bytes_in_memory += row.nbytes
+        self._memory[slot] = row
+        if warnings:
+            self._warnings[slot] = warnings
 
 
 def _keeping_warnings(options: RunOptions, kept: list[str]) -> RunOptions:

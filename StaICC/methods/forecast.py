@@ -29,7 +29,7 @@ from StaICC.methods.packed_features import packed_row
 from StaICC.methods.requests import VECTORS, Feature
 from StaICC.methods.run import Method, check_benchmark, chosen_methods, log_skipped
 from StaICC.methods.shared_features import SharedFeatures
-from StaICC.prompting.prompt_writer import Query
+from StaICC.prompting.prompt_writer import Prompt, Query
 
 _WIDTH = 8
 """Of made-up hidden states and logits of the full vocabulary."""
@@ -84,64 +84,92 @@ def forecast_method(
         >>> forecast_method("batch-calibration", PPMKernel(), [mini], probe_seconds=0).distinct
         8
     """
-    chosen, given = ForecastOptions(**how), read_options(options)
-    methods, skipped = chosen_methods(kernel, None if name == "all" else [name], given, variant, calibration_number)
+    forecast_options = ForecastOptions(**how)
+    method_options = read_options(options)
+    names = None if name == "all" else [name]
+    methods, skipped = chosen_methods(kernel, names, method_options, variant, calibration_number)
     log_skipped(skipped)
-    for benchmark in benchmarks:
-        check_benchmark(benchmark)
-    if len(methods) > 1 < len(benchmarks):
-        raise ArgumentError(f"got {len(benchmarks)} benchmarks for all methods, expected one")
-    if len(benchmarks) > 1:
-        refuse_groups(benchmarks)
-    runs = [(method, benchmark) for method in methods for benchmark in benchmarks]
-    fitting: list[tuple[Method, Any]] = []
-    refusals = []
-    for method, benchmark in runs:
-        for member in members(benchmark).values():
-            refusal = method.refusal(member)
-            if refusal is None:
-                fitting.append((method, member))
-            else:
-                refusals.append(refusal)
-    if not fitting:
-        raise refusals[0]
-    first = _tasks_of(runs, fitting, _FIRST, chosen)
-    second = _tasks_of(runs, fitting, _SECOND, chosen)
+    _check_benchmarks(benchmarks, len(methods))
+
+    runs = []
+    for method in methods:
+        for benchmark in benchmarks:
+            runs.append(_PlannedRun(method, benchmark))
+    runs_on_members = _runs_on_members(runs)
+    first = _tasks_of(runs, runs_on_members, _FIRST, forecast_options)
+    second = _tasks_of(runs, runs_on_members, _SECOND, forecast_options)
     first_prompts = [call.chunk for call in first.new_calls]
     second_prompts = [call.chunk for call in second.new_calls]
-    return first.forecast(chosen, certain=first_prompts == second_prompts)
+    return first.forecast(forecast_options, certain=first_prompts == second_prompts)
+
+
+@dataclass(frozen=True)
+class _PlannedRun:
+    """A run that is forecast."""
+
+    method: Method
+    benchmark: Any
+    """A benchmark or a group."""
+
+
+def _check_benchmarks(benchmarks: Sequence[Any], n_methods: int) -> None:
+    """Refuse what methods cannot run on: several benchmarks are for the ``k`` of a single method."""
+    for benchmark in benchmarks:
+        check_benchmark(benchmark)
+    if len(benchmarks) > 1:
+        if n_methods > 1:
+            raise ArgumentError(f"got {len(benchmarks)} benchmarks for all methods, expected one")
+        refuse_groups(benchmarks)
+
+
+def _runs_on_members(runs: Sequence[_PlannedRun]) -> list[_PlannedRun]:
+    """Return runs with single benchmarks in the place of groups, those that their method can run on.
+
+    Raises:
+        ArgumentError: No method can run on any of its benchmarks; the first reason is raised.
+    """
+    runs_on_members = []
+    refusals = []
+    for run in runs:
+        for benchmark in members(run.benchmark).values():
+            refusal = run.method.refusal(benchmark)
+            if refusal is None:
+                runs_on_members.append(_PlannedRun(run.method, benchmark))
+            else:
+                refusals.append(refusal)
+    if not runs_on_members:
+        raise refusals[0]
+    return runs_on_members
 
 
 def _tasks_of(
-    runs: Sequence[tuple[Method, Any]],
-    fitting: Sequence[tuple[Method, Any]],
+    runs: Sequence[_PlannedRun],
+    runs_on_members: Sequence[_PlannedRun],
     variation: _Variation,
     options: ForecastOptions,
 ) -> Tasks:
-    """Return what methods compute, with made-up features.
+    """Return what the methods of some runs compute, with made-up features.
 
     Args:
-        runs: The methods with their benchmarks, which may be groups.
-        fitting: The methods with the members of their benchmarks that they can run on.
+        runs: The runs, all with the same kernel. Their methods share features.
+        runs_on_members: The same on single benchmarks, one after the other.
         variation: How the features are chosen.
         options: The options of the forecast.
     """
-    first_method, _ = runs[0]
-    kernel = first_method.kernel
+    kernel = runs[0].method.kernel
     made_up = _MadeUp(kernel, variation)
     caches = ModelCaches(kernel, compute=made_up)
-    same_data = runs[0][1] is runs[-1][1]
-    first_requests = [(method.first_requests, benchmark) for method, benchmark in runs]
-    shared = SharedFeatures(caches, first_requests, same_data)
+    same_data = runs[0].benchmark is runs[-1].benchmark
+    shared = SharedFeatures(caches, [(run.method.first_requests, run.benchmark) for run in runs], same_data)
     with options.context() as context:
         context.start([kernel])
-        for method, benchmark in fitting:
-            for number, experimentor in enumerate(benchmark):
-                part = Part(f"{method.spec.title}, {experimentor.name}", number, len(benchmark))
+        for run in runs_on_members:
+            for number, experimentor in enumerate(run.benchmark):
+                part = Part(f"{run.method.spec.title}, {experimentor.name}", number, len(run.benchmark))
                 made_up.tasks.query_count += len(experimentor)
                 caches.start(context, options.recheck)
                 shared.compute(experimentor, part)
-                method.outcome(experimentor, caches, part)
+                run.method.outcome(experimentor, caches, part)
     return made_up.tasks
 
 
@@ -168,27 +196,40 @@ class _MadeUp:
         return predictions
 
     def _prediction(self, function: Inference, key: PromptKey) -> Answer:
+        """Return a prediction of the kind that an inference function returns: features, a text or probabilities."""
         if isinstance(function, FeatureFunction):
-            rows = {name: self._row(name, key) for name in function.features(*key)}
-            return Features({name: packed_row(name, row, key[1]) for name, row in rows.items()})
+            prompt, label_space = key
+            features = Features()
+            for name in function.features(prompt, label_space):
+                features[name] = packed_row(name, self._row(name, key), label_space)
+            return features
         if isinstance(function, TextInference):
-            return Text(" ".join(str(self._random.randrange(10)) for _ in range(function.max_new_tokens)))
-        row: list[float] = self._row("probabilities", key)
-        return row
+            words = [str(self._random.randrange(10)) for _ in range(function.max_new_tokens)]
+            return Text(" ".join(words))
+        probabilities: list[float] = self._row("probabilities", key)
+        return probabilities
 
     def _row(self, feature: Feature, key: PromptKey) -> Any:
+        """Return a row of a feature for a prompt."""
+        prompt, label_space = key
         if feature == "losses":
             self._loss_count += 1
             return 1.0 + self._loss_count * self._loss_step
-        if feature == "layers":  # whose number decides how many prompts follow
-            if self._layers is None:
-                kernel: Any = self.kernel
-                prompt, _ = key
-                self._layers = kernel.layer_states([prompt])[0]
-            return self._layers
-        _, label_space = key
+        if feature == "layers":
+            return self._layer_states(prompt)
         size = _WIDTH if feature in VECTORS else len(label_space)
         row = [self._random.uniform(-1.0, -0.01) for _ in range(size)]
         if feature == "probabilities":
-            return [value / sum(row) for value in row]
+            total = sum(row)
+            return [value / total for value in row]
         return row
+
+    def _layer_states(self, prompt: Prompt) -> Any:
+        """Return the states of all layers for the first prompt, the same for all prompts.
+
+        The model computes them, since the number of layers decides how many prompts follow.
+        """
+        if self._layers is None:
+            kernel: Any = self.kernel
+            self._layers = kernel.layer_states([prompt])[0]
+        return self._layers

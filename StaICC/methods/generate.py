@@ -107,20 +107,18 @@ def sampled_shares(
     if options.reasoning:
         samples = yield from _answers_after_reasoning(data, queries, starts, samples)
 
-    texts_of_queries = [list(texts) for texts in zip(*samples, strict=True)]
+    rows = []
     incomplete = 0
-    for texts in texts_of_queries:
-        generated = [text for text in texts if isinstance(text, str)]
-        if 0 < len(generated) < len(texts):
+    for query, *texts in zip(queries, *samples, strict=True):
+        rows.append(shares(texts, query.label_space, query.prompt))
+        n_generated = sum(isinstance(text, str) for text in texts)
+        if 0 < n_generated < len(texts):
             incomplete += 1
     if incomplete:
         data.warn(
             f"{incomplete} of {len(queries)} predictions count fewer than {len(samples)} texts, because others could "
             "not be generated"
         )
-    rows = []
-    for texts, query in zip(texts_of_queries, queries, strict=True):
-        rows.append(shares(texts, query.label_space, query.prompt))
     return rows
 
 
@@ -148,17 +146,19 @@ def _answers_after_reasoning(
     Returns:
         For each sample, the answer to each query; failures keep their places.
     """
+    answers_of_samples = [list(reasonings) for reasonings in samples]  # each answer takes the place of its reasoning
     prompts = []
-    for reasonings in samples:
-        for query, start, reasoning in zip(queries, starts, reasonings, strict=True):
+    places = []  # of the answers: the number of the sample and of the query
+    for sample, reasonings in enumerate(samples):
+        for number, (query, start, reasoning) in enumerate(zip(queries, starts, reasonings, strict=True)):
             if isinstance(reasoning, str):
-                answer = ANSWER.format(labels=", ".join(query.label_space))
-                prompts.append(query.with_prompt(extended(start, reasoning + answer)))
+                request_for_answer = ANSWER.format(labels=", ".join(query.label_space))
+                prompts.append(query.with_prompt(extended(start, reasoning + request_for_answer)))
+                places.append((sample, number))
+
     (answers,) = yield [data.ask(TextInference(None, ANSWER_TOKENS, ("\n",)), prompts)]
-    remaining = iter(answers)
-    answers_of_samples = []
-    for reasonings in samples:
-        answers_of_samples.append([next(remaining) if isinstance(text, str) else text for text in reasonings])
+    for (sample, number), answer in zip(places, answers, strict=True):
+        answers_of_samples[sample][number] = answer
     return answers_of_samples
 
 

@@ -157,26 +157,34 @@ def serve(
         OutputError: A prompt has no feature, and the run stops at the first failure.
     """
     while steps.requests is not None:
-        step_phase = PHASES[steps.role]
-        rows_of: dict[int, list[Any]] = {}
+        requests = steps.requests
+        rows_of_requests: list[list[Any]] = [[] for _ in requests]  # a request that is ahead gets no rows
         for role in ROLES:
-            positions = []
-            for position, request in enumerate(steps.requests):
-                if request.role == role and not request.ahead:
-                    positions.append(position)
+            positions = _positions_to_answer(requests, role)
             if not positions:
                 continue
-            requests = [steps.requests[position] for position in positions]
-            phase_shown = PHASES[role] if role == "train" else ""
-            computed = caches.rows(requests, replace(part, phase=phase_shown))
-            for position, request, rows in zip(positions, requests, computed, strict=True):
+            shown_phase = PHASES[role] if role == "train" else ""
+            computed = caches.rows([requests[position] for position in positions], replace(part, phase=shown_phase))
+            for position, rows in zip(positions, computed, strict=True):
+                request = requests[position]
                 asked.add(caches.cache_of(request), request, rows)
-                rows_of[position] = reading.rows(request, rows)
+                rows_of_requests[position] = reading.rows(request, rows)
                 if role == "train":
                     _warn_of_failures(data, rows)
             costs.charge(PHASES[role])
-        steps.advance([rows_of.get(position, []) for position in range(len(steps.requests))])
-        costs.charge(step_phase)
+
+        phase_of_step = PHASES[steps.role]
+        steps.advance(rows_of_requests)
+        costs.charge(phase_of_step)  # what the method made of the rows
+
+
+def _positions_to_answer(requests: Sequence[Request], role: Role) -> list[int]:
+    """Return the positions of the requests of a role that are answered now: all that are not ahead."""
+    positions = []
+    for position, request in enumerate(requests):
+        if request.role == role and not request.ahead:
+            positions.append(position)
+    return positions
 
 
 def _warn_of_failures(data: MethodData, rows: Sequence[Any]) -> None:
@@ -204,15 +212,13 @@ def prompts_of_method(
         OutputError: The kernel has no features of a training prompt.
     """
     while steps.requests is not None and steps.role == "train":
-        now = [request for request in steps.requests if not request.ahead]
-        computed = iter(caches.rows(now, part))
-        answers: list[list[Any]] = []
-        for request in steps.requests:
-            if request.ahead:
-                answers.append([])
-            else:
-                answers.append(reading.rows(request, next(computed)))
-        steps.advance(answers)
+        requests = steps.requests
+        rows_of_requests: list[list[Any]] = [[] for _ in requests]  # a request that is ahead gets no rows
+        positions = [position for position, request in enumerate(requests) if not request.ahead]
+        computed = caches.rows([requests[position] for position in positions], part)
+        for position, rows in zip(positions, computed, strict=True):
+            rows_of_requests[position] = reading.rows(requests[position], rows)
+        steps.advance(rows_of_requests)
     for request in steps.requests or ():
         if isinstance(request.prompts, BaseExperimentor):
             return request.prompts

@@ -114,18 +114,18 @@ class FeatureFunction(KernelFunction):
     def batch(self, prompts: Sequence[Any], label_space: Sequence[str]) -> list[Any]:
         """Return the features of each prompt; an exception where one of them is invalid."""
         names = self._features_of_any(prompts, label_space)
-        computed = compute_features(self.kernel, names, list(prompts), list(label_space))
+        rows_of_features = compute_features(self.kernel, names, list(prompts), list(label_space))
         answers: list[Any] = []
-        for prompt, *rows in zip(prompts, *computed.values(), strict=True):
-            row_of = dict(zip(computed, rows, strict=True))
-            packed = Features()
+        for prompt, *rows in zip(prompts, *rows_of_features.values(), strict=True):
+            row_of_feature = dict(zip(rows_of_features, rows, strict=True))
+            wanted = sorted(self.features(prompt, label_space))
             try:
-                for name in sorted(self.features(prompt, label_space)):
-                    packed[name] = packed_row(name, row_of[name], label_space)
-            except Exception as error:
+                answer = Features()
+                for name in wanted:
+                    answer[name] = packed_row(name, row_of_feature[name], label_space)
+                answers.append(answer)
+            except Exception as error:  # in the place of the answer, so that the other prompts have theirs
                 answers.append(error)
-            else:
-                answers.append(packed)
         return answers
 
     def forecast_prompts(self, prompts: Sequence[Any], label_space: Sequence[str], **kept: Any) -> Forecast:

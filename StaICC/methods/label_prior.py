@@ -6,9 +6,11 @@ queries, or each query can have the prior of its own demonstrations.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from StaICC.errors import OutputError
@@ -122,39 +124,64 @@ def calibrated_in_context(
     Raises:
         OutputError: A prediction is not a row of numbers.
     """
-
-    def calibrate(answers_of_queries: Sequence[Any]) -> list[Any]:
-        answers_of_prompts = list(zip(*answers_of_queries, strict=True))  # the query's own prompt first, then each text
-        scores = [label_rows(answers, width, "prediction") for answers in answers_of_prompts]
-        if logarithms:
-            probabilities, _ = read_probabilities(scores[0], "auto")
-            weights_of_texts = scores[1:]
-        else:
-            count = len(answers_of_queries)
-            all_probabilities, _ = read_probabilities([row for rows in scores for row in rows], "auto")
-            probabilities, *weights_of_texts = map(list, in_batches(all_probabilities, count))
-
-        calibrated: list[Any] = []
-        for row, *weights in zip(probabilities, *weights_of_texts, strict=True):
-            prior = _prior_of_texts(weights, logarithms)
-            if prior is None:
-                reason = "a label has probability 0 on all content-free texts; there is nothing to divide by"
-                calibrated.append(Failure(reason))
-            else:
-                calibrated.append(correct(row, prior))
-        return calibrated
-
-    complete_or_failure = []
+    answers_of_queries: list[Any] = []  # a failure for a query that lacks any of its predictions
     for answers in zip(rows, *content_free, strict=True):
         failures = [answer for answer in answers if isinstance(answer, Failure)]
-        complete_or_failure.append(failures[0] if failures else answers)
-    return apply_present(complete_or_failure, calibrate)
+        if failures:
+            answers_of_queries.append(failures[0])
+        else:
+            answers_of_queries.append(answers)
+
+    calibrate = partial(_calibrated_complete, correct=correct, width=width, logarithms=logarithms)
+    return apply_present(answers_of_queries, calibrate)
+
+
+def _calibrated_complete(
+    answers_of_queries: Sequence[Sequence[Any]], correct: Correct, width: int, logarithms: bool
+) -> list[list[float] | Failure]:
+    """Calibrate queries that have all their predictions.
+
+    Args:
+        answers_of_queries: For each query its prediction, followed by its prediction on each content-free text.
+        correct: As for :func:`calibrated_in_context`.
+        width: As there.
+        logarithms: As there.
+    """
+    predictions, *predictions_on_texts = zip(*answers_of_queries, strict=True)
+    scores = label_rows(predictions, width, "prediction")
+    scores_on_texts = [label_rows(answers, width, "prediction") for answers in predictions_on_texts]
+    if logarithms:
+        probabilities, _ = read_probabilities(scores, "auto")
+    else:
+        # All rows are read together, so that all are probabilities or all are logits.
+        all_scores = itertools.chain(scores, *scores_on_texts)
+        all_probabilities, _ = read_probabilities(list(all_scores), "auto")
+        probabilities, *scores_on_texts = map(list, in_batches(all_probabilities, len(scores)))
+
+    calibrated: list[list[float] | Failure] = []
+    for query, row in enumerate(probabilities):
+        query_scores_on_texts = [scores_on_text[query] for scores_on_text in scores_on_texts]
+        prior = _prior_of_texts(query_scores_on_texts, logarithms)
+        if prior is None:
+            reason = "a label has probability 0 on all content-free texts; there is nothing to divide by"
+            calibrated.append(Failure(reason))
+        else:
+            calibrated.append(correct(row, prior))
+    return calibrated
 
 
 def _prior_of_texts(rows: Sequence[Sequence[float]], logarithms: bool) -> list[float] | None:
-    """Return the prior of one query from its rows for each text; ``None`` if a label has probability 0 on all."""
+    """Return the prior of one query: the sum of its rows for the texts, normalised to 1.
+
+    Args:
+        rows: For each content-free text, a probability of each label.
+        logarithms: Whether the rows are logarithms of these.
+
+    Returns:
+        The prior; ``None`` if a label has probability 0 on all texts.
+    """
     if logarithms:
-        largest = max(max(row) for row in rows)  # a common factor, which the sum below divides out
+        largest = max(max(row) for row in rows)  # a common factor, which the division by the total removes
         rows = [[math.exp(value - largest) for value in row] for row in rows]
     sums = [math.fsum(column) for column in zip(*rows, strict=True)]
     if min(sums) <= 0:

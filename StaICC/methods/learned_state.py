@@ -127,7 +127,9 @@ def load_state(path: str | os.PathLike[str], *state_classes: type[Any]) -> Saved
 
 
 def _read_state(content: bytes, classes: Mapping[str, type[Any]]) -> SavedState:
-    if content[:2] == b"PK":  # a ZIP file begins so
+    """Return the state that a file contains, one of these classes (by name); its values are checked."""
+    is_zip_file = content.startswith(b"PK")
+    if is_zip_file:
         with numpy.load(io.BytesIO(content), allow_pickle=False) as packed:
             head = parse_json(str(packed["head"][()]), "its head")
             arrays = {name: packed[name] for name in packed.files if name != "head"}
@@ -135,18 +137,14 @@ def _read_state(content: bytes, classes: Mapping[str, type[Any]]) -> SavedState:
     else:
         head = parse_json(content, "its text")
         values = head["values"]
-    number = head["format"]
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ValueError(f"got the format {number!r:.60}, expected a number from 1")
-    if number > FORMAT:
-        raise SchemaError(f"it has format {number}, this version reads up to {FORMAT}; upgrade staicc")
-    if head["state"] not in classes:
-        raise SchemaError(f"it holds a {head['state']}, expected {' or '.join(classes)}")
-    label_space = head["label_space"]
-    if not isinstance(label_space, list) or not label_space or not all(isinstance(label, str) for label in label_space):
-        raise ValueError(f"got the label space {label_space!r:.60}, expected a list of texts")
-    state = _checked_state(classes[head["state"]], values, len(label_space))
-    return SavedState(state, list(label_space), head["facts"])
+
+    _check_format(head["format"])
+    class_name = head["state"]
+    if class_name not in classes:
+        raise SchemaError(f"it holds a {class_name}, expected {' or '.join(classes)}")
+    label_space = _checked_label_space(head["label_space"])
+    state = _checked_state(classes[class_name], values, len(label_space))
+    return SavedState(state, label_space, head["facts"])
 
 
 def parts_of_state(state: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -175,6 +173,23 @@ def state_digest(state: Any, facts: Mapping[str, Any]) -> str:
 
 
 # -- checks of what is read
+
+
+def _check_format(number: Any) -> None:
+    """Refuse a format that this version cannot read."""
+    is_integer = isinstance(number, int) and not isinstance(number, bool)
+    if not is_integer or number < 1:
+        raise ValueError(f"got the format {number!r:.60}, expected a number from 1")
+    if number > FORMAT:
+        raise SchemaError(f"it has format {number}, this version reads up to {FORMAT}; upgrade staicc")
+
+
+def _checked_label_space(label_space: Any) -> list[str]:
+    """Return the labels; ValueError unless there is a list of at least one text."""
+    is_filled_list = isinstance(label_space, list) and len(label_space) > 0
+    if not is_filled_list or not all(isinstance(label, str) for label in label_space):
+        raise ValueError(f"got the label space {label_space!r:.60}, expected a list of texts")
+    return list(label_space)
 
 
 def _checked_state(state_class: type[Any], values: Mapping[str, Any], label_count: int) -> Any:
@@ -210,7 +225,16 @@ def _checked_array(value: Any, name: str) -> Any:
 
 
 def _checked_value(value: Any, hint: Any, name: str) -> Any:
-    """Return a value as its annotation says: lists of JSON are tuples."""
+    """Return a value of a file in the type of its field; a list of JSON becomes a tuple.
+
+    Args:
+        value: The value.
+        hint: The annotation of the field, such as ``tuple[float, ...]``.
+        name: The name of the field, for messages.
+
+    Raises:
+        ValueError: The value has another type, or is a number that is not finite.
+    """
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         for choice in get_args(hint):
@@ -223,10 +247,11 @@ def _checked_value(value: Any, hint: Any, name: str) -> Any:
             return value
     elif origin is tuple:
         if isinstance(value, (list, tuple)):
-            inner = get_args(hint)[0]
-            return tuple(_checked_value(member, inner, name) for member in value)
+            type_of_members = get_args(hint)[0]
+            return tuple(_checked_value(member, type_of_members, name) for member in value)
     elif hint is float:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and math.isfinite(value):
             return float(value)
     elif hint is int:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -240,19 +265,27 @@ def _checked_value(value: Any, hint: Any, name: str) -> Any:
 
 
 def _sizes(value: Any) -> tuple[int, ...] | None:
-    """Return the size of each dimension of a tuple of tuples; ``None`` if its members differ in size."""
+    """Return the size of each dimension of nested tuples; ``None`` if members of a tuple differ in size.
+
+    Example:
+        >>> _sizes(((1, 2, 3), (4, 5, 6)))
+        (2, 3)
+    """
     if not isinstance(value, tuple):
         return ()
-    inner = {_sizes(member) for member in value}
-    if not inner:
+    if not value:
         return (0,)
-    only = inner.pop()
-    if inner or only is None:
+    sizes_of_first = _sizes(value[0])
+    for member in value:
+        if _sizes(member) != sizes_of_first:
+            return None
+    if sizes_of_first is None:
         return None
-    return (len(value), *only)
+    return (len(value), *sizes_of_first)
 
 
 def _fits(sizes: tuple[int, ...] | None, shape: Sequence[int | str], label_count: int) -> bool:
+    """Return whether sizes are those that :func:`learned` declares for a field."""
     if sizes is None or len(sizes) != len(shape):
         return False
     for size, expected in zip(sizes, shape, strict=True):

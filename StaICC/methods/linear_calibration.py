@@ -90,11 +90,11 @@ def descent(probe: Probe, rows: Sequence[LabelledRow], rate: float) -> Iterator[
             row = rows[position]
             with_one = [*row.probabilities, 1.0]
             predicted = softmax(scores_of(current, row.probabilities))
-            for label, share in enumerate(predicted):
+            for label, probability in enumerate(predicted):
                 target = 1 if label == row.label else 0
-                step = rate * (share - target)
-                moved = [weight - step * value for weight, value in zip(current[label], with_one, strict=True)]
-                current[label] = moved
+                step = rate * (probability - target)
+                weights = current[label]
+                current[label] = [weight - step * value for weight, value in zip(weights, with_one, strict=True)]
         yield list(current)
 
 
@@ -114,17 +114,26 @@ def contextual_probe(content_free: Sequence[Sequence[float]], width: int) -> Pro
 def best_setting(
     start: Probe, rows: Sequence[LabelledRow], rates: Sequence[float], epochs: Sequence[int]
 ) -> tuple[float, int]:
-    """Return step size and epochs under which the labels of left-out rows are most likely."""
+    """Return the step size and the number of epochs with the lowest loss in cross-validation, the first of equals.
+
+    Args:
+        start: The map with which each training begins.
+        rows: The labelled rows. Every :data:`FOLDS`-th of them is left out of a training, and the loss is theirs.
+        rates: The step sizes that are tried.
+        epochs: The numbers of epochs that are tried.
+    """
     settings = list(itertools.product(rates, epochs))
-    if len(settings) == 1 or len(rows) == 1 or not max(epochs):
+    most_epochs = max(epochs)
+    nothing_to_choose = len(settings) == 1 or most_epochs == 0
+    if nothing_to_choose or len(rows) == 1:
         return settings[0]
     losses = dict.fromkeys(settings, 0.0)
     for rate in rates:
         for fold in range(min(FOLDS, len(rows))):
-            kept = [row for position, row in enumerate(rows) if position % FOLDS != fold]
             left_out = rows[fold::FOLDS]
-            probes = itertools.islice(descent(start, kept, rate), max(epochs))
-            for epoch, probe in enumerate(probes, 1):
+            kept = [row for position, row in enumerate(rows) if position % FOLDS != fold]
+            probes_after_epochs = itertools.islice(descent(start, kept, rate), most_epochs)
+            for epoch, probe in enumerate(probes_after_epochs, 1):
                 if epoch in epochs:
                     losses[rate, epoch] += _loss(probe, left_out)
     return min(settings, key=losses.__getitem__)
@@ -169,8 +178,9 @@ def learn(
     probe = start
     for trained in itertools.islice(descent(start, labelled, rate), number_of_epochs):
         probe = trained
-    weights = tuple(tuple(line[:-1]) for line in probe)
-    return LinearState(weights, tuple(line[-1] for line in probe), read_as)
+    weights = tuple(tuple(weights_and_bias[:-1]) for weights_and_bias in probe)
+    bias = tuple(weights_and_bias[-1] for weights_and_bias in probe)
+    return LinearState(weights, bias, read_as)
 
 
 def apply(state: LinearState, rows: Sequence[Any], label_space: Sequence[str]) -> list[list[float]]:

@@ -24,11 +24,11 @@ def mean_of_views(views: Sequence[MethodData]) -> Steps:
     incomplete = 0
     for predictions in predictions_of_queries:
         known = present(predictions)
-        if known:
-            means.append(mean_row(known))
-        else:
+        if not known:
             means.append(predictions[0])  # a failure
-        if known and len(known) < len(predictions):
+            continue
+        means.append(mean_row(known))
+        if len(known) < len(predictions):
             incomplete += 1
     if incomplete:
         first.warn(
@@ -50,12 +50,12 @@ def predictions_by_query(answers: Sequence[Sequence[Any]], n_labels: int) -> lis
     Raises:
         OutputError: A prediction is no row of label scores.
     """
-    queries = len(answers[0])
-    all_rows = [row for rows in answers for row in rows]
 
     def as_probabilities(rows: list[Any]) -> list[list[float]]:
         probabilities, _ = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
         return probabilities
 
-    read = apply_present(all_rows, as_probabilities)
-    return [read[query::queries] for query in range(queries)]
+    all_predictions = [prediction for predictions in answers for prediction in predictions]
+    all_probabilities = apply_present(all_predictions, as_probabilities)
+    n_queries = len(answers[0])
+    return [all_probabilities[query::n_queries] for query in range(n_queries)]

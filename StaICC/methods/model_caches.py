@@ -87,11 +87,13 @@ class ModelCaches:
 
         What is asked of one model is computed together.
         """
-        requests_of: dict[FeatureCache, list[int]] = {}
+        positions_of_cache: dict[FeatureCache, list[int]] = {}
         for position, request in enumerate(requests):
-            requests_of.setdefault(self.cache_of(request), []).append(position)
-        rows: dict[int, Any] = {}
-        for cache, positions in requests_of.items():
+            positions_of_cache.setdefault(self.cache_of(request), []).append(position)
+
+        rows_of_requests: list[Any] = [None] * len(requests)
+        for cache, positions in positions_of_cache.items():
             computed = cache.rows([requests[position] for position in positions], part, policy)
-            rows.update(zip(positions, computed, strict=True))
-        return [rows[position] for position in range(len(requests))]
+            for position, rows in zip(positions, computed, strict=True):
+                rows_of_requests[position] = rows
+        return rows_of_requests

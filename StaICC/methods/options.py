@@ -52,8 +52,8 @@ def _accepts(hint: Any, value: Any) -> bool:
     """Return whether a value has the type of an option; other types than those of JSON are checked by the method."""
     if get_origin(hint) is Literal:
         choices = get_args(hint)
-        is_of_a_type = isinstance(value, str) or type(value) in [type(choice) for choice in choices]
-        return is_of_a_type and value in choices
+        types_of_choices = [type(choice) for choice in choices]  # 1.0 and True equal the choice 1
+        return (isinstance(value, str) or type(value) in types_of_choices) and value in choices
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is int:
@@ -82,34 +82,48 @@ def make_options(owner: str, record: type[Any], given: Mapping[str, Any]) -> Any
             raise ArgumentError(f"{owner} has no options; got {name!r}")
         if name not in facts:
             raise ArgumentError(str(unknown_name(f"option of {owner}", name, facts)))
-        hint = hints[name]
-        is_union = get_origin(hint) in (Union, types.UnionType)
-        choices = get_args(hint) if is_union else (hint,)
-        readings = _readings(value)
-        fitting = [reading for choice in choices for reading in readings if _accepts(choice, reading)]
+        types_of_option = _types_in(hints[name])
+        fitting = _fitting_readings(value, types_of_option)
         if not fitting:
             raise ArgumentError(f"{owner}, option {name!r}: got {value!r:.80}, expected {facts[name].type}")
-        values[name] = _one_value(fitting[0], choices)
+        values[name] = _one_value(fitting[0], types_of_option)
     return record(**values)
+
+
+def _types_in(hint: Any) -> Sequence[Any]:
+    """Return the types of an annotation: those of a union, or the only one."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return get_args(hint)
+    return (hint,)
+
+
+def _fitting_readings(value: Any, types_of_option: Sequence[Any]) -> list[Any]:
+    """Return what a value can mean as one of the types of an option, the first type first."""
+    readings = _readings(value)
+    fitting = []
+    for type_of_option in types_of_option:
+        fitting += [reading for reading in readings if _accepts(type_of_option, reading)]
+    return fitting
 
 
 def _readings(value: Any) -> list[Any]:
     """Return what a value can mean: a text of the command line is a word, a JSON value, or the text itself."""
     if not isinstance(value, OptionText):
         return [value]
-    words = {"none": None, "true": True, "false": False}
     text = str(value)
-    if text.casefold() in words:
-        return [words[text.casefold()], text]
+    words = {"none": None, "true": True, "false": False}
+    word = text.casefold()
+    if word in words:
+        return [words[word], text]
     return [read_json_or_text(value), text]
 
 
-def _one_value(value: Any, choices: Sequence[Any]) -> Any:
+def _one_value(value: Any, types_of_option: Sequence[Any]) -> Any:
     """Return a whole number as one type, so that 3 and 3.0 are signed alike: a float where only floats are expected."""
     whole = whole_number(value)
     if whole is None:
         return value
-    if float in choices and int not in choices:
+    if float in types_of_option and int not in types_of_option:
         return float(whole)
     return whole
 

@@ -58,8 +58,15 @@ def as_stated(rows: Sequence[Any], outputs: Kind) -> list[Any]:
 
 def _apply_to_numbers(rows: Sequence[Any], apply: Callable[[list[list[float]]], list[list[float]]]) -> list[Any]:
     """Return what a function makes of all rows of numbers together; labels, texts and failures keep their places."""
-    plain = [row.tolist() if hasattr(row, "tolist") else row for row in rows]  # arrays are rows of numbers, too
-    are_numbers = [isinstance(row, (list, tuple)) for row in plain]
-    numbers = [list(row) for row, is_row in zip(plain, are_numbers, strict=True) if is_row]
-    applied = iter(apply(numbers) if numbers else ())
-    return [next(applied) if is_row else row for row, is_row in zip(rows, are_numbers, strict=True)]
+    converted = list(rows)
+    positions = []
+    rows_of_numbers = []
+    for position, row in enumerate(rows):
+        plain = row.tolist() if hasattr(row, "tolist") else row  # an array is a row of numbers, too
+        if isinstance(plain, (list, tuple)):
+            positions.append(position)
+            rows_of_numbers.append(list(plain))
+    if rows_of_numbers:
+        for position, row in zip(positions, apply(rows_of_numbers), strict=True):
+            converted[position] = row
+    return converted

@@ -33,9 +33,13 @@ def apply_present(rows: Sequence[Any], apply: Callable[[list[Any]], Sequence[Any
         rows: The rows.
         apply: Returns a row for each row. It is not called if there are none.
     """
-    copies = [copy.copy(row) for row in present(rows)]
-    applied = iter(apply(copies) if copies else ())
-    return [row if is_missing(row) else next(applied) for row in rows]
+    results = list(rows)
+    positions = [position for position, row in enumerate(results) if not is_missing(row)]
+    if positions:
+        copies = [copy.copy(results[position]) for position in positions]
+        for position, result in zip(positions, apply(copies), strict=True):
+            results[position] = result
+    return results
 
 
 def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
@@ -51,12 +55,15 @@ def without_failures(rows: Any, *others: Sequence[Any]) -> tuple[Any, ...]:
     Raises:
         OutputError: All rows are failures.
     """
-    answered = [number for number, row in enumerate(rows) if not isinstance(row, Failure)]
+    answered = [position for position, row in enumerate(rows) if not isinstance(row, Failure)]
     if len(answered) == len(rows):
         return (rows, *others)
     if not answered:
-        check_answered(rows[:1], "calibration prompt")
-    return tuple([values[number] for number in answered] for values in (rows, *others))
+        check_answered(rows[:1], "calibration prompt")  # raises the error of the first failure
+    shortened = []
+    for values in (rows, *others):
+        shortened.append([values[position] for position in answered])
+    return tuple(shortened)
 
 
 def check_answered(rows: Iterable[Any], what: str) -> list[Any]:

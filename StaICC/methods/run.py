@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -33,7 +33,7 @@ from StaICC.methods.asked_prompts import AskedFunction, AskedPrompts
 from StaICC.methods.capabilities import check_capabilities, extra_features
 from StaICC.methods.catalogue import METHODS as METHODS
 from StaICC.methods.catalogue import TABLE_2 as TABLE_2
-from StaICC.methods.contract import MethodData, Predictions, check_variant, experimentor_of
+from StaICC.methods.contract import MethodData, Predictions, Variant, check_variant, experimentor_of
 from StaICC.methods.contract import MethodSpec as MethodSpec
 from StaICC.methods.costs import Costs
 from StaICC.methods.harness import Reading, RunningSteps, prompts_of_method, serve
@@ -71,10 +71,16 @@ _PARTIAL_KEYWORDS = {"model", "tokenizer", "cache_empty", "return_hidden_state",
 
 def _as_kernel(kernel: Inference) -> Inference:
     """Return a kernel with all capabilities for the ``functools.partial`` that 0.1.1 documents."""
-    if isinstance(kernel, functools.partial) and {"model", "tokenizer"} <= set(kernel.keywords) <= _PARTIAL_KEYWORDS:
-        kernel_for = own_attribute(kernel.func, "kernel_for")
-        return kernel if kernel_for is None else kernel_for(**kernel.keywords)
-    return kernel
+    if not isinstance(kernel, functools.partial):
+        return kernel
+    keywords = set(kernel.keywords)
+    if not {"model", "tokenizer"} <= keywords <= _PARTIAL_KEYWORDS:
+        return kernel
+    kernel_for = own_attribute(kernel.func, "kernel_for")
+    if kernel_for is None:
+        return kernel
+    with_all_capabilities: Inference = kernel_for(**kernel.keywords)
+    return with_all_capabilities
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,7 @@ class _BenchmarkRun:
         """
         facts = outcome.data.record.facts
         if not facts:
-            return self.caches.main.predictor
+            return self.caches.main.predictor  # it has counted its prompts
         predictor = StatedFacts(method, facts, self.caches.kernel)
         self.context.options_for(predictor).counter.counts.update(prompt_counts)
         return predictor
@@ -331,8 +337,9 @@ class Method:
                 raise
             where = f"{self.spec.title}, {experimentor.name}"
             message = f"{where}: {error}"
-            named = PromptError(message, error.index) if isinstance(error, PromptError) else type(error)(message)
-            raise named.at(where) from error
+            if isinstance(error, PromptError):
+                raise PromptError(message, error.index).at(where) from error
+            raise type(error)(message).at(where) from error
 
     # -- on a benchmark
 
@@ -392,15 +399,7 @@ class Method:
     ) -> ResultGroup:
         """Run the members of a group on which the method can run."""
         benchmarks = members(group)
-        refusals = {}
-        for name, benchmark in benchmarks.items():
-            refusal = self.refusal(benchmark)
-            if refusal is not None:
-                refusals[name] = refusal
-        for refusal in refusals.values():
-            if len(refusals) == len(benchmarks) or not isinstance(refusal, ArgumentError):
-                raise refusal
-        skipped = {name: str(refusal) for name, refusal in refusals.items()}
+        skipped = self._reasons_to_skip(benchmarks)
         for name, reason in skipped.items():
             _log.warning("left out: %s: %s", name, reason)
         results = {}
@@ -413,6 +412,24 @@ class Method:
         if not skipped:
             return ResultGroup(group.name, results)
         return MethodTable(group.name, results, dict.fromkeys(results, self.spec.title), skipped)
+
+    def _reasons_to_skip(self, benchmarks: Mapping[str, BaseBenchmark[Any]]) -> dict[str, str]:
+        """Return the members of a group on which the method cannot run, each with the reason.
+
+        Raises:
+            ArgumentError: It can run on none of them.
+            Exception: A member fails by another error than an argument that does not suit it.
+        """
+        refusals: dict[str, Exception] = {}
+        for name, benchmark in benchmarks.items():
+            refusal = self.refusal(benchmark)
+            if refusal is not None:
+                refusals[name] = refusal
+        none_is_left = len(refusals) == len(benchmarks)
+        for refusal in refusals.values():
+            if none_is_left or not isinstance(refusal, ArgumentError):
+                raise refusal
+        return {name: str(refusal) for name, refusal in refusals.items()}
 
     def _run(
         self,
@@ -509,10 +526,12 @@ def _failed_outcome(
     """Return a failure for each query of a data set on which a method could not finish, with all that it asked."""
     queries = experimentor.all_queries()
     failures = [failure_of_error(error, str(error))] * len(queries)
+    # The model warns of all prompts of the data set, also of those that the method did not ask any more.
     predicted = started.asked.predicted.setdefault(AskedFunction(caches.main), {})
     for key, failure in answers_by_key(queries, failures).items():
         predicted.setdefault(key, failure)
-    return MethodOutcome(started.data, started.data.predictions(failures), started.asked, finished=False)
+    predictions = started.data.predictions(failures)
+    return MethodOutcome(started.data, predictions, started.asked, finished=False)
 
 
 def _prompt_counts(caches: ModelCaches) -> Counter[str]:
@@ -534,8 +553,8 @@ def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part:
         OutputError: A prediction cannot be used.
     """
     queries = view.all_queries()
-    if not hasattr(predictions, "__len__") or len(predictions) != len(queries):
-        given = len(predictions) if hasattr(predictions, "__len__") else type(predictions).__name__
+    given: object = len(predictions) if hasattr(predictions, "__len__") else type(predictions).__name__
+    if given != len(queries):
         raise ArgumentError(
             f"{part.name}: got {given} predictions, expected {len(queries)}, one for each query; rows of a view are "
             "returned by this view: view.predictions(rows)"
@@ -544,15 +563,19 @@ def _scored(view: BaseExperimentor, predictions: Any, options: RunOptions, part:
     # the place of each prompt.
     answers: dict[Any, Any] = {}
     prompts: dict[Any, Any] = {}
+    number_of_key: dict[Any, int] = {}
     for number, (query, prediction) in enumerate(zip(queries, predictions, strict=True)):
         key = (str(number), query.label_space)
-        is_read = isinstance(prediction, (Failure, ReplyLabel))
-        answers[key] = prediction if is_read else checked(prediction, query.label_space)
+        if isinstance(prediction, (Failure, ReplyLabel)):
+            answers[key] = prediction
+        else:
+            answers[key] = checked(prediction, query.label_space)
         prompts[key] = query.prompt
+        number_of_key[key] = number
     options = replace(options, store=None, progress=None, unparsed=view.unparsed)
     collector = AnswerCollector(options, part, len(queries), answers, prompts=prompts)
-    collector.refuse_failures({key: number for number, key in enumerate(answers)})
-    return view.assemble(view.conditions(), [*collector.answers.values()], part.name)
+    collector.refuse_failures(number_of_key)
+    return view.assemble(view.conditions(), list(collector.answers.values()), part.name)
 
 
 def _warnings_of(outcome: MethodOutcome) -> tuple[str, ...]:
@@ -576,8 +599,9 @@ def _further_models(running: _BenchmarkRun) -> tuple[Predictor, ...]:
         datasets = [name for name, asked in running.asked.items() if asked.asks(cache.kernel)]
         if not datasets:
             continue  # another method of the same run asked it
-        records = running.context.predictions(dict.fromkeys(datasets, cache.kernel)).records
-        (model,) = predictors_of([(record, name) for name, record in records.items()], {})
+        predictions = running.context.predictions(dict.fromkeys(datasets, cache.kernel))
+        records_and_datasets = [(record, dataset) for dataset, record in predictions.records.items()]
+        (model,) = predictors_of(records_and_datasets, {})  # one, since all records are of one kernel
         tokens = running.costs.tokens_of(cache)
         if tokens is not None:
             model = replace(model, tokens_read=tokens.read, tokens_generated=tokens.generated)
@@ -603,31 +627,48 @@ def chosen_methods(
         ArgumentError: No method could be run, two methods have one name, or no method has an option.
     """
     if names is None:
-        k_nn = "knn_prompt" if check_variant(variant) == "paper" else "knn_prompt_centroid"
-        names = [k_nn if name == "knn_prompt" else name for name in TABLE_2]
+        names = _names_of_table_2(check_variant(variant))
     specs = [_find(name) for name in names]
     listed = ", ".join(spec.name for spec in specs)
-    options_of_method: dict[str, set[str]] = {}
-    known_options: set[str] = set()
-    for spec in specs:
-        if spec.name in options_of_method:
-            raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
-        options_of_method[spec.name] = {fact.name for fact in options_of(spec.options)}
-        known_options |= options_of_method[spec.name]
-    for name in options:
-        if name not in known_options:
-            raise unknown_name("option of these methods", name, sorted(known_options))
-    made: list[Method] = []
+    if len({spec.name for spec in specs}) < len(specs):
+        raise ArgumentError(f"got two methods of one name: {listed}; expected different names")
+    _check_option_names(specs, options)
+
+    methods: list[Method] = []
     skipped: dict[str, str] = {}
     for spec in specs:
-        settings = {name: value for name, value in options.items() if name in options_of_method[spec.name]}
+        declared = _option_names(spec)
+        own_options = {name: value for name, value in options.items() if name in declared}
         try:
-            made.append(Method(spec, kernel, variant, number, **settings))
+            methods.append(Method(spec, kernel, variant, number, **own_options))
         except CapabilityError as error:
             skipped[spec.name] = str(error)
-    if not made:
+    if not methods:
         raise ArgumentError(f"none of the methods {listed} could be run: {'; '.join(skipped.values())}")
-    return made, skipped
+    return methods, skipped
+
+
+def _names_of_table_2(variant: Variant) -> list[str]:
+    """Return the names of the ten methods; the table's own k-NN has centroids, that of its paper has neighbours."""
+    names = list(TABLE_2)
+    if variant != "paper":
+        names[names.index("knn_prompt")] = "knn_prompt_centroid"
+    return names
+
+
+def _option_names(spec: MethodSpec) -> set[str]:
+    """Return the names of the options that a method declares."""
+    return {option.name for option in options_of(spec.options)}
+
+
+def _check_option_names(specs: Sequence[MethodSpec], names: Iterable[str]) -> None:
+    """Refuse an option that none of the methods declares."""
+    known: set[str] = set()
+    for spec in specs:
+        known |= _option_names(spec)
+    for name in names:
+        if name not in known:
+            raise unknown_name("option of these methods", name, sorted(known))
 
 
 def log_skipped(skipped: Mapping[str, str]) -> None:
@@ -718,14 +759,15 @@ def run_each(
     Raises:
         ArgumentError: None could be run.
     """
-    fitting = []
+    sharing_runs = []
     for planned in runs.values():
         is_group = isinstance(planned.benchmark, BenchmarkGroup)
         if is_group or planned.method.refusal(planned.benchmark) is None:
-            fitting.append((planned.method.first_requests, planned.benchmark))
+            sharing_runs.append((planned.method.first_requests, planned.benchmark))
     first_run = next(iter(runs.values()))
-    caches = ModelCaches(first_run.method.kernel)
-    shared = SharedFeatures(caches, fitting, same_data)
+    caches = ModelCaches(first_run.method.kernel)  # all runs have one kernel
+    shared = SharedFeatures(caches, sharing_runs, same_data)
+
     errors: list[Exception] = []
     with drawn_progress(run.get("progress")) as shown:
         for number, (name, planned) in enumerate(runs.items()):
@@ -743,7 +785,8 @@ def run_each(
                 finished(table)
     if not table:
         reasons = list(table.skipped.values())
-        if len({str(error) for error in errors}) == 1:
+        all_failed_alike = len({str(error) for error in errors}) == 1
+        if all_failed_alike:
             reasons = [str(errors[0])]
         raise ArgumentError(f"none of {', '.join(runs)} could be run: {'; '.join(reasons)}") from errors[0]
     return table

@@ -15,6 +15,7 @@ from StaICC.errors import OutputError
 from StaICC.inference.contract import Answer
 from StaICC.inference.replies import Failure
 from StaICC.kernels.protocol import Capability
+from StaICC.methods.batches import in_batches
 from StaICC.methods.contract import MethodData, MethodSpec, Steps
 from StaICC.methods.demonstration_orders import in_each_order, random_orders
 from StaICC.methods.label_scores import label_rows, read_probabilities
@@ -42,18 +43,22 @@ def sa_icl(data: MethodData) -> Steps:
     orders can be equal). ``"staicc"``: ten random orders of ``k`` of the ``k + 1`` nearest.
     """
     is_paper = data.variant == "paper"
-    number = validate_integer("orders", data.options.orders, 1)
+    n_orders = validate_integer("orders", data.options.orders, 1)
+    at_least: int | None = None  # all candidates
     if data.options.candidates is not None:
-        count = at_least = validate_integer("candidates", data.options.candidates, data.k)
+        n_candidates = validate_integer("candidates", data.options.candidates, data.k)
     elif is_paper:
-        count, at_least = CANDIDATES, data.k
+        n_candidates = CANDIDATES
+        at_least = data.k
     else:
-        count = at_least = data.k + 1
-    near = yield from nearest_demonstrations(data, count, data.options, at_least)
-    orders = random_orders(len(near), len(near[0]), data.k, number, nearest_last=is_paper)
+        n_candidates = data.k + 1
+
+    near = yield from nearest_demonstrations(data, n_candidates, data.options, at_least)
+    orders = random_orders(len(near), len(near[0]), data.k, n_orders, nearest_last=is_paper)
     views = in_each_order(data, near, orders)
     answers = yield [view.ask() for view in views]
-    return views[0].predictions(surest_predictions(probabilities_of_orders(answers, len(data.label_space))))
+    probabilities = probabilities_of_orders(answers, len(data.label_space))
+    return views[0].predictions(surest_predictions(probabilities))
 
 
 def surest_predictions(
@@ -76,7 +81,10 @@ def surest_predictions(
         rows = present(predictions)
         if not all(isinstance(row, list) for row in rows):
             raise OutputError("SA-ICL: the kernel returned labels, expected label probabilities")
-        surest.append(rows[lowest_entropy(rows, entropy)] if rows else predictions[0])
+        if rows:
+            surest.append(rows[lowest_entropy(rows, entropy)])
+        else:
+            surest.append(predictions[0])  # a failure
     return surest
 
 
@@ -90,15 +98,16 @@ def probabilities_of_orders(answers: Sequence[Sequence[Any]], n_labels: int) -> 
     Raises:
         OutputError: A prediction is no row of label scores.
     """
-    all_rows = [row for rows in answers for row in rows]
 
     def as_probabilities(rows: list[Any]) -> list[Any]:
         probabilities, read_as = read_probabilities(label_rows(rows, n_labels, "prediction"), "auto")
         return probabilities if read_as == "logits" else rows
 
-    read = apply_present(all_rows, as_probabilities)
-    queries = len(answers[0])
-    return [read[start : start + queries] for start in range(0, len(read), queries)]
+    # All are read together, so that all are probabilities or all are logits.
+    all_predictions = [prediction for predictions in answers for prediction in predictions]
+    all_probabilities = apply_present(all_predictions, as_probabilities)
+    n_queries = len(answers[0])
+    return [list(batch) for batch in in_batches(all_probabilities, n_queries)]
 
 
 def lowest_entropy(

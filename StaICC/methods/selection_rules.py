@@ -76,9 +76,9 @@ def choose_demonstrations(
         _exclude_all_but(distances, representatives(between, max(count, REPRESENTATIVES)))
 
     chosen: dict[str, list[int]] = {}
-    orders = nearest(distances, len(pool.texts)).tolist()
-    for query, query_distances, whole_order in zip(distinct_queries, distances, orders, strict=True):
-        order = [position for position in whole_order if query_distances[position] < numpy.inf]
+    orders_of_pool = nearest(distances, len(pool.texts)).tolist()
+    for query, query_distances, order_of_pool in zip(distinct_queries, distances, orders_of_pool, strict=True):
+        order = [position for position in order_of_pool if query_distances[position] < numpy.inf]  # not excluded
         if rule == "balanced":
             chosen[query] = balanced(order, pool, count)
         elif rule == "diverse":
@@ -131,8 +131,10 @@ def balanced(order: Sequence[int], pool: Pool, count: int) -> list[int]:
     """
     if pool.labels is None:
         raise ArgumentError("rule='balanced' chooses by labels: got a pool without labels")
-    turns = turns_of([pool.labels[position] for position in order])
-    chosen = [order[place] for turn in turns for place in turn]
+    labels = [pool.labels[position] for position in order]
+    chosen: list[int] = []
+    for places in turns_of(labels):  # the nearest of each label, then the second nearest of each, ...
+        chosen += [order[place] for place in places]
     return chosen[:count]
 
 
@@ -151,19 +153,22 @@ def diverse(order: Sequence[int], query_distances: Any, pool: Pool, compared: Te
         compared: Compares texts.
         count: How many.
     """
-    candidates = list(order[: DIVERSE_CANDIDATES * count])
-    texts = [pool.texts[position] for position in candidates]
-    between = compared.distances(texts, texts)
-    remaining = list(range(len(candidates)))
+    positions = order[: DIVERSE_CANDIDATES * count]  # of the candidates, in the pool
+    texts = [pool.texts[position] for position in positions]
+    distances_between = compared.distances(texts, texts)
+
+    remaining = list(range(len(positions)))  # candidates are numbered
     chosen: list[int] = []
     while len(chosen) < count:
         values = []
         for candidate in remaining:
-            similarity_to_chosen = max((-between[candidate, other] for other in chosen), default=0.0)
-            values.append(-query_distances[candidates[candidate]] - similarity_to_chosen)
-        best = values.index(max(values))
-        chosen.append(remaining.pop(best))
-    return [candidates[candidate] for candidate in chosen]
+            relevance = -query_distances[positions[candidate]]
+            similarities = [-distances_between[candidate, other] for other in chosen]
+            values.append(relevance - max(similarities, default=0.0))
+        best = remaining[values.index(max(values))]
+        chosen.append(best)
+        remaining.remove(best)
+    return [positions[candidate] for candidate in chosen]
 
 
 def determinantal(order: Sequence[int], query: str, pool: Pool, compared: TextDistances, count: int) -> list[int]:

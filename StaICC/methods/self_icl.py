@@ -57,20 +57,22 @@ def self_icl(data: MethodData) -> Steps:
     inputs = yield from pseudo_inputs(zero_shot, query_texts, count)
 
     predictions: list[Any] = []
-    incomplete: set[int] = set()
+    rows_with_too_few: set[int] = set()
+    # One template for each condition, or one for all of them.
     for condition, with_template in zip(zero_shot.conditions, cycle(zero_shot.templates()), strict=False):
-        demonstrations = yield from pseudo_labelled(with_template, inputs)
+        demonstrations_of_rows = yield from pseudo_labelled(with_template, inputs)
         prompts = []
         for query in condition.queries:
-            shown = demonstrations[query.row]
-            if len(shown) < count:
-                incomplete.add(query.row)
-            prompts.append(with_template.write(shown, [query_texts[query.row]]))
-        (rows,) = yield [with_template.ask(prompts=prompts)]
-        predictions += rows
-    if incomplete:
+            demonstrations = demonstrations_of_rows[query.row]
+            if len(demonstrations) < count:
+                rows_with_too_few.add(query.row)
+            prompts.append(with_template.write(demonstrations, [query_texts[query.row]]))
+        (condition_predictions,) = yield [with_template.ask(prompts=prompts)]
+        predictions += condition_predictions
+    if rows_with_too_few:
         data.warn(
-            f"{len(incomplete)} of {len(query_texts)} test examples have fewer than {count} self-made demonstrations"
+            f"{len(rows_with_too_few)} of {len(query_texts)} test examples have fewer than {count} self-made "
+            "demonstrations"
         )
     return zero_shot.predictions(predictions)
 
@@ -112,9 +114,11 @@ def read_inputs(reply: str | Failure, count: int) -> list[str]:
         return []
     inputs = []
     for line in f"Q:{reply}".splitlines():
-        text = line.strip()
-        if text.startswith("Q:") and text.removeprefix("Q:").strip():
-            inputs.append(text.removeprefix("Q:").strip())
+        line = line.strip()
+        if line.startswith("Q:"):
+            text = line.removeprefix("Q:").strip()
+            if text:
+                inputs.append(text)
     return inputs[:count]
 
 
@@ -130,14 +134,17 @@ def pseudo_labelled(
     Returns:
         For each test row its demonstrations; an input without a prediction is left out.
     """
-    texts = list(dict.fromkeys(text for of_row in inputs for text in of_row))
+    texts = list(dict.fromkeys(text for texts_of_row in inputs for text in texts_of_row))
     (rows,) = yield [data.ask(prompts=[data.write([], [text]) for text in texts])]
     label_of: dict[str, int] = {}
     for text, row in zip(texts, rows, strict=True):
         label = predicted_label(row)
         if label is not None:
             label_of[text] = label
-    return [[([text], label_of[text]) for text in of_row if text in label_of] for of_row in inputs]
+    demonstrations_of_rows = []
+    for texts_of_row in inputs:
+        demonstrations_of_rows.append([([text], label_of[text]) for text in texts_of_row if text in label_of])
+    return demonstrations_of_rows
 
 
 SELF_ICL = MethodSpec(

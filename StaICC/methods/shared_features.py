@@ -52,28 +52,34 @@ class SharedFeatures:
         """Compute the features of one data set, unless that was done; failures are left to the methods."""
         if experimentor in self._done or len(self._runs) < 2:
             return
-        name = experimentor.name
-        requests: list[Request] = []
-        for first_requests, benchmark in self._runs:
-            own_experimentor = experimentor if self._same_data else benchmark[name]
-            self._done.append(own_experimentor)
-            with contextlib.suppress(Exception):  # the run of the method reports it
-                requests += first_requests(own_experimentor)
-        shared_requests = []
-        for request in requests:  # a further model is asked by its method, which gets its tokens
-            if is_named(request.feature) and request.kernel is None:
-                shared_requests.append(request)
+        requests = self._shared_requests(experimentor)
         costs = Costs(self._caches)
         computed_before = self._caches.computed
-        shown = replace(part, name=f"features of {len(self._runs)} runs: {name}")
+        shown_part = replace(part, name=f"features of {len(self._runs)} runs: {experimentor.name}")
         policy: OnError | None = None if self._same_data else "collect"
         try:
-            self._caches.rows(shared_requests, shown, policy)
+            self._caches.rows(requests, shown_part, policy)
         except Exception as error:
-            _log.warning("%s: features could not be computed for all runs together: %s", name, error)
+            _log.warning("%s: features could not be computed for all runs together: %s", experimentor.name, error)
         costs.charge("test")
+
         self.cost["prompts"] += self._caches.computed - computed_before
         timing = costs.timing()
         for cost, shown_name in _SHARED_NAMES.items():
             if cost in timing:
                 self.cost[shown_name] += timing[cost]
+
+    def _shared_requests(self, experimentor: BaseExperimentor) -> list[Request]:
+        """Return what all runs ask first on a data set of this name, and note that it is done.
+
+        Requests about a further model are left out: its method asks it, and gets its tokens.
+        """
+        requests: list[Request] = []
+        for first_requests, benchmark in self._runs:
+            own_experimentor = experimentor if self._same_data else benchmark[experimentor.name]
+            self._done.append(own_experimentor)
+            with contextlib.suppress(Exception):  # the run of the method reports it
+                for request in first_requests(own_experimentor):
+                    if is_named(request.feature) and request.kernel is None:
+                        requests.append(request)
+        return requests

@@ -50,32 +50,45 @@ def task_vectors(data: MethodData) -> Steps:
         kernels.append((yield from learned_kernel(with_template)))
 
     bare = data.on(demonstrations=[[] for _ in data.demonstrations])
-    conditions = bare.conditions
-    answers = yield [
-        bare.ask(kernel, condition.queries) for kernel, condition in zip(cycle(kernels), conditions, strict=False)
-    ]
+    requests = []
+    # One kernel for each condition, or one for all of them if their templates do not differ.
+    for condition, kernel in zip(bare.conditions, cycle(kernels), strict=False):
+        requests.append(bare.ask(kernel, condition.queries))
+    answers = yield requests
     return bare.predictions([row for rows in answers for row in rows])
 
 
 def learned_kernel(data: MethodData) -> Generator[Sequence[Request], list[list[Any]], PatchedState]:
-    """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer."""
+    """Return the kernel with the vector of one template: half of the rows make it, the others choose the layer.
+
+    Args:
+        data: The data with this template.
+
+    Returns:
+        The feature with the mean state of one layer: the layer of the option, or the one whose vector has the highest
+        accuracy on the other half of the rows.
+    """
     number = validate_integer("calibration_number", data.calibration_number, 2)
     layer = data.options.layer
     if layer is not None:
         layer = validate_integer("layer", layer, 0)
     prompts, labels = labelled_prompts(data)
-    bare_prompts, _ = labelled_prompts(SameDemonstrations(data, []))
-
+    bare_prompts, _ = labelled_prompts(SameDemonstrations(data, []))  # about the same rows
     half = number // 2
+
     (states,) = yield [data.ask("layers", prompts[:half], role="train")]
     (states,) = without_failures(states)
-    mean_states = sum(states) / len(states)  # of each layer
-    kernels = [PatchedState(place, tuple(vector.tolist())) for place, vector in enumerate(mean_states)]
+    mean_states = sum(states) / len(states)  # array (layers, width)
+    kernels = []
+    for number_of_layer, vector in enumerate(mean_states):
+        kernels.append(PatchedState(number_of_layer, tuple(vector.tolist())))
+
     if layer is None:
         predictions = yield [data.ask(kernel, bare_prompts[half:], role="train") for kernel in kernels]
         accuracies = [accuracy(rows, labels[half:]) for rows in predictions]
         layer = accuracies.index(max(accuracies))
-    return kernels[validate_integer("layer", layer, 0, len(kernels) - 1)]
+    layer = validate_integer("layer", layer, 0, len(kernels) - 1)
+    return kernels[layer]
 
 
 @dataclass(frozen=True)

@@ -57,12 +57,12 @@ class TrainingRows:
         Raises:
             OutputError: All rows are failures.
         """
-        count = len(prompts.content_free)
-        is_content_free = [True] * count + [False] * len(prompts.labelled)
-        labels: list[int | None] = [None] * count + list(prompts.labels)
-        rows, is_content_free, labels = without_failures(rows, is_content_free, labels)
-        count = sum(is_content_free)
-        return cls(rows[:count], rows[count:], [label for label in labels if label is not None])
+        # Content-free prompts have no label.
+        labels: list[int | None] = [None] * len(prompts.content_free) + list(prompts.labels)
+        rows, labels = without_failures(rows, labels)
+        n_content_free = labels.count(None)
+        labels_of_labelled = [label for label in labels if label is not None]
+        return cls(rows[:n_content_free], rows[n_content_free:], labels_of_labelled)
 
     def __len__(self) -> int:
         return len(self.content_free) + len(self.labelled)
@@ -111,14 +111,17 @@ def calibrate(data: MethodData, calibration: Calibration, sources: Sequence[Trai
     corrections = [partial(_corrected, calibration, state, data.label_space) for state in states]
     if feature == "vocabulary":
         return (yield from _corrected_in_parts(data, feature, corrections))
+
     (rows,) = yield [data.ask(feature)]
     corrected: list[Any] = []
+    # One correction for each condition, or one for all of them.
     for condition_rows, correct in zip(data.rows_by_condition(rows), itertools.cycle(corrections)):
         corrected += apply_present(condition_rows, correct)
     return data.predictions(corrected)
 
 
 def _corrected(calibration: Calibration, state: Any, label_space: Sequence[str], rows: Any) -> list[list[float]]:
+    """Return the label probabilities of rows; with the rows last, so that the other arguments can be bound."""
     return calibration.apply(state, rows, label_space)
 
 
@@ -126,12 +129,12 @@ def _trained_states(
     data: MethodData, calibration: Calibration, sources: Sequence[TrainingSource]
 ) -> Generator[Any, Any, list[Any]]:
     """Return the state that is learned from each source."""
-    samples = [calibration.write_prompts(source) for source in sources]
-    training = [data.ask(calibration.feature, prompts.all, role="train") for prompts in samples]
-    queries = data.ask(calibration.feature, ahead=True)
-    *rows_of_samples, _ = yield [*training, queries]
+    prompts_of_sources = [calibration.write_prompts(source) for source in sources]
+    requests = [data.ask(calibration.feature, prompts.all, role="train") for prompts in prompts_of_sources]
+    about_queries = data.ask(calibration.feature, ahead=True)
+    *rows_of_sources, _ = yield [*requests, about_queries]
     states = []
-    for prompts, rows in zip(samples, rows_of_samples, strict=True):
+    for prompts, rows in zip(prompts_of_sources, rows_of_sources, strict=True):
         state = calibration.learn(TrainingRows.of(prompts, rows), data.label_space)
         warning = calibration.warning(state, data.label_space)
         if warning is not None:
@@ -141,7 +144,13 @@ def _trained_states(
 
 
 def _corrected_in_parts(data: MethodData, feature: Feature, corrections: Sequence[Callable[..., Any]]) -> Steps:
-    """Correct some queries after the other: the logits of the full vocabulary of all queries are large."""
+    """Correct the queries in batches, since the logits of the full vocabulary of all queries are large.
+
+    Args:
+        data: The method's data.
+        feature: What the corrections read.
+        corrections: One for each condition, or one for all of them.
+    """
     corrected: list[Any] = []
     for condition, correct in zip(data.conditions, itertools.cycle(corrections)):
         for queries in in_batches(condition.queries, AT_ONCE):

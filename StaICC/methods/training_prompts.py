@@ -220,22 +220,37 @@ def _rows_of_each_label(generator: StableRandom, labels: _Labels, count: int) ->
 
 
 def _rows_with_each_label(generator: StableRandom, labels: _Labels, number: int) -> list[int]:
-    """Draw a number of rows; for a label that was not drawn, the last row of the most frequent label gives way."""
+    """Draw rows at random, then replace some so that each label occurs where the number allows.
+
+    For a label that was not drawn, a row of it replaces the last drawn row of the label that was drawn most often.
+
+    Returns:
+        The positions of ``number`` rows. No row occurs twice before all rows occur.
+    """
     order = generator.sample_indexes(len(labels), len(labels))
     drawn = list(itertools.islice(itertools.cycle(order), number))
-    label_of_drawn = [labels[position] for position in drawn]
-    missing_labels = sorted(set(range(len(labels.label_space))) - set(label_of_drawn))
-    for missing in missing_labels:
-        most_frequent = max(sorted(set(label_of_drawn)), key=label_of_drawn.count)
-        if label_of_drawn.count(most_frequent) < 2:
-            break
-        first_with_label = next((position for position in order[number:] if labels[position] == missing), None)
-        if first_with_label is None:  # no row of the set has this label
-            continue
-        last_place = max(place for place, label in enumerate(label_of_drawn) if label == most_frequent)
-        drawn[last_place] = first_with_label
-        label_of_drawn[last_place] = missing
+    not_drawn = order[number:]
+    labels_of_drawn = [labels[position] for position in drawn]
+    missing_labels = set(range(len(labels.label_space))) - set(labels_of_drawn)
+    for missing_label in sorted(missing_labels):
+        most_frequent = max(sorted(set(labels_of_drawn)), key=labels_of_drawn.count)
+        places = [place for place, label in enumerate(labels_of_drawn) if label == most_frequent]
+        if len(places) < 2:
+            break  # each label that was drawn has one row, which it keeps
+        replacement = _first_with_label(labels, not_drawn, missing_label)
+        if replacement is None:
+            continue  # no row of the set has this label
+        drawn[places[-1]] = replacement
+        labels_of_drawn[places[-1]] = missing_label
     return drawn
+
+
+def _first_with_label(labels: _Labels, positions: Sequence[int], wanted: int) -> int | None:
+    """Return the first of some positions whose row has a label; no label is read after it."""
+    for position in positions:
+        if labels[position] == wanted:
+            return position
+    return None
 
 
 def _other_rows(generator: StableRandom, size: int, query: int, k: int) -> list[int]:

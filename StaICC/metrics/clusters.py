@@ -155,8 +155,9 @@ def combined(parts: Sequence[VarianceOfSum]) -> VarianceOfSum:
 def _degrees_of_freedom(shares: Sequence[float]) -> float:
     """Return the degrees of freedom of the variance: the smaller ones of independent and of equal rows.
 
-    The deviations, divided by ``sqrt(1 - w_c)``, have the covariances G_cd if the rows have the assumed ones. The
-    degrees of freedom are ``trace(G)^2 / trace(G G)``, where ``trace(G G)`` is the sum of all squared elements of G.
+    The variance is a sum of squares of deviations, one for each cluster c. Let G be the matrix of the covariances of
+    these deviations, each divided by ``sqrt(1 - w_c)``, under an assumption about the rows. Satterthwaite's degrees of
+    freedom are ``trace(G)^2 / trace(G G)``, where ``trace(G G)`` is the sum of all squared elements of G.
 
     Args:
         shares: The share w_c of each cluster in the queries of the data set.
@@ -167,16 +168,25 @@ def _degrees_of_freedom(shares: Sequence[float]) -> float:
 def _freedom_of_independent_rows(shares: Sequence[float]) -> float:
     """Return the degrees of freedom of the variance if all rows are independent.
 
-    With ``b_c = w_c^2 / (1 - w_c)``, the covariances are ``G_cc = w_c`` and ``G_cd^2 = b_c b_d``. The trace of G is the
-    sum of all shares, 1. The sum of ``b_c b_d`` over all pairs of different clusters is ``sum(b)^2 - sum(b^2)``.
+    They are ``trace(G)^2 / trace(G G)`` of the matrix G of :func:`_degrees_of_freedom`. If the deviations of rows are
+    independent with the variance 1 / (number of rows), the deviation of a cluster c has the variance
+    ``w_c (1 - w_c)``, and those of two clusters c and d have the covariance ``- w_c w_d``. Divided by the square roots
+    of ``1 - w_c`` and ``1 - w_d``, they are::
+
+        G_cc   = w_c
+        G_cd^2 = b_c b_d    with  b_c = w_c^2 / (1 - w_c)
+
+    The trace of G is the sum of all shares, 1. The sum of ``b_c b_d`` over all pairs of different clusters is
+    ``sum(b)^2 - sum(b^2)``.
 
     Args:
         shares: The share w_c of each cluster.
     """
+    trace = 1.0
     b = [share**2 / (1.0 - share) for share in shares]
     squares_on_diagonal = math.fsum(share**2 for share in shares)
     squares_off_diagonal = math.fsum(b) ** 2 - math.fsum(value**2 for value in b)
-    return 1.0 / (squares_on_diagonal + squares_off_diagonal)
+    return trace**2 / (squares_on_diagonal + squares_off_diagonal)
 
 
 def _freedom_of_equal_rows(shares: Sequence[float]) -> float:

@@ -142,7 +142,11 @@ class PairedDifference:
 
     @property
     def negated(self) -> PairedDifference:
-        """The difference of the same runs in the other order, second minus first."""
+        """The difference of the same runs in the other order, second minus first.
+
+        What was a step up is a step down. So lowest and highest, upward and downward, lower and upper change places;
+        a step changes its sign, and a bias, which is a size, does not.
+        """
         return PairedDifference(
             first=self.second,
             second=self.first,

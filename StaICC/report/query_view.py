@@ -7,9 +7,7 @@ sets cannot become markup. Texts are hidden until the reader chooses to see them
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 from StaICC.benchmark_names import has_true_labels
@@ -92,15 +90,37 @@ class _PromptsOfResults:
         return self._known[key]
 
 
-class _QueryData:
-    """The queries of all runs, as the script reads them: every text is stored once, and named by its number."""
+class _NumberedValues:
+    """Different values, numbered from 0 in the order in which they are first asked for."""
 
     def __init__(self) -> None:
-        self._conditions = _numbers()
-        self._parts = _numbers()
-        self._prompts = _numbers()
+        self._numbers: dict[Any, int] = {}
+
+    def number_of(self, value: object) -> int:
+        """Return the number of a value; a new value gets the next one."""
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def values(self) -> list[Any]:
+        """Return the values in the order of their numbers."""
+        return list(self._numbers)
+
+
+class _QueryData:
+    """The queries of all runs, as the script of the page reads them.
+
+    Texts are long and repeat, as runs have the same prompts, and prompts the same demonstrations. So each is stored
+    once, and other places have its number.
+    """
+
+    def __init__(self) -> None:
+        # Names of conditions.
+        self._conditions = _NumberedValues()
+        # Texts of parts of prompts: demonstrations, inputs of queries.
+        self._parts = _NumberedValues()
+        # Prompts, each a tuple of the numbers of its parts.
+        self._prompts = _NumberedValues()
+        # The entries of data sets, by benchmark, data set, labels and digest of the data.
         self._sets: dict[tuple[object, ...], dict[str, Any]] = {}
-        """Data sets of benchmarks with their queries and runs. Other labels or other data are another entry."""
 
     def add(
         self,
@@ -145,14 +165,18 @@ class _QueryData:
                 strict=True,
             )
             for number, (position, truth, label, scores) in enumerate(records):
-                asked = (self._conditions[record.name], *position, truth)
-                query_number = entry["queries"][asked]
+                asked_query = (self._conditions.number_of(record.name), *position, truth)
+                query_number = entry["queries"].number_of(asked_query)
                 predicted = (_FAILED if label is None else label, "")
                 state = without_label.get((record.name, number), predicted)
                 queries[query_number] = (*state, scores, self._prompt(next(prompts, ())))
 
     def _entry(self, benchmark: str, dataset: str, labels: tuple[str, ...], data: object) -> dict[str, Any]:
-        """Return the entry of a data set; a new one has the number of those with the same name."""
+        """Return the entry of a data set, with its queries and runs; it is made when it is first asked for.
+
+        Runs with other labels or other data under the same name have an entry of their own, which counts the earlier
+        ones ("copy").
+        """
         key = (benchmark, dataset, labels, data)
         if key not in self._sets:
             same_name = [known for known in self._sets if known[:2] == (benchmark, dataset)]
@@ -161,17 +185,17 @@ class _QueryData:
                 "dataset": dataset,
                 "labels": labels,
                 "copy": len(same_name),
-                "queries": _numbers(),
+                "queries": _NumberedValues(),
                 "runs": {},
             }
         return self._sets[key]
 
     def _prompt(self, texts: tuple[str, ...]) -> int:
         """Return the number of a prompt, from the texts of its parts."""
-        parts = tuple(self._parts[text] for text in texts)
+        parts = tuple(self._parts.number_of(text) for text in texts)
         if not parts:
             return _NO_PROMPT
-        return self._prompts[parts]
+        return self._prompts.number_of(parts)
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the data as JSON values.
@@ -181,16 +205,11 @@ class _QueryData:
         """
         return {
             "runs": [valid_unicode(name) for name in names],
-            "conditions": list(self._conditions),
-            "sets": [{**entry, "queries": list(entry["queries"])} for entry in self._sets.values()],
-            "parts": list(self._parts),
-            "prompts": list(self._prompts),
+            "conditions": self._conditions.values(),
+            "sets": [{**entry, "queries": entry["queries"].values()} for entry in self._sets.values()],
+            "parts": self._parts.values(),
+            "prompts": self._prompts.values(),
         }
-
-
-def _numbers() -> defaultdict[Any, int]:
-    """Return a dictionary that numbers keys in the order in which they are looked up."""
-    return defaultdict(count().__next__)
 
 
 def _probabilities(record: ConditionRecord, labels: int) -> list[list[int] | None]:

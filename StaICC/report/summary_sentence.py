@@ -82,11 +82,12 @@ def _leading_value(headline: Headline, leader: str, best: Sequence[str]) -> str:
 
 def _data(result: Result) -> str:
     """Return the data that a value is about: the data sets, and the number of test rows if it is limited."""
-    datasets = list(result.divided)
+    datasets = list(result.divided)  # its keys: the scores are divided by data set
     text = f", {datasets[0]}"
     if len(datasets) > 1:
         text = f", mean of {len(datasets)} data sets"
     limit = result.signature.fields.get("limit")
+    # A run that stopped early has no fixed number of rows: the limit is only the largest one.
     if limit and not result.stopping:
         of_each = " of each" if len(datasets) > 1 else ""
         text += f" (the first {limit} test rows{of_each})"

@@ -261,9 +261,18 @@ class StatementReader:
     # -- after the label
 
     def _read_ending(self, phrase: _LabelPhrase) -> Reading | None:
-        """Return the reading of a statement from what follows its label; ``None`` if that is no ending."""
+        """Return the reading of a statement from what follows its label; ``None`` if what follows is not understood.
+
+        A statement with the label "positive" may end in these ways, which are tried in order:
+
+        - nothing, an end mark or a picture: "It is positive." (also after a noun: "a positive sentiment.")
+        - a contrast: "It is positive, not negative."
+        - a reason: "It is positive because ..."
+        - the text of an option: "B) positive"
+        - the explanation of a number: "4 (out of 5)"
+        """
         label, rest = phrase.label, phrase.rest
-        # At position 1, only an opening mark is before the label.
+        # A label at position 0 begins the statement; one at position 1 has only an opening mark before it.
         follows_words = phrase.start > 1
         for after_noun in self._after_noun(rest, follows_words):
             if self._is_end(after_noun):

@@ -53,20 +53,34 @@ def _encoded_whole(tokenizer: Any, texts: Sequence[str], special: bool) -> list[
 
 
 def _encoded_in_two_parts(tokenizer: Any, texts: Sequence[str], cut: int, special: bool) -> list[Tokens] | None:
-    """Return the tokens of texts that are cut at the same place, of which the first part is tokenized once.
+    """Return the tokens of texts with the same beginning, which is tokenized once.
+
+    At the cut, the tokenizer splits every text (:func:`_splits_at`), so that the tokens of the two parts are those of
+    the whole. As a check, the first and the last text in order are also tokenized whole.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: The texts.
+        cut: The number of characters of their common beginning.
+        special: Whether the tokenizer adds its special tokens, such as one that begins a text.
 
     Returns:
-        The tokens; None if two of the texts have other tokens when they are tokenized whole.
+        The tokens of each text; ``None`` if those of the first or the last text differ from the check.
     """
     first_text = min(texts)
     last_text = max(texts)
-    shared_part = texts[0][:cut]
-    first_row, last_row, head = _encoded_whole(tokenizer, [first_text, last_text, shared_part], special)
-    rest_of_texts = [text[cut:] for text in texts]
-    rows = [head + tail for tail in _encoded_whole(tokenizer, rest_of_texts, special=False)]
-    if rows[texts.index(first_text)] != first_row or rows[texts.index(last_text)] != last_row:
-        return None
-    return rows
+    beginning = texts[0][:cut]
+    first_whole, last_whole, tokens_of_beginning = _encoded_whole(
+        tokenizer, [first_text, last_text, beginning], special
+    )
+
+    rests = [text[cut:] for text in texts]
+    rows = [tokens_of_beginning + tokens for tokens in _encoded_whole(tokenizer, rests, special=False)]
+    is_first_equal = rows[texts.index(first_text)] == first_whole
+    is_last_equal = rows[texts.index(last_text)] == last_whole
+    if is_first_equal and is_last_equal:
+        return rows
+    return None
 
 
 def _cut_of_texts(tokenizer: Any, texts: Sequence[str]) -> int:
@@ -97,12 +111,12 @@ def _last_cut(tokenizer: Any, shared: str) -> int:
     return 0
 
 
-def _splits_at(tokenizer: Any, text: str, place: int) -> bool:
-    """Return whether a piece of the tokenizer's pre-tokenizer begins at a place, so that no token spans it."""
+def _splits_at(tokenizer: Any, text: str, position: int) -> bool:
+    """Return whether a piece of the tokenizer's pre-tokenizer begins at a position, so that no token spans it."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     pre_tokenizer = getattr(backend, "pre_tokenizer", None)
     if pre_tokenizer is None:
         return False
-    start = max(0, place - WINDOW)
-    pieces = pre_tokenizer.pre_tokenize_str(text[start : place + WINDOW])
-    return any(start + piece_start == place for _, (piece_start, _) in pieces)
+    start = max(0, position - WINDOW)
+    pieces = pre_tokenizer.pre_tokenize_str(text[start : position + WINDOW])
+    return any(start + piece_start == position for _, (piece_start, _) in pieces)
